@@ -12,6 +12,8 @@
 #   make explore    crash simulated runs until EXPLORE_STATES (1000000) distinct states of each kind
 #   make soak       kill a loading store SOAK_KILLS (1000) times and check each time; on a GPU, trap
 #                   kernels too
+#   make rocks-fuzz ROCKS_OPERATIONS (10000000) on perdure::rocks and on plain RocksDB, compared, and
+#                   ROCKS_KILLS (200) kills of a process that writes through it
 #   make wheels     the Python wheels perdure and perdure-cu13, in dist/
 #   make format     lay out C++ and Python as .clang-format and ruff have it
 #   make build      set up and build only
@@ -23,10 +25,12 @@ PERDURE_CUDA ?= AUTO
 FUZZ_SECONDS ?= 60
 EXPLORE_STATES ?= 1000000
 SOAK_KILLS ?= 1000
+ROCKS_OPERATIONS ?= 10000000
+ROCKS_KILLS ?= 200
 RECORDS ?= 16000000
 export PERDURE_CUDA
 
-.PHONY: demo test test-all test-gpu bench bench-gpu fuzz explore soak wheels docs format build setup clean distclean
+.PHONY: demo test test-all test-gpu bench bench-gpu fuzz explore soak rocks-fuzz wheels docs format build setup clean distclean
 .NOTPARALLEL:
 
 demo: build
@@ -67,6 +71,9 @@ explore: setup
 
 soak: setup
 	scripts/soak.sh $(SOAK_KILLS)
+
+rocks-fuzz: setup
+	scripts/rocks.sh $(ROCKS_OPERATIONS) $(ROCKS_KILLS)
 
 wheels:
 	@PERDURE_CUDA=ON scripts/setup.sh

@@ -36,4 +36,12 @@ cmake --build build/release --target perdure-bench-rocksdb
 printf '\n== beside RocksDB\n'
 rm -f "$figures/rocksdb.json"
 build/release/bench/perdure-bench-rocksdb --records "$records" --json "$figures/rocksdb.json"
+
+# A Release build with the distribution's ABI takes a core half an hour, once.
+printf '\n== perdure::rocks beside RocksDB\n'
+baselines/rocksdb/release.sh >/dev/null
+cmake --build build/release --target perdure-bench-rocks
+rm -f "$figures/rocks.json"
+LD_LIBRARY_PATH=$PWD/build/rocksdb-release build/release/bench/rocks/perdure-bench-rocks \
+  --records $((records / 16)) --json "$figures/rocks.json"
 printf '\nfigures: %s\n' "$figures"

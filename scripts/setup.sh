@@ -6,8 +6,8 @@
 #
 #   scripts/setup.sh               what make demo and make build need
 #   scripts/setup.sh --test        what make test needs: nvcc too, for GPU code has to compile where
-#                                  there is no GPU; the type checker of Python; and clang, which
-#                                  checks locks
+#                                  there is no GPU; the type checker of Python; clang, which checks
+#                                  locks; and RocksDB with its tools
 #   scripts/setup.sh --bench       RocksDB too, which the benchmarks compare against
 #   scripts/setup.sh --fuzz        clang and Atheris too, for the fuzz targets
 #   scripts/setup.sh --frameworks  PyTorch, JAX, pandas, polars too (2 to 3 GB), into
@@ -58,6 +58,7 @@ wanted_packages() {
   "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
   "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null || echo python3-dev
   case " $* " in *" --bench "*) printf '%s\n' librocksdb-dev maven unzip fio ;; esac
+  case " $* " in *" --test "*) printf '%s\n' librocksdb-dev rocksdb-tools ;; esac
   case " $* " in *" --fuzz "* | *" --test "*) printf '%s\n' "clang-$clang" "libclang-rt-$clang-dev" ;; esac
 }
 

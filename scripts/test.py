@@ -367,6 +367,11 @@ def all_suites(gpu: bool, trap_programs: bool) -> list[Suite]:
         Suite("fuzz", "a minute of each fuzz target", checks(["scripts/fuzz.sh", "60"])),
         Suite("soak", "1,000 kills", checks(["scripts/soak.sh", "1000"])),
         Suite(
+            "rocks",
+            "a million operations as plain RocksDB, 200 kills",
+            checks(["scripts/rocks.sh", "1000000", "200"]),
+        ),
+        Suite(
             "explore",
             "a million crash states of each kind",
             checks(["scripts/explore.sh", "1000000"]),

@@ -306,6 +306,8 @@ constexpr MutantInfo kMutants[] = {
     {"gwal_naive_intent", "gwal", "an intent is not written"},
     {"gwal_intent_not_ordered", "gwal", "RocksDB ingests before the intent is ordered"},
     {"gwal_intents_at_once", "gwal", "one crash may tear both copies of an intent"},
+    {"gwal_intent_not_mended", "gwal",
+     "of an intent the copy that counts is written over while the other says something else"},
     {"gwal_retired_before_ingest", "gwal", "a segment goes when RocksDB is only to ingest it"},
     {"gwal_replay_twice", "gwal", "a segment that RocksDB has is replayed"},
     {"file_name_not_synced", "power", "the names of a log's files may be lost"},

@@ -206,6 +206,7 @@ inline constexpr char const* kMutantNames[] = {
     "gwal_naive_intent",
     "gwal_intent_not_ordered",
     "gwal_intents_at_once",
+    "gwal_intent_not_mended",
     "gwal_retired_before_ingest",
     "gwal_replay_twice",
     // Of durability power and its disk: planted by tests/log, over a disk that forgets what was not

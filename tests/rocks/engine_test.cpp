@@ -330,23 +330,24 @@ TEST_P(LsmEngine, RunsAreReadAndMadeByManyThreadsAtOnce) {
   for (auto& thread : threads) thread.join();
 }
 
-/// Each allocation fails in turn; whatever a call says then, the next one works.
-TEST_P(LsmEngine, WithoutMemoryCallsFailAndLeaveEverythingAsItWas) {
+/// Whatever a call that fails says, the next one works.
+void each_fails_in_turn(fault::Fault& fault, Code code, std::string const& machine,
+                        exec::Workers& workers) {
   std::vector<Write> writes;
   for (std::uint32_t n = 0; n < 200; ++n) writes.push_back({tricky_key(n), Kind::merge, "v"});
   std::vector<std::string> probes{"", "a", "zzz"};
   std::uint32_t failures = 0;
   for (std::uint64_t nth = 1;; ++nth) {
-    auto fresh = make_engine(GetParam(), workers_);
+    auto fresh = make_engine(machine, workers);
     ASSERT_TRUE(fresh.ok());
     Runs runs(*fresh.value());
-    fault::failing_allocation.plant(nth);
+    fault.plant(nth);
     Status const refused = runs.try_all(writes, probes);
-    bool const struck = fault::failing_allocation.struck();
-    fault::failing_allocation.plant(0);
+    bool const struck = fault.struck();
+    fault.plant(0);
     ASSERT_EQ(refused.ok(), !struck) << refused.message();
     if (!struck) break;
-    ASSERT_EQ(refused.code(), Code::no_space) << refused.message();
+    ASSERT_EQ(refused.code(), code) << refused.message();
     ++failures;
     runs.write(writes);
     runs.write(writes);
@@ -354,9 +355,17 @@ TEST_P(LsmEngine, WithoutMemoryCallsFailAndLeaveEverythingAsItWas) {
     runs.check(probes, {});
     runs.check_bounds(probes);
     runs.check_entries(64);
-    ASSERT_FALSE(HasFailure()) << "allocation " << nth;
+    ASSERT_FALSE(testing::Test::HasFailure()) << "failure " << nth;
   }
   EXPECT_GT(failures, 10u);
+}
+
+TEST_P(LsmEngine, WithoutMemoryCallsFailAndLeaveEverythingAsItWas) {
+  each_fails_in_turn(fault::failing_allocation, Code::no_space, GetParam(), workers_);
+}
+
+TEST_P(LsmEngine, OnALostDeviceCallsFailAndLeaveEverythingAsItWas) {
+  each_fails_in_turn(fault::lost_device, Code::device_error, GetParam(), workers_);
 }
 
 TEST_P(LsmEngine, WhatAMemtableCannotTakeIsAnError) {

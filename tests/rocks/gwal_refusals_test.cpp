@@ -72,6 +72,28 @@ TEST(GwalRefusals, ARecordThatWasBeingWrittenIsSaidAndAllBeforeItIsKept) {
   }
 }
 
+TEST(GwalRefusals, AValueWithItsOwnChecksumInPlaceOfAnotherIsNoticed) {
+  auto const with_checksum = [](std::string value) {
+    std::uint32_t const crc = crc32c(0, value.data(), value.size());
+    return value.append(reinterpret_cast<char const*>(&crc), sizeof crc);
+  };
+  std::string const fresh = with_checksum("a block that is new.");
+  std::string const stale = with_checksum("one that was before.");
+  ASSERT_EQ(fresh.size(), stale.size());
+  GwalFolder const folder;
+  {
+    auto open = open_gwal(folder.options());
+    auto segment = open->log->begin(0);
+    ASSERT_TRUE(write_record(**segment, 1, fresh).ok());
+  }
+  std::string bytes = contents(folder.segment(1));
+  bytes.replace(place(0) + 64, stale.size(), stale);
+  put_contents(folder.segment(1), bytes);
+  auto open = open_gwal(folder.options());
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  EXPECT_EQ(all_texts(open->found), Texts{});
+}
+
 TEST(GwalRefusals, DamageBeforeTheEndNamesSegmentOffsetAndWayOut) {
   GwalFolder const folder;
   make_log(folder, {4});

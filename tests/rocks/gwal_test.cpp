@@ -3,10 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
+#include <mutex>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "gwal_folder.hpp"
+#include "support/folders.hpp"
 
 namespace perdure::test {
 namespace {
@@ -105,6 +110,24 @@ TEST(Gwal, ARetiredSegmentIsGoneAndItsMemoryStays) {
   EXPECT_EQ(texts_of(open->found[0].records), Texts{"newer"});
 }
 
+TEST(Gwal, ASegmentWithoutRecordsIsRetiredAtAnyTimeAndGoesInItsTurn) {
+  GwalFolder const folder;
+  auto open = open_gwal(folder.options());
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  auto first = open->log->begin(0);
+  ASSERT_TRUE(write_record(**first, 1, "older").ok());
+  auto second = open->log->begin(0);
+  ASSERT_TRUE(second.ok());
+  EXPECT_TRUE((*second)->retire().ok());
+  EXPECT_EQ((*second)->reserve(8).status().code(), Code::closed);
+  auto third = open->log->begin(0);
+  ASSERT_TRUE(write_record(**third, 2, "newer").ok());
+  ASSERT_TRUE((*first)->retire().ok());
+  EXPECT_FALSE(std::filesystem::exists(folder.segment(1)));
+  EXPECT_FALSE(std::filesystem::exists(folder.segment(2)));
+  EXPECT_TRUE(std::filesystem::exists(folder.segment(3)));
+}
+
 TEST(Gwal, WithAnIntentRocksDbsNumberSaysWhetherASegmentComesBack) {
   for (std::uint64_t const sequence : {10u, 11u}) {
     GwalFolder const folder;
@@ -149,6 +172,30 @@ TEST(Gwal, FilesOfRetiredSegmentsAreUsedAgainAndGoWhenTheLogIsClosed) {
   auto open = open_gwal(folder.options());
   ASSERT_TRUE(open.ok()) << open.status().message();
   EXPECT_EQ(texts_of(open->found.at(0).records), Texts{std::string(8, 'x')});
+}
+
+TEST(Gwal, SpareFilesAreAsManyAsAskedForAndGoWhenTheLogIsClosed) {
+  GwalFolder const folder;
+  {
+    auto open = open_gwal(folder.options());
+    ASSERT_TRUE(open.ok()) << open.status().message();
+    std::vector<std::unique_ptr<lsm::GwalSegment>> segments;
+    for (int i = 0; i < 4; ++i) segments.push_back(std::move(*open->log->begin(0)));
+    for (auto const& segment : segments) ASSERT_TRUE(segment->retire().ok());
+    EXPECT_EQ(folder.names(),
+              (Texts{"000000000001.gwal.spare", "000000000002.gwal.spare", "gwal.lock"}));
+  }
+  EXPECT_EQ(folder.names(), Texts{"gwal.lock"});
+}
+
+TEST(Gwal, ASpareFileThatIsTooSmallIsNotUsed) {
+  GwalFolder const folder;
+  auto open = open_gwal(folder.options());
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  ASSERT_TRUE((*open->log->begin(0))->retire().ok());
+  auto segment = open->log->begin(100'000);
+  ASSERT_TRUE(segment.ok()) << segment.status().message();
+  EXPECT_TRUE(write_record(**segment, 1, std::string(100'000, 'x')).ok());
 }
 
 TEST(Gwal, AFileThatIsUsedAgainShowsNothingOfWhatItHeld) {
@@ -208,6 +255,74 @@ TEST(Gwal, RecoveredSegmentsAreHandedOverLikeOthersAndAreWrittenToNoMore) {
   ASSERT_TRUE(open.ok()) << open.status().message();
   ASSERT_EQ(open->found.size(), 1u);
   EXPECT_EQ(texts_of(open->found[0].records), Texts{"new"});
+}
+
+TEST(Gwal, OnADiskACommitThatIsSyncedTakesWhatIsBeforeItAlong) {
+  DiskDir const disk("gwal");
+  lsm::GwalOptions const options{
+      .directory = disk.path, .identity = "on a disk", .segment_bytes = 64 << 10};
+  {
+    auto open = open_gwal(options);
+    ASSERT_TRUE(open.ok()) << open.status().message();
+    auto first = open->log->begin(0);
+    ASSERT_TRUE(first.ok()) << first.status().message();
+    ASSERT_TRUE(write_record(**first, 1, "not synced").ok());
+    auto second = open->log->begin(0);
+    ASSERT_TRUE(second.ok());
+    ASSERT_TRUE(write_record(**second, 2, "synced", 1, true).ok());
+    ASSERT_TRUE((*first)->intend(5).ok());
+    ASSERT_TRUE((*first)->retire().ok());
+  }
+  auto open = open_gwal(options, 6);
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  EXPECT_EQ(texts_of(open->found.at(0).records), Texts{"synced"});
+}
+
+TEST(Gwal, OneThreadWritesWhileAnotherHandsOver) {
+  GwalFolder const folder;
+  constexpr lsm::RequestId kRequests = 2000;
+  std::uint64_t last_retired = 0;
+  {
+    auto open = open_gwal(folder.options());
+    ASSERT_TRUE(open.ok()) << open.status().message();
+    std::mutex mutex;
+    std::deque<std::pair<std::unique_ptr<lsm::GwalSegment>, lsm::RequestId>> sealed;
+    bool done = false;
+    std::jthread flusher([&] {
+      for (std::uint64_t sequence = 1;; std::this_thread::yield()) {
+        std::unique_lock lock(mutex);
+        if (sealed.size() < 2) {
+          if (done) return;
+          continue;
+        }
+        auto [segment, last] = std::move(sealed.front());
+        sealed.pop_front();
+        lock.unlock();
+        EXPECT_TRUE(segment->intend(sequence++).ok());
+        EXPECT_TRUE(segment->retire().ok());
+        last_retired = last;
+      }
+    });
+    lsm::RequestId request = 1;
+    while (request <= kRequests) {
+      auto segment = open->log->begin(0);
+      EXPECT_TRUE(segment.ok()) << segment.status().message();
+      if (!segment.ok()) break;
+      for (int i = 0; i < 50; ++i, ++request)
+        EXPECT_TRUE(write_record(**segment, request, std::to_string(request), 1, i == 7).ok());
+      std::lock_guard const lock(mutex);
+      sealed.emplace_back(std::move(*segment), request - 1);
+    }
+    std::lock_guard const lock(mutex);
+    done = true;
+  }
+  auto open = open_gwal(folder.options());
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  lsm::RequestId next = last_retired + 1;
+  for (auto const& segment : open->found)
+    for (lsm::GwalRecord const& record : segment.records)
+      EXPECT_EQ(text_of(record), std::to_string(next++));
+  EXPECT_EQ(next, kRequests + 1);
 }
 
 }  // namespace

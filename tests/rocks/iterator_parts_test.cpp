@@ -99,8 +99,11 @@ TEST(RocksIteratorParts, ManyVersionsOfAKeyAreOneKey) {
 
 TEST(RocksIteratorParts, ASeekToAnEndGoesOnIntoTheNextPrefixWhereTombstonesHideTheFirst) {
   Plan plan;
-  plan.older = {{"aa0", Kind::put, "v"}, {"ab0", Kind::put, "v"}, {"ab1", Kind::put, "v"},
-                {"ac0", Kind::put, "v"}, {"ad0", Kind::put, "v"}};
+  plan.older = {{"aa0", Kind::put, "v"},
+                {"ab0", Kind::put, "v"},
+                {"ab1", Kind::put, "v"},
+                {"ac0", Kind::put, "v"},
+                {"ad0", Kind::put, "v"}};
   plan.runs = {{{"aa0", Kind::erase, ""}, {"ad0", Kind::erase, ""}}};
   World world(plan, small_blocks(true));
   rocksdb::ReadOptions options;
@@ -158,6 +161,19 @@ TEST(RocksIteratorParts, PinnedKeysStayAsLongAsTheIterator) {
   }
   EXPECT_GT(keys.size(), 2000u);
   for (auto const& [slice, copy] : keys) EXPECT_EQ(slice, copy);
+}
+
+TEST(RocksIteratorParts, TheEmptyKeyIsAKey) {
+  Plan plan;
+  plan.runs = {{{"", Kind::put, "v"}}};
+  World world(plan, small_blocks(false));
+  rocksdb::ReadOptions options;
+  options.pin_data = true;
+  expect_the_same(world, options);
+  auto const tested = world.tested(options);
+  tested->SeekToFirst();
+  ASSERT_TRUE(tested->Valid());
+  EXPECT_NE(tested->key().data(), nullptr) << "to RocksDB, null is no key";
 }
 
 TEST(RocksIteratorParts, PropertiesAnswerAsRocksDbsDo) {

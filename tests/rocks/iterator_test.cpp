@@ -50,11 +50,7 @@ rc::Gen<Writes> writes(bool short_keys, bool failing) {
   if (failing) values.insert(values.end(), {"!", "!"});
   auto const kind = rc::gen::element(Kind::put, Kind::put, Kind::erase, Kind::merge);
   return rc::gen::container<Writes>(
-<<<<<<< HEAD
-      rc::gen::construct<Write>(kind, key(short_keys), rc::gen::elementOf(values)));
-=======
       rc::gen::construct<Write>(key(short_keys), kind, rc::gen::elementOf(values)));
->>>>>>> lsm-iterator
 }
 
 rc::Gen<Plan> plan(bool short_keys, bool failing) {

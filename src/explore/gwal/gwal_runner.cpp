@@ -1,5 +1,6 @@
 #include "explore/gwal/gwal_runner.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "explore/gwal/sim_gwal_files.hpp"
@@ -10,6 +11,7 @@ namespace {
 
 constexpr std::uint64_t kFirstSequence = 5;
 constexpr std::uint32_t kAfterRecovery = 1000;  // operands that runs do not write
+constexpr std::uint32_t kLeavesOfAWindow = 48;
 constexpr std::size_t kMostGenerations = 6;
 
 std::uint64_t* rocks_word(Arena const& arena) {
@@ -25,9 +27,11 @@ lsm::GwalOptions options_of(exec::Workers& workers) {
 
 }  // namespace
 
-/// One thread: there is one schedule.
+/// One thread, so there is one schedule. Windows are small and many: each gets its share.
 GwalRunner::GwalRunner(Options const& options, Totals& totals) : Crasher(options, totals, 8) {
   options_.schedules = 0;
+  options_.leaves = std::min(options_.leaves, kLeavesOfAWindow);
+  options_.samples = std::min(options_.samples, kLeavesOfAWindow / 2);
 }
 
 std::string GwalRunner::describe(std::uint64_t scenario_seed) const {
@@ -249,9 +253,14 @@ Crasher::Forward GwalRunner::run(exec::SimSchedule const& schedule) {
 // ------------------------------------------------------------------------------------------------
 // Crashes
 
-/// Hands over what the log brought back, and writes another batch.
+/// Hands over what the log brought back, and writes another batch. Before that RocksDB may take a
+/// write, for which there is no intent then.
 GwalRunner::Wrong GwalRunner::go_on(Store& store) {
+  GwalStep const direct{
+      GwalStep::Kind::withdraw, false, {{GwalOp::Kind::merge, kGwalDirectKey, kAfterRecovery}}};
   while (!store.generations.empty()) {
+    if (tracker_.crashed.read_hash() % 3 == 0)
+      if (Wrong wrong = withdraw(store, direct)) return wrong;
     if (Wrong wrong = intend(store)) return wrong;
     ingest(store);
     if (Wrong wrong = retire(store)) return wrong;

@@ -80,7 +80,12 @@ GwalScenario make_gwal_scenario(std::uint64_t seed) {
   GpmRandom random(seed);
   GwalScenario scenario;
   std::uint32_t next_operand = 1;
-  for (std::uint32_t n = 6 + random.below(14); n > 0; --n) {
+  for (std::uint32_t n = 4 + random.below(10); n > 0; --n) {
+    if (random.one_in(5)) {  // one after the other
+      for (Kind const kind : {Kind::intend, Kind::ingest, Kind::retire})
+        scenario.steps.push_back({kind});
+      continue;
+    }
     GwalStep step{draw_kind(random), random.one_in(3)};
     if (step.kind == Kind::write || step.kind == Kind::direct)
       for (std::uint32_t ops = 1 + random.below(3); ops > 0; --ops)

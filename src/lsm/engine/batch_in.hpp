@@ -17,50 +17,80 @@
 
 namespace perdure::lsm {
 
-/// The caller's array where the machine reads it.
-template <class Machine, class T>
-Result<T const*> bring(Machine& machine, typename Machine::template Buffer<T>& here,
-                       std::span<T const> array) {
-  if constexpr (Machine::kPoolIsFar) {
-    if (array.empty()) return static_cast<T const*>(nullptr);
-    if (Status s = here.resize(array.size()); !s.ok()) return s;
-    if (Status s = machine.send(here.data(), array.data(), array.size()); !s.ok()) return s;
-    return static_cast<T const*>(here.data());
+/// Labels are the entries, counted from the last; see KeyOrder.
+struct BatchKeys {
+  exec::ByteColumn keys;
+  std::uint32_t last = 0;
+
+  [[nodiscard]] PERDURE_FN std::uint32_t size(std::uint32_t label) const {
+    return keys.size(last - label);
   }
-  return array.data();
-}
+  [[nodiscard]] PERDURE_FN std::uint64_t word(std::uint32_t label, std::uint64_t from) const {
+    return key_word(keys.at(last - label), keys.size(last - label), from);
+  }
+};
+
+/// What all keys have in common with the first, at least.
+template <class W>
+struct SharedBody {
+  BatchKeys keys;
+  std::uint64_t* shared;
+  PERDURE_FN void operator()(std::size_t i) const {
+    std::uint64_t known = W::load(shared);
+    if (known == 0) return;
+    std::uint64_t const mine = common_bytes(keys, 0, static_cast<std::uint32_t>(i), 0);
+    while (mine < known) {
+      std::uint64_t const before = W::cas(shared, known, mine);
+      if (before == known) return;
+      known = before;
+    }
+  }
+};
+
+struct BatchWordBody {
+  BatchKeys keys;
+  std::uint64_t shared;
+  exec::Sorted* items;
+  PERDURE_FN void operator()(std::size_t k) const {
+    items[k] = {k, keys.word(static_cast<std::uint32_t>(k), shared)};
+  }
+};
 
 /// Entries in the order of the run; see RunMaker.
 struct BatchFrom {
   exec::ByteColumn keys;
-  std::uint32_t const* order = nullptr;
-  std::uint64_t const* words = nullptr;
+  std::uint32_t last = 0;
+  exec::Sorted const* order = nullptr;  // labels, and the words that become prefixes
   Kind const* kinds = nullptr;
   RequestId const* requests = nullptr;
   RequestId first_request = 0;
   ValueRef const* values = nullptr;
 
+  [[nodiscard]] PERDURE_FN std::uint32_t entry(std::size_t k) const {
+    return last - static_cast<std::uint32_t>(order[k].index);
+  }
   [[nodiscard]] PERDURE_FN bool has_value(std::uint64_t i) const {
     return values != nullptr && (kinds == nullptr || kinds[i] != Kind::erase);
   }
   [[nodiscard]] PERDURE_FN std::uint32_t key_size(std::size_t k) const {
-    return keys.size(order[k]);
+    return keys.size(entry(k));
   }
   PERDURE_FN void copy_key(std::size_t k, std::uint64_t* to) const {
-    std::byte const* const key = keys.at(order[k]);
-    std::uint32_t const size = keys.size(order[k]);
-    for (std::uint32_t from = 0; from < size; from += 8)
+    std::byte const* const key = keys.at(entry(k));
+    std::uint32_t const size = keys.size(entry(k));
+    for (std::uint64_t from = 0; from < size; from += 8)
       to[from / 8] = swapped(key_word(key, size, from));
   }
-  [[nodiscard]] PERDURE_FN std::uint64_t prefix(std::size_t k) const { return words[k]; }
+  [[nodiscard]] PERDURE_FN std::uint64_t prefix(std::size_t k) const { return order[k].hash; }
   [[nodiscard]] PERDURE_FN StoredVersion version(std::size_t k) const {
-    std::uint32_t const i = order[k];
+    std::uint32_t const i = entry(k);
     std::uint64_t const request = requests != nullptr ? requests[i] : first_request + i;
     auto const kind = static_cast<std::uint64_t>(kinds != nullptr ? kinds[i] : Kind::put);
     return {request << StoredVersion::kKindBits | kind, has_value(i) ? values[i].data : nullptr};
   }
   [[nodiscard]] PERDURE_FN std::uint32_t value_size(std::size_t k) const {
-    return has_value(order[k]) ? static_cast<std::uint32_t>(values[order[k]].size) : 0;
+    std::uint32_t const i = entry(k);
+    return has_value(i) ? static_cast<std::uint32_t>(values[i].size) : 0;
   }
 };
 
@@ -89,21 +119,26 @@ class BatchIn {
   // what the machines' sorts can count
   static constexpr std::uint64_t kMostEntries = std::numeric_limits<std::int32_t>::max();
 
-  Result<RunPtr> build(Machine& machine, RunMaker<Machine>& maker, Entries const& entries) {
+  Result<RunPtr> build(Machine& machine, KeyOrder<Machine>& order, RunMaker<Machine>& maker,
+                       Entries const& entries) {
     if (Status s = check(entries); !s.ok()) return s;
     std::size_t const n = entries.keys.count;
     if (n == 0) return maker.make(machine, {}, BatchFrom{}, {});
     BatchFrom batch;
+    batch.last = static_cast<std::uint32_t>(n - 1);
     batch.first_request = entries.first_request;
     if (Status s = bring_all(machine, entries, batch); !s.ok()) return s;
     RunShape shape;
     shape.count = static_cast<std::uint32_t>(n);
     if (Status s = key_shape(machine, entries.keys, batch, shape); !s.ok()) return s;
     if (Status s = value_shape(machine, entries, batch, shape); !s.ok()) return s;
-    if (Status s = order_.sort(machine, batch.keys, n, shape.shared, shape.whole()); !s.ok())
-      return s;
-    batch.order = order_.order();
-    batch.words = order_.words();
+    BatchKeys const keys{batch.keys, batch.last};
+    auto const items = order.room(n);
+    if (!items) return items.status();
+    BatchWordBody const word{keys, shape.shared, items.value()};
+    if (Status s = machine.threads(n, word); !s.ok()) return s;
+    if (Status s = order.sort(machine, keys, n, shape.shared, shape.whole()); !s.ok()) return s;
+    batch.order = order.order();
     auto const* const key = entries.keys.data + first_offset(entries.keys);
     return maker.make(machine, shape, batch, std::vector<std::byte>(key, key + shape.shared));
   }
@@ -164,9 +199,14 @@ class BatchIn {
                                             "several batches"};
     }
     if (shape.whole()) return {};
-    auto const shared = order_.shared(machine, batch.keys, keys.count, shape.width);
+    if (Status s = shared_.resize(1); !s.ok()) return s;
+    std::uint64_t const most = shape.width;
+    if (Status s = machine.send(shared_.data(), &most, 1); !s.ok()) return s;
+    SharedBody<typename Machine::Solo> const body{{batch.keys, batch.last}, shared_.data()};
+    if (Status s = machine.threads(keys.count, body); !s.ok()) return s;
+    auto const shared = machine.fetch(shared_, 1);
     if (!shared) return shared.status();
-    shape.shared = shared.value();
+    shape.shared = static_cast<std::uint32_t>(shared.value()[0]);
     return {};
   }
 
@@ -192,10 +232,10 @@ class BatchIn {
     return {Code::invalid_argument, "a value of 4 GiB or more: a memtable takes shorter ones"};
   }
 
-  KeyOrder<Machine> order_;
   Buffer<Kind> kinds_;
   Buffer<RequestId> requests_;
   Buffer<std::uint32_t> flags_;
+  Buffer<std::uint64_t> shared_;
 };
 
 }  // namespace perdure::lsm

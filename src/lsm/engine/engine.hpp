@@ -4,7 +4,8 @@
 //
 // Invariants: a run never changes once it is made, so that any number of readers use it while
 // others are made. Every entry of a run is newer than every entry of the runs behind it in a list.
-// Calls come from any threads. After an error nothing has changed.
+// Calls come from any threads. After an error nothing has changed but what the call was to fill,
+// which may hold anything.
 #pragma once
 
 #include <cstdint>
@@ -78,9 +79,9 @@ class Engine {
   /// Machine memory to be had.
   [[nodiscard]] virtual std::uint64_t free_bytes() const = 0;
 
-  /// Sorts a batch. Fewer than 2^32 entries.
+  /// Sorts a batch. Fewer than 2^31 entries, values below 4 GiB, requests below 2^62.
   virtual Result<RunPtr> build(Entries const& entries) = 0;
-  /// All entries of the runs, as one.
+  /// All entries of the runs, as one. Fewer than 2^31.
   virtual Result<RunPtr> merge(RunList runs) = 0;
 
   /// keys.count answers. Keys in host memory.

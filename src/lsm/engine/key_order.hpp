@@ -1,9 +1,13 @@
-// Puts a batch in the order of a run: by key, and of one key the newest first.
+// Puts entries in the order of a run: by key, and of one key the newest first.
 //
 // One sort by the word behind the bytes that all keys share; then passes over what ties. In a pass
 // each group of ties finds out how much its keys have in common, and is sorted by the word behind
-// it, so that every pass divides every group. Invariant: sorts are stable and begin with the newest
-// entry, so entries of one key, which never divide, stay newest first.
+// it, so that every pass divides every group.
+//
+// Entries have labels, which ascend from the newest entry to the oldest. What a label stands for,
+// `Keys` knows: size(label) of the key, and word(label, from), its word from a byte on. Invariant:
+// sorts are stable and begin in the order of labels, so entries of one key, which never divide,
+// stay newest first.
 #pragma once
 
 #include <cstdint>
@@ -17,61 +21,42 @@ namespace perdure::lsm {
 
 inline constexpr std::uint64_t kNoWord = ~std::uint64_t{0};
 
-/// Entries in some order, each with a word by which ties are told.
+/// Labels in some order, each with a word by which ties are told: all of them, as they were sorted
+/// first, or the ties that are left.
 struct TieList {
-  std::uint32_t* slots = nullptr;  // where in the run's order; null: the k-th is at k
-  std::uint32_t* entries = nullptr;
-  std::uint32_t* groups = nullptr;  // null: all are of one
-  std::uint64_t* words = nullptr;
-  bool counted = false;  // words are counted_word()s, or kNoWord of entries that need no more
+  exec::Sorted const* all = nullptr;  // null: what follows
+  std::uint32_t* slots = nullptr;  // where in the order of all
+  std::uint32_t* labels = nullptr;
+  std::uint32_t* groups = nullptr;
+  std::uint64_t* words = nullptr;  // counted_word()s, or kNoWord of labels that need no more
 
   [[nodiscard]] PERDURE_FN std::uint32_t slot(std::size_t k) const {
-    return slots != nullptr ? slots[k] : static_cast<std::uint32_t>(k);
+    return all != nullptr ? static_cast<std::uint32_t>(k) : slots[k];
+  }
+  [[nodiscard]] PERDURE_FN std::uint32_t label(std::size_t k) const {
+    return all != nullptr ? static_cast<std::uint32_t>(all[k].index) : labels[k];
   }
   [[nodiscard]] PERDURE_FN bool alike(std::size_t a, std::size_t b) const {
-    if (words[a] != words[b] || (groups != nullptr && groups[a] != groups[b])) return false;
-    return !counted || (words[a] & kCounted) == kGoesOn;
+    if (all != nullptr) return all[a].hash == all[b].hash;
+    return words[a] == words[b] && groups[a] == groups[b] && (words[a] & kCounted) == kGoesOn;
   }
 };
 
-/// What all keys have in common with key 0, at least.
-template <class W>
-struct SharedBody {
-  exec::ByteColumn keys;
-  std::uint64_t* shared;
-  PERDURE_FN void operator()(std::size_t i) const {
-    std::uint64_t known = W::load(shared);
-    if (known == 0) return;
-    std::uint64_t const mine = common_bytes(0, keys.at(0), keys.size(0), keys.at(i), keys.size(i));
-    while (mine < known) {
-      std::uint64_t const before = W::cas(shared, known, mine);
-      if (before == known) return;
-      known = before;
-    }
+/// How many leading bytes the keys have in common. At least `from` are.
+template <class Keys>
+PERDURE_FN std::uint64_t common_bytes(Keys const& keys, std::uint32_t a, std::uint32_t b,
+                                      std::uint64_t from) {
+  std::uint64_t const a_size = keys.size(a);
+  std::uint64_t const b_size = keys.size(b);
+  std::uint64_t const both = a_size < b_size ? a_size : b_size;
+  for (; from < both; from += 8) {
+    std::uint64_t differ = keys.word(a, from) ^ keys.word(b, from);
+    if (differ == 0) continue;
+    for (; differ >> 56 == 0; differ <<= 8) ++from;
+    break;
   }
-};
-
-struct FirstWordBody {
-  exec::ByteColumn keys;
-  std::uint64_t n;
-  std::uint64_t shared;
-  exec::Sorted* items;
-  PERDURE_FN void operator()(std::size_t k) const {
-    std::uint64_t const i = n - 1 - k;
-    items[k] = {k, key_word(keys.at(i), keys.size(i), shared)};
-  }
-};
-
-struct FirstOrderBody {
-  exec::Sorted const* items;
-  std::uint64_t n;
-  std::uint32_t* order;
-  std::uint64_t* words;
-  PERDURE_FN void operator()(std::size_t k) const {
-    order[k] = static_cast<std::uint32_t>(n - 1 - items[k].index);
-    words[k] = items[k].hash;
-  }
-};
+  return from < both ? from : both;
+}
 
 struct TiedBody {
   TieList list;
@@ -115,7 +100,7 @@ struct CompactBody {
     std::uint32_t const j = ties.tied_before[k];
     std::uint32_t const group = ties.heads_before[k] + ties.heads[k] - 1;
     to.slots[j] = list.slot(k);
-    to.entries[j] = list.entries[k];
+    to.labels[j] = list.label(k);
     to.groups[j] = group;
     if (ties.heads[k] == 0) return;
     firsts[group] = j;
@@ -124,22 +109,20 @@ struct CompactBody {
 };
 
 /// What each group's keys have in common; of equal keys it stays kNoWord.
-template <class W>
+template <class W, class Keys>
 struct GroupSharedBody {
-  exec::ByteColumn keys;
+  Keys keys;
   TieList list;
   std::uint32_t const* firsts;
   std::uint64_t* shared;
   std::uint64_t from;
   PERDURE_FN void operator()(std::size_t j) const {
     std::uint32_t const group = list.groups[j];
-    std::uint32_t const first = list.entries[firsts[group]];
-    std::uint32_t const mine = list.entries[j];
+    std::uint32_t const first = list.labels[firsts[group]];
+    std::uint32_t const mine = list.labels[j];
     if (first == mine) return;
-    std::uint64_t const size = keys.size(mine);
-    std::uint64_t const common =
-        common_bytes(from, keys.at(first), keys.size(first), keys.at(mine), size);
-    if (common == size && size == keys.size(first)) return;
+    std::uint64_t const common = common_bytes(keys, first, mine, from);
+    if (common == keys.size(mine) && common == keys.size(first)) return;
     std::uint64_t known = W::load(shared + group);
     while (common < known) {
       std::uint64_t const before = W::cas(shared + group, known, common);
@@ -149,17 +132,17 @@ struct GroupSharedBody {
   }
 };
 
+template <class Keys>
 struct NextWordBody {
-  exec::ByteColumn keys;
+  Keys keys;
   TieList list;
   std::uint64_t const* shared;
   exec::Sorted* items;
   PERDURE_FN void operator()(std::size_t j) const {
     std::uint64_t const from = shared[list.groups[j]];
-    std::uint32_t const entry = list.entries[j];
-    std::uint64_t const word =
-        from == kNoWord ? kNoWord : counted_word(keys.at(entry), keys.size(entry), from);
-    items[j] = {j, word};
+    std::uint32_t const label = list.labels[j];
+    items[j] = {j, from == kNoWord ? kNoWord
+                                   : counted_word(keys.word(label, from), keys.size(label) - from)};
   }
 };
 
@@ -180,16 +163,16 @@ struct PlaceBody {
   exec::Sorted const* by_group;
   TieList list;
   TieList to;
-  std::uint32_t* order;
+  exec::Sorted* all;
   PERDURE_FN void operator()(std::size_t r) const {
     exec::Sorted const item = items[by_group[r].index];
     std::uint32_t const slot = list.slots[r];
-    std::uint32_t const entry = list.entries[item.index];
+    std::uint32_t const label = list.labels[item.index];
     to.slots[r] = slot;
-    to.entries[r] = entry;
+    to.labels[r] = label;
     to.groups[r] = list.groups[item.index];
     to.words[r] = item.hash;
-    order[slot] = entry;
+    all[slot].index = label;
   }
 };
 
@@ -200,56 +183,41 @@ class KeyOrder {
   using Solo = typename Machine::Solo;
 
  public:
-  /// Bytes that all keys have in common.
-  Result<std::uint32_t> shared(Machine& machine, exec::ByteColumn const& keys, std::size_t n,
-                               std::uint32_t first_size) {
-    if (Status s = shared_.resize(1); !s.ok()) return s;
-    std::uint64_t const most = first_size;
-    if (Status s = machine.send(shared_.data(), &most, 1); !s.ok()) return s;
-    if (Status s = machine.threads(n, SharedBody<Solo>{keys, shared_.data()}); !s.ok()) return s;
-    auto const found = machine.fetch(shared_, 1);
-    if (!found) return found.status();
-    return static_cast<std::uint32_t>(found.value()[0]);
+  /// Where n labels and words are to be put, in the order of labels, before they are sorted.
+  Result<exec::Sorted*> room(std::size_t n) {
+    if (Status s = all_.resize(n); !s.ok()) return s;
+    return all_.data();
   }
 
-  /// Afterwards order() has the entries, and words() what is behind the shared bytes of each.
-  /// `whole`: the words are all that there is of the keys.
-  Status sort(Machine& machine, exec::ByteColumn const& keys, std::size_t n, std::uint32_t shared,
-              bool whole) {
-    if (Status s = items_.resize(n); !s.ok()) return s;
-    if (Status s = order_.resize(n); !s.ok()) return s;
-    if (Status s = words_.resize(n); !s.ok()) return s;
-    if (Status s = machine.threads(n, FirstWordBody{keys, n, shared, items_.data()}); !s.ok())
-      return s;
-    if (n > 1) {
-      if (Status s = machine.sort(items_.data(), n); !s.ok()) return s;
-    }
-    FirstOrderBody const body{items_.data(), n, order_.data(), words_.data()};
-    if (Status s = machine.threads(n, body); !s.ok()) return s;
-    return whole || n == 1 ? Status{} : divide_ties(machine, keys, n, shared);
+  /// Afterwards order() has the labels, and with each the word behind the shared bytes. `whole`:
+  /// the words are all that there is of the keys.
+  template <class Keys>
+  Status sort(Machine& machine, Keys const& keys, std::size_t n, std::uint32_t shared, bool whole) {
+    if (n < 2) return {};
+    if (Status s = machine.sort(all_.data(), n); !s.ok()) return s;
+    return whole ? Status{} : divide_ties(machine, keys, n, shared);
   }
 
-  [[nodiscard]] std::uint32_t const* order() const { return order_.data(); }
-  [[nodiscard]] std::uint64_t const* words() const { return words_.data(); }
+  [[nodiscard]] exec::Sorted const* order() const { return all_.data(); }
 
  private:
   struct ListBuffers {
-    Buffer<std::uint32_t> slots, entries, groups;
+    Buffer<std::uint32_t> slots, labels, groups;
     Buffer<std::uint64_t> words;
     Status resize(std::size_t n) {
       if (Status s = slots.resize(n); !s.ok()) return s;
-      if (Status s = entries.resize(n); !s.ok()) return s;
+      if (Status s = labels.resize(n); !s.ok()) return s;
       if (Status s = groups.resize(n); !s.ok()) return s;
       return words.resize(n);
     }
     [[nodiscard]] TieList list() const {
-      return {slots.data(), entries.data(), groups.data(), words.data(), true};
+      return {nullptr, slots.data(), labels.data(), groups.data(), words.data()};
     }
   };
 
-  Status divide_ties(Machine& machine, exec::ByteColumn const& keys, std::size_t n,
-                     std::uint32_t shared) {
-    TieList list{nullptr, order_.data(), nullptr, words_.data(), false};
+  template <class Keys>
+  Status divide_ties(Machine& machine, Keys const& keys, std::size_t n, std::uint32_t shared) {
+    TieList list{.all = all_.data()};
     for (;;) {
       auto const groups = compact(machine, list, n);
       if (!groups) return groups.status();
@@ -285,15 +253,17 @@ class KeyOrder {
   }
 
   /// Sorts each group of ties_ into sorted_.
-  Status divide(Machine& machine, exec::ByteColumn const& keys, std::size_t n, std::size_t groups,
+  template <class Keys>
+  Status divide(Machine& machine, Keys const& keys, std::size_t n, std::size_t groups,
                 std::uint32_t shared) {
     TieList const list = ties_.list();
     if (Status s = sorted_.resize(n); !s.ok()) return s;
     if (Status s = items_.resize(n); !s.ok()) return s;
     if (Status s = by_group_.resize(n); !s.ok()) return s;
-    GroupSharedBody<Solo> const common{keys, list, firsts_.data(), group_shared_.data(), shared};
+    GroupSharedBody<Solo, Keys> const common{keys, list, firsts_.data(), group_shared_.data(),
+                                             shared};
     if (Status s = machine.threads(n, common); !s.ok()) return s;
-    NextWordBody const next{keys, list, group_shared_.data(), items_.data()};
+    NextWordBody<Keys> const next{keys, list, group_shared_.data(), items_.data()};
     if (Status s = machine.threads(n, next); !s.ok()) return s;
     if (Status s = machine.sort(items_.data(), n); !s.ok()) return s;
     RegroupBody const regroup{items_.data(), list.groups, kNoWord / groups, by_group_.data()};
@@ -301,17 +271,15 @@ class KeyOrder {
     if (groups > 1) {
       if (Status s = machine.sort(by_group_.data(), n); !s.ok()) return s;
     }
-    PlaceBody const place{items_.data(), by_group_.data(), list, sorted_.list(), order_.data()};
+    PlaceBody const place{items_.data(), by_group_.data(), list, sorted_.list(), all_.data()};
     return machine.threads(n, place);
   }
 
-  Buffer<exec::Sorted> items_, by_group_;
-  Buffer<std::uint32_t> order_;
-  Buffer<std::uint64_t> words_;
+  Buffer<exec::Sorted> all_, items_, by_group_;
   Buffer<std::uint32_t> tied_, heads_, tied_before_, heads_before_, totals_;
   ListBuffers ties_, sorted_;
   Buffer<std::uint32_t> firsts_;
-  Buffer<std::uint64_t> shared_, group_shared_;
+  Buffer<std::uint64_t> group_shared_;
 };
 
 }  // namespace perdure::lsm

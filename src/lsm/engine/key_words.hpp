@@ -29,14 +29,13 @@ PERDURE_FN std::uint64_t key_word(std::byte const* key, std::uint64_t size, std:
   return word;
 }
 
-/// Seven bytes from `from` on and how many there are, 8 standing for more than 7: equal ones with
-/// less than that are of equal keys, if what lies before is equal. `from` is not behind the end.
+/// Of a word, with `left` bytes up to the key's end: seven of its bytes and how many there are, 8
+/// standing for more than 7. Where keys are equal before, and these words too, the keys are, unless
+/// they go on.
 inline constexpr std::uint64_t kCounted = 0xff;
 inline constexpr std::uint64_t kGoesOn = 8;
-PERDURE_FN std::uint64_t counted_word(std::byte const* key, std::uint64_t size,
-                                      std::uint64_t from) {
-  std::uint64_t const left = size - from;
-  return (key_word(key, size, from) & ~kCounted) | (left < kGoesOn ? left : kGoesOn);
+PERDURE_FN std::uint64_t counted_word(std::uint64_t word, std::uint64_t left) {
+  return (word & ~kCounted) | (left < kGoesOn ? left : kGoesOn);
 }
 
 /// Below 0, 0, above 0. What lies before `from` is equal.
@@ -49,15 +48,6 @@ PERDURE_FN int compare_from(std::uint64_t from, std::byte const* a, std::uint64_
     if (x != y) return x < y ? -1 : 1;
   }
   return a_size == b_size ? 0 : a_size < b_size ? -1 : 1;
-}
-
-/// How many leading bytes two keys have in common. At least `from` are.
-PERDURE_FN std::uint64_t common_bytes(std::uint64_t from, std::byte const* a, std::uint64_t a_size,
-                                      std::byte const* b, std::uint64_t b_size) {
-  std::uint64_t const both = a_size < b_size ? a_size : b_size;
-  while (from + 8 <= both && key_word(a, a_size, from) == key_word(b, b_size, from)) from += 8;
-  while (from < both && a[from] == b[from]) ++from;
-  return from;
 }
 
 }  // namespace perdure::lsm

@@ -1,5 +1,5 @@
-// Runs on their way into one. Each entry's place is its own number and, of each other run, how many
-// entries come before it; entries of one block look for theirs near their neighbour's.
+// Runs on their way into one: their entries are sorted like those of a batch. Merging them two by
+// two, or looking up each entry's place in the other runs, takes longer from three runs on.
 // Invariant: of one key, entries of a newer run come before those of an older one.
 #pragma once
 
@@ -7,91 +7,69 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "exec/counts.hpp"
+#include "lsm/engine/key_order.hpp"
 #include "lsm/engine/run_on.hpp"
-#include "lsm/engine/run_search.hpp"
 
 namespace perdure::lsm {
 
-/// A run and an entry of it.
-struct EntryOfRun {
-  std::uint32_t run;
-  std::uint32_t entry;
+/// Labels count the entries of the newest run, then those of the next; see KeyOrder. Each run's
+/// begin at a multiple of kBlock, so that a block of labels is of one run.
+struct RunsKeys {
+  static constexpr std::uint32_t kBlock = 4096;
+  RunView const* runs = nullptr;
+  std::uint32_t const* run_of_block = nullptr;
+  std::uint32_t const* starts = nullptr;  // of each run's labels
+
+  [[nodiscard]] PERDURE_FN RunView const& run(std::uint32_t label) const {
+    return runs[run_of_block[label / kBlock]];
+  }
+  [[nodiscard]] PERDURE_FN std::uint32_t entry(std::uint32_t label) const {
+    return label - starts[run_of_block[label / kBlock]];
+  }
+  [[nodiscard]] PERDURE_FN std::uint32_t size(std::uint32_t label) const {
+    return run(label).size(entry(label));
+  }
+  [[nodiscard]] PERDURE_FN std::uint64_t word(std::uint32_t label, std::uint64_t from) const {
+    return run(label).word(entry(label), from);
+  }
+};
+
+/// Of one run.
+struct RunWordBody {
+  RunView run;
+  std::uint32_t start;  // of its labels
+  std::uint64_t shared;
+  exec::Sorted* items;
+  PERDURE_FN void operator()(std::size_t i) const {
+    items[i] = {start + i, run.word(static_cast<std::uint32_t>(i), shared)};
+  }
 };
 
 /// Entries in the order of the run; see RunMaker.
 struct RunsFrom {
-  RunView const* runs = nullptr;
-  EntryOfRun const* entries = nullptr;
-  std::uint32_t shared = 0;
+  RunsKeys keys;
+  exec::Sorted const* order = nullptr;  // labels, and the words that become prefixes
 
-  [[nodiscard]] PERDURE_FN RunView const& run(std::size_t k) const { return runs[entries[k].run]; }
+  [[nodiscard]] PERDURE_FN std::uint32_t label(std::size_t k) const {
+    return static_cast<std::uint32_t>(order[k].index);
+  }
   [[nodiscard]] PERDURE_FN std::uint32_t key_size(std::size_t k) const {
-    return run(k).size(entries[k].entry);
+    return keys.size(label(k));
   }
   PERDURE_FN void copy_key(std::size_t k, std::uint64_t* to) const {
-    run(k).copy_key(entries[k].entry, to);
+    keys.run(label(k)).copy_key(keys.entry(label(k)), to);
   }
-  [[nodiscard]] PERDURE_FN std::uint64_t prefix(std::size_t k) const {
-    return run(k).word(entries[k].entry, shared);
-  }
+  [[nodiscard]] PERDURE_FN std::uint64_t prefix(std::size_t k) const { return order[k].hash; }
   [[nodiscard]] PERDURE_FN StoredVersion version(std::size_t k) const {
-    return run(k).versions[entries[k].entry];
+    return keys.run(label(k)).versions[keys.entry(label(k))];
   }
   [[nodiscard]] PERDURE_FN std::uint32_t value_size(std::size_t k) const {
-    return run(k).size_of_value(entries[k].entry);
-  }
-};
-
-/// Of a block of one run's entries.
-struct PlaceOfEntriesBody {
-  static constexpr std::uint32_t kBlock = 32;
-  RunView const* runs;
-  std::uint32_t count;  // of runs
-  std::uint32_t mine;
-  EntryOfRun* entries;  // of the merged run
-
-  PERDURE_FN void operator()(std::size_t block) const {
-    RunView const& run = runs[mine];
-    auto const first = static_cast<std::uint32_t>(block * kBlock);
-    std::uint32_t const n = run.count - first < kBlock ? run.count - first : kBlock;
-    std::uint64_t places[kBlock];
-    for (std::uint32_t i = 0; i < n; ++i) places[i] = std::uint64_t{first} + i;
-    for (std::uint32_t other = 0; other < count; ++other) {
-      if (other != mine) add_before(run, first, n, runs[other], other < mine, places);
-    }
-    for (std::uint32_t i = 0; i < n; ++i) entries[places[i]] = {mine, first + i};
-  }
-
-  static PERDURE_FN void add_before(RunView const& run, std::uint32_t first, std::uint32_t n,
-                                    RunView const& other, bool newer, std::uint64_t* places) {
-    std::uint64_t space = 0;
-    std::uint32_t at = 0;
-    for (std::uint32_t i = 0; i < n; ++i) {
-      std::byte const* key = nullptr;
-      if (run.keys != nullptr) {
-        key = run.key(first + i);
-      } else {
-        space = swapped(run.prefixes[first + i]);
-        key = reinterpret_cast<std::byte const*>(&space);
-      }
-      Wanted const wanted(other, key, run.size(first + i));
-      at = i == 0 ? bound_of(other, wanted, newer) : bound_after(other, wanted, newer, at);
-      places[i] += at;
-    }
-  }
-
-  /// As bound_of(), which is not before `at`.
-  static PERDURE_FN std::uint32_t bound_after(RunView const& run, Wanted const& wanted, bool above,
-                                              std::uint32_t at) {
-    if (wanted.side != 0) return wanted.side < 0 ? 0 : run.count;
-    return first_not(at, run.count, [&](std::uint32_t i) {
-      if (run.prefixes[i] != wanted.word) return run.prefixes[i] < wanted.word;
-      int const order = wanted.compare_rest(run, i);
-      return above ? order >= 0 : order > 0;
-    });
+    return keys.run(label(k)).size_of_value(keys.entry(label(k)));
   }
 };
 
@@ -101,38 +79,67 @@ class MergeIn {
   using Buffer = typename Machine::template Buffer<T>;
 
  public:
-  static constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::uint64_t kMostEntries = std::numeric_limits<std::int32_t>::max();
+  static constexpr std::uint64_t kMostWords = std::numeric_limits<std::uint32_t>::max();
 
   /// `views`: of the runs, for the host and where the machine reads them.
-  Result<RunPtr> merge(Machine& machine, RunMaker<Machine>& maker, RunList runs,
-                       std::vector<RunView> const& views, RunView const* views_here) {
+  Result<RunPtr> merge(Machine& machine, KeyOrder<Machine>& order, RunMaker<Machine>& maker,
+                       RunList runs, std::vector<RunView> const& views, RunView const* views_here) {
     std::uint64_t n = 0;
     std::uint64_t words = 0;
     for (RunPtr const& run : runs) {
       n += run->count();
       words += RunOn<Machine>::of(*run).key_words();
     }
-    if (n > kMost || words > kMost)
+    if (n > kMostEntries || words > kMostWords || !label(views))
       return Status{Code::invalid_argument,
                     "runs of " + std::to_string(n) + " entries and " + std::to_string(8 * words) +
-                        " bytes of keys in all; one takes fewer than 2^32 entries and 32 GiB"};
-    if (n == 0) return maker.make(machine, {}, RunsFrom{}, {});
-    if (Status s = entries_.resize(n); !s.ok()) return s;
-    for (std::uint32_t r = 0; r < views.size(); ++r) {
-      std::uint64_t const blocks =
-          (std::uint64_t{views[r].count} + PlaceOfEntriesBody::kBlock - 1) /
-          PlaceOfEntriesBody::kBlock;
-      PlaceOfEntriesBody const body{views_here, static_cast<std::uint32_t>(views.size()), r,
-                                    entries_.data()};
-      if (Status s = machine.threads(blocks, body); !s.ok()) return s;
-    }
+                        " bytes of keys in all; one takes fewer than 2^31 entries and 32 GiB"};
+    RunsFrom from;
+    if (n == 0) return maker.make(machine, {}, from, {});
     std::vector<std::byte> shared;
     RunShape const shape = shape_of(runs, views, static_cast<std::uint32_t>(n), shared);
-    return maker.make(machine, shape, RunsFrom{views_here, entries_.data(), shape.shared},
-                      std::move(shared));
+    auto const keys = keys_of(machine, views_here);
+    if (!keys) return keys.status();
+    from.keys = keys.value();
+    auto const items = order.room(n);
+    if (!items) return items.status();
+    exec::Sorted* at = items.value();
+    for (std::size_t r = 0; r < views.size(); at += views[r++].count) {
+      RunWordBody const body{views[r], starts_[r], shape.shared, at};
+      if (Status s = machine.threads(views[r].count, body); !s.ok()) return s;
+    }
+    if (Status s = order.sort(machine, from.keys, n, shape.shared, shape.whole()); !s.ok())
+      return s;
+    from.order = order.order();
+    return maker.make(machine, shape, from, std::move(shared));
   }
 
  private:
+  /// False: there are not enough labels.
+  bool label(std::vector<RunView> const& views) {
+    starts_.clear();
+    run_of_block_.clear();
+    for (std::size_t r = 0; r < views.size(); ++r) {
+      std::uint64_t const blocks =
+          (std::uint64_t{views[r].count} + RunsKeys::kBlock - 1) / RunsKeys::kBlock;
+      std::uint64_t const before = run_of_block_.size();
+      if ((before + blocks) * RunsKeys::kBlock > std::numeric_limits<std::uint32_t>::max())
+        return false;
+      starts_.push_back(static_cast<std::uint32_t>(before * RunsKeys::kBlock));
+      run_of_block_.resize(before + blocks, static_cast<std::uint32_t>(r));
+    }
+    return true;
+  }
+  Result<RunsKeys> keys_of(Machine& machine, RunView const* views_here) {
+    auto const starts = bring(machine, starts_here_, std::span<std::uint32_t const>(starts_));
+    if (!starts) return starts.status();
+    auto const blocks =
+        bring(machine, run_of_block_here_, std::span<std::uint32_t const>(run_of_block_));
+    if (!blocks) return blocks.status();
+    return RunsKeys{views_here, blocks.value(), starts.value()};
+  }
+
   static RunShape shape_of(RunList runs, std::vector<RunView> const& views, std::uint32_t n,
                            std::vector<std::byte>& shared) {
     RunShape shape;
@@ -158,7 +165,8 @@ class MergeIn {
     return shape;
   }
 
-  Buffer<EntryOfRun> entries_;
+  std::vector<std::uint32_t> starts_, run_of_block_;
+  Buffer<std::uint32_t> starts_here_, run_of_block_here_;
 };
 
 }  // namespace perdure::lsm

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,19 @@ inline constexpr std::uint32_t kGroup = Machine::kPoolIsFar ? 1 : 16;
 template <class Machine>
 std::size_t groups(std::size_t n) {
   return (n + kGroup<Machine> - 1) / kGroup<Machine>;
+}
+
+/// The caller's array where the machine reads it.
+template <class Machine, class T>
+Result<T const*> bring(Machine& machine, typename Machine::template Buffer<T>& here,
+                       std::span<T const> array) {
+  if constexpr (Machine::kPoolIsFar) {
+    if (array.empty()) return static_cast<T const*>(nullptr);
+    if (Status s = here.resize(array.size()); !s.ok()) return s;
+    if (Status s = machine.send(here.data(), array.data(), array.size()); !s.ok()) return s;
+    return static_cast<T const*>(here.data());
+  }
+  return array.data();
 }
 
 template <class Machine>

@@ -79,6 +79,18 @@ struct Search {
       : run(&in), wanted(in, key, size) {}
 };
 
+/// What is looked at first of an entry; where keys have several sizes, where its key lies.
+template <class W>
+PERDURE_FN void prefetch_entry(W const& warp, RunView const& run, std::uint32_t i) {
+  warp.prefetch(run.versions + i, sizeof(StoredVersion));
+  if (run.places != nullptr) {
+    warp.prefetch(run.places + i, sizeof(std::uint32_t));
+    warp.prefetch(run.sizes + i, sizeof(std::uint32_t));
+  } else if (run.keys != nullptr) {
+    warp.prefetch(run.keys + std::uint64_t{i} * RunView::words(run.width), sizeof(std::uint64_t));
+  }
+}
+
 /// The searches go down side by side, so that what each of them waits for is on its way while the
 /// others have their turn.
 template <class W>
@@ -101,7 +113,12 @@ PERDURE_FN void search(W const& warp, Search* searches, std::uint32_t n) {
     Search& one = searches[j];
     if (one.run->count == 0) continue;
     one.at = one.at * Samples::kFan + below_in_line(one.run->line(0, one.at), one.wanted.word);
-    warp.prefetch(one.run->versions + one.at, sizeof(StoredVersion));
+    prefetch_entry(warp, *one.run, one.at);
+  }
+  for (std::uint32_t j = 0; j < n; ++j) {
+    Search const& one = searches[j];
+    if (one.run->places == nullptr || one.at >= one.run->count) continue;
+    warp.prefetch(one.run->key(one.at), sizeof(std::uint64_t));
   }
 }
 

@@ -56,6 +56,7 @@ Result<std::vector<GwalRecovered>> LogOfSegments::recover(std::uint64_t rocks_se
     left_.back().scanned.torn = true;
   }
   if (!left_.empty()) newest_ = left_.back().header.number;
+  if (Status s = mend_gwal_intents(std::span(left_).subspan(discarded.value())); !s.ok()) return s;
   recovered_ = true;
   return hand_over(discarded.value());
 }
@@ -71,7 +72,8 @@ std::vector<GwalRecovered> LogOfSegments::hand_over(std::size_t discarded) {
   std::vector<GwalLive> live;
   RequestId next = 0;
   for (GwalLeft const& l : std::span(left_).subspan(discarded)) {
-    live.push_back({l.file, l.header.number, l.scanned.end, kGwalRecords, l.intent});
+    live.push_back(
+        {l.file, l.header.number, l.scanned.end, kGwalRecords, l.intent.rocks_sequence, false});
     if (l.scanned.records.empty()) continue;
     next = l.scanned.records.back().first_request + l.scanned.records.back().requests;
   }

@@ -61,7 +61,7 @@ class GwalSegment {
   /// is to rise for another reason: kNoGwalIntent first.
   virtual Status intend(std::uint64_t rocks_sequence) = 0;
   /// RocksDB has all of it: nothing of it comes back. The memory stays as long as the object. The
-  /// oldest segment goes first.
+  /// oldest segment goes first; one that has no records goes with those before it.
   virtual Status retire() = 0;
 };
 

@@ -79,8 +79,8 @@ static_assert(
 static_assert(sizeof(GwalSegmentHeader) == 256 && sizeof(GwalSegmentHeader) <= kGwalIntents[0]);
 static_assert(std::has_unique_object_representations_v<GwalSegmentHeader>);
 
-/// RocksDB's last sequence number before the segment is ingested. A is written, ordered, then B: of
-/// a crash one of them at most is torn, so two that are is damage.
+/// RocksDB's last sequence number before the segment is ingested, in two copies. One is written,
+/// ordered, then the other: a crash tears one at most, so two that are torn is damage.
 struct GwalIntent {  // bytes
   std::uint32_t magic;  //  0
   std::uint32_t format_version;  //  4

@@ -76,22 +76,21 @@ Status check_gwal_segment(GwalSegmentHeader const& h, std::string const& path,
 }
 
 /// A copy that does not pass was being written, when nothing had been ingested, or is damaged, when
-/// the other has the same. A is written first: so B alone counts where A holds nothing.
-Result<std::uint64_t> read_gwal_intent(std::byte const* segment, std::string const& path,
-                                       GwalIdentity const& identity, std::uint64_t number) {
-  enum class Copy : std::uint8_t { nothing, passes, bad };
+/// the other has the same. Where they differ, nothing had been ingested either, and both say so. A
+/// is written first: where it holds nothing and B does, that is damage.
+Result<GwalIntentRead> read_gwal_intent(std::byte const* segment, std::string const& path,
+                                        GwalIdentity const& identity, std::uint64_t number) {
   std::array<GwalIntent, 2> copies;
-  std::array<Copy, 2> are{};
+  for (std::size_t i = 0; i < copies.size(); ++i)
+    pm::read_bytes(&copies[i], segment + kGwalIntents[i], sizeof copies[i]);
+  bool const same = std::memcmp(&copies[0], &copies[1], sizeof copies[0]) == 0;
   for (std::size_t i = 0; i < copies.size(); ++i) {
-    GwalIntent& c = copies[i];
-    pm::read_bytes(&c, segment + kGwalIntents[i], sizeof c);
+    GwalIntent const& c = copies[i];
     bool const passes = c.magic == kGwalIntentMagic && c.format_version == kGwalVersion &&
                         c.number == number && c.crc == gwal_crc(identity, c);
-    are[i] = all_zero(c) ? Copy::nothing : passes ? Copy::passes : Copy::bad;
+    if (passes) return GwalIntentRead{c.rocks_sequence, same ? std::nullopt : std::optional(1 - i)};
   }
-  for (std::size_t i = 0; i < copies.size(); ++i)
-    if (are[i] == Copy::passes) return copies[i].rocks_sequence;
-  if (are[1] == Copy::nothing) return kNoGwalIntent;
+  if (all_zero(copies[1])) return GwalIntentRead{};
   return gwal_damaged(path, "has no intent that passes, at offsets 1024 and 2048");
 }
 

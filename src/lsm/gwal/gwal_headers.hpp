@@ -2,7 +2,9 @@
 // refused is named, with the way out.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "lsm/gwal/gwal.hpp"
@@ -23,10 +25,15 @@ namespace perdure::lsm {
                                         GwalIdentity const& identity, std::uint64_t number,
                                         std::uint64_t file_bytes);
 
-/// What the two copies say: the sequence number, or kNoGwalIntent.
-[[nodiscard]] Result<std::uint64_t> read_gwal_intent(std::byte const* segment,
-                                                     std::string const& path,
-                                                     GwalIdentity const& identity,
-                                                     std::uint64_t number);
+/// What the two copies of the intent say: the sequence number, or kNoGwalIntent.
+struct GwalIntentRead {
+  std::uint64_t rocks_sequence = kNoGwalIntent;
+  /// One copy passes, and the other holds something else: as a crash leaves them.
+  std::optional<std::size_t> differs = {};  // the copy that does not count
+};
+[[nodiscard]] Result<GwalIntentRead> read_gwal_intent(std::byte const* segment,
+                                                      std::string const& path,
+                                                      GwalIdentity const& identity,
+                                                      std::uint64_t number);
 
 }  // namespace perdure::lsm

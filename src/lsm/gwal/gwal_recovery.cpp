@@ -41,7 +41,7 @@ Result<std::vector<GwalLeft>> find_gwal_segments(GwalFiles& files, GwalIdentity 
 Result<std::size_t> ingested_gwal_segments(std::span<GwalLeft const> segments,
                                            std::uint64_t rocks_sequence) {
   if (mutated("gwal_replay_twice")) return std::size_t{0};
-  auto const has = [&](GwalLeft const& l) { return rocks_sequence > l.intent; };
+  auto const has = [&](GwalLeft const& l) { return rocks_sequence > l.intent.rocks_sequence; };
   auto const first = std::find_if_not(segments.begin(), segments.end(), has);
   if (auto const later = std::find_if(first, segments.end(), has); later != segments.end())
     return gwal_damaged(first->file->name(), "was not ingested by RocksDB, although segment " +
@@ -119,6 +119,21 @@ Result<std::optional<std::size_t>> check_gwal_segments(std::span<GwalLeft const>
     return lacking(segments, i);
   }
   return std::optional<std::size_t>();
+}
+
+Status mend_gwal_intents(std::span<GwalLeft> segments) {
+  if (mutated("gwal_intent_not_mended")) return {};
+  for (GwalLeft& l : segments) {
+    auto const differs = std::exchange(l.intent.differs, std::nullopt);
+    if (!differs) continue;
+    std::byte* const segment = l.file->bytes().data();
+    std::byte* const at = segment + kGwalIntents[*differs];
+    GwalIntent intent;
+    pm::read_bytes(&intent, segment + kGwalIntents[1 - *differs], sizeof intent);
+    pm::write_bytes(at, &intent, sizeof intent);
+    if (Status s = l.file->sync(at, sizeof intent); !s.ok()) return s;
+  }
+  return {};
 }
 
 /// Their numbers come again, for none may be missing: so their files may not. The newest goes

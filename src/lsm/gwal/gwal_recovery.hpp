@@ -12,6 +12,7 @@
 #include "exec/workers.hpp"
 #include "lsm/gwal/gwal_files.hpp"
 #include "lsm/gwal/gwal_format.hpp"
+#include "lsm/gwal/gwal_headers.hpp"
 #include "lsm/gwal/gwal_scan.hpp"
 #include "perdure/status.h"
 
@@ -21,7 +22,7 @@ namespace perdure::lsm {
 struct GwalLeft {
   std::shared_ptr<GwalFile> file;
   GwalSegmentHeader header = {};
-  std::uint64_t intent = kNoGwalIntent;
+  GwalIntentRead intent = {};
   GwalScanned scanned = {};
 };
 
@@ -40,6 +41,11 @@ void scan_gwal_segments(std::span<GwalLeft> segments, GwalIdentity const& identi
 /// end of the system took what had not been synced: all behind that is to go.
 Result<std::optional<std::size_t>> check_gwal_segments(std::span<GwalLeft const> segments,
                                                        std::uint64_t boot);
+
+/// Both copies of each intent say what counts. Before anything follows from that: of an intent that
+/// is written later a crash may tear the copy that counts, and an older one must not take its
+/// place.
+Status mend_gwal_intents(std::span<GwalLeft> segments);
 
 /// Nothing behind the end of the first segment passes any more, and the others are gone.
 Status cut_gwal_segments(std::span<GwalLeft> segments);

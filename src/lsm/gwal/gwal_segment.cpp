@@ -72,8 +72,12 @@ Result<std::uint64_t> GwalLog::begin(std::uint64_t bytes) {
   if (!file.ok()) return file.status();
   std::uint64_t const previous_end = live_.empty() ? 0 : live_.back().end;
   if (Status s = write_header(*file.value(), number, previous_end); !s.ok()) return s;
-  if (Status s = file.value()->keep(); !s.ok()) return s;
-  live_.push_back({std::move(file).value(), number, kGwalRecords, kGwalRecords, kNoGwalIntent});
+  if (Status s = file.value()->keep(); !s.ok()) {
+    (void)file.value()->remove(false);  // it may have the name already
+    return s;
+  }
+  live_.push_back(
+      {std::move(file).value(), number, kGwalRecords, kGwalRecords, kNoGwalIntent, false});
   newest_ = number;
   begun_ = true;
   return number;
@@ -84,7 +88,8 @@ Result<std::uint64_t> GwalLog::begin(std::uint64_t bytes) {
 
 Status GwalLog::takes_records(std::uint64_t number) const {
   if (!broken_.ok()) return broken_;
-  if (number == newest_ && begun_ && !live_.empty() && live_.back().number == number) return {};
+  bool const newest = number == newest_ && !live_.empty() && live_.back().number == number;
+  if (newest && begun_ && !live_.back().retired) return {};
   return {Code::closed, name_of(number) +
                             (number == newest_ ? " is retired, or was left by an earlier process"
                                                : " is sealed: a later one was begun") +
@@ -152,23 +157,26 @@ Status GwalLog::sync_all() {
   for (GwalLive const& segment : behind) {
     Status const s = segment.file->sync(segment.file->bytes().data() + segment.synced,
                                         segment.end - segment.synced);
+    if (!s.ok()) return broken_by(s);
     MutexLock const lock(mutex_);
-    if (!s.ok()) {
-      broken_ = {s.code(), s.message() +
-                               "; whether what was written last is there is not known, so nothing "
-                               "more is written: open the database anew"};
-      return broken_;
-    }
     if (GwalLive* const now = live(segment.number)) now->synced = segment.end;
   }
   return {};
+}
+
+Status GwalLog::broken_by(Status const& s) {
+  MutexLock const lock(mutex_);
+  broken_ = {s.code(), s.message() +
+                           "; whether what was written last is there is not known, so "
+                           "nothing more is written: open the database anew"};
+  return broken_;
 }
 
 // ------------------------------------------------------------------------------------------------
 // Handing over to RocksDB
 
 /// Two copies, one after the other. A crash leaves one of them torn at most, and then nothing has
-/// been ingested: what the other one says, or nothing at all, is replayed.
+/// been ingested: so what the other one says, or nothing at all, is replayed.
 Status GwalLog::write_intent(GwalFile& file, std::uint64_t number,
                              std::uint64_t rocks_sequence) const {
   GwalIntent intent{kGwalIntentMagic, kGwalVersion, number, rocks_sequence, {}, 0};
@@ -193,7 +201,8 @@ Status GwalLog::intend(std::uint64_t number, std::uint64_t rocks_sequence) {
     MutexLock const lock(mutex_);
     if (!broken_.ok()) return broken_;
     GwalLive* const segment = live(number);
-    if (segment == nullptr) return {Code::closed, name_of(number) + " is retired"};
+    if (segment == nullptr || segment->retired)
+      return {Code::closed, name_of(number) + " is retired"};
     if (segment->intent != kNoGwalIntent && rocks_sequence != kNoGwalIntent &&
         segment->intent != rocks_sequence)
       return {Code::invalid_argument,
@@ -205,25 +214,45 @@ Status GwalLog::intend(std::uint64_t number, std::uint64_t rocks_sequence) {
   }
   if (mutated("gwal_naive_intent")) return {};
   if (mutated("gwal_retired_before_ingest")) return file->remove(true);
-  return write_intent(*file, number, rocks_sequence);
+  Status const s = write_intent(*file, number, rocks_sequence);
+  return s.ok() ? s : broken_by(s);
 }
 
 Status GwalLog::retire(std::uint64_t number) {
-  std::shared_ptr<GwalFile> file;
+  if (Status s = ours(); !s.ok()) return s;
   {
-    if (Status s = ours(); !s.ok()) return s;
     MutexLock const lock(mutex_);
     if (!broken_.ok()) return broken_;
-    if (live(number) == nullptr) return {Code::closed, name_of(number) + " is retired already"};
-    if (number != live_.front().number)
+    GwalLive* const segment = live(number);
+    if (segment == nullptr || segment->retired)
+      return {Code::closed, name_of(number) + " is retired already"};
+    bool const holds_records = segment->end > kGwalRecords;
+    if (holds_records && number != live_.front().number)
       return {Code::invalid_argument, name_of(number) + " is not the oldest, which goes first: " +
                                           std::to_string(live_.front().number)};
-    file = live_.front().file;
+    segment->retired = true;
   }
-  if (Status s = file->remove(true); !s.ok()) return s;
-  MutexLock const lock(mutex_);
-  if (live(number) != nullptr) live_.pop_front();
-  return {};
+  return remove_retired();
+}
+
+/// Oldest first, for none may be missing between two. One that is not the oldest has no records.
+Status GwalLog::remove_retired() {
+  MutexLock const one_at_a_time(retiring_);
+  for (;;) {
+    std::shared_ptr<GwalFile> file;
+    {
+      MutexLock const lock(mutex_);
+      if (live_.empty() || !live_.front().retired) return {};
+      file = live_.front().file;
+    }
+    Status const s = file->remove(true);
+    MutexLock const lock(mutex_);
+    if (!s.ok()) {
+      live_.front().retired = false;
+      return s;
+    }
+    live_.pop_front();
+  }
 }
 
 namespace {

@@ -27,6 +27,7 @@ struct GwalLive {
   std::uint64_t end = kGwalRecords;  // of its records
   std::uint64_t synced = 0;  // all before this place
   std::uint64_t intent = kNoGwalIntent;
+  bool retired = false;  // and gone, but for one without records behind others
 };
 
 class GwalLog {
@@ -60,6 +61,9 @@ class GwalLog {
   Status write_header(GwalFile& file, std::uint64_t number, std::uint64_t previous_end) const;
   Status write_intent(GwalFile& file, std::uint64_t number, std::uint64_t rocks_sequence) const;
   Status sync_all() PERDURE_EXCLUDES(mutex_);
+  Status remove_retired() PERDURE_EXCLUDES(retiring_, mutex_);
+  /// What all calls answer from here on.
+  Status broken_by(Status const& s) PERDURE_EXCLUDES(mutex_);
 
   // Constant after construction.
   std::unique_ptr<GwalFiles> const files_;
@@ -68,6 +72,7 @@ class GwalLog {
   std::uint64_t const boot_;
   std::uint64_t const process_;
 
+  Mutex retiring_;  // taken before the other
   mutable Mutex mutex_;
   std::deque<GwalLive> live_ PERDURE_GUARDED_BY(mutex_);  // oldest first
   std::uint64_t newest_ PERDURE_GUARDED_BY(mutex_) = 0;  // number; 0 = none yet

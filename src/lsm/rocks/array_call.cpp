@@ -31,8 +31,8 @@ bool is_for_tables(Database& database, ColumnFamilyHandle* family, bool merges,
                    std::size_t operations) {
   DatabaseParts& parts = database.parts();
   FamilyPtr const known = parts.families->find(family->GetID());
-  return operations >= parts.writer->threshold() && known != nullptr && !known->dropped &&
-         known->why_passed_through.empty() && (!merges || known->merge_operator != nullptr);
+  return operations >= parts.writer->threshold() && known != nullptr && known->has_tables() &&
+         (!merges || known->merge_operator != nullptr);
 }
 
 Slice element(Column const& column, std::size_t i) {

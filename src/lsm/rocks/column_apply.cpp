@@ -107,13 +107,14 @@ rocksdb::Status apply_together(Database& database, ColumnFamilyHandle* family,
     keys.push_back(element(batch.keys, i));
     limits.push_back(columns.first + i - 1);
   }
-  Sight sight{columns.seen, {}};
+  Sight sight;
+  sight.view = columns.seen;
   sight.options.snapshot = columns.seen->base_snapshot();
   parts.workers->for_chunks(keys.size(), 256, [&](std::size_t begin, std::size_t end) {
     std::size_t const n = end - begin;
     std::vector<PinnableSlice> values(n);
     std::vector<rocksdb::Status> statuses(n);
-    parts.reader->multi_get(sight, unwrap(family), std::span(keys).subspan(begin, n),
+    parts.reader->multi_get(sight, family, std::span(keys).subspan(begin, n),
                             {std::span(limits).subspan(begin, n)}, values.data(), statuses.data(),
                             false);
     for (std::size_t i = 0; i < n; ++i) found.set(at[begin + i], statuses[i], values[i]);

@@ -8,18 +8,21 @@ namespace perdure::lsm {
 using rocksdb::PinnableSlice;
 using rocksdb::WriteBatch;
 
-Database::Database(rocksdb::DB* base, DatabaseParts parts)
-    : StackableDB(base), parts_(std::move(parts)), default_(handle_of(0)), logger_(base->GetDBOptions().info_log) {}
+Database::Database(rocksdb::DB* base, DatabaseParts parts, std::shared_ptr<FamilyListener> listener)
+    : StackableDB(base), parts_(std::move(parts)), listener_(std::move(listener)),
+      logger_(base->GetDBOptions().info_log) {
+  listener_->set([this](CF* handle) { handle_deleted(handle); });
+}
 
 Database::~Database() {
   shut().PermitUncheckedError();
-  default_ = nullptr;
   parts_.families->close(*db_);
 }
 
 /// What cannot be flushed stays in the G-WAL.
 rocksdb::Status Database::shut() {
   if (std::exchange(closed_, true)) return Status::OK();
+  listener_->set(nullptr);
   Status const s = parts_.writer->flush();
   parts_.flusher->stop();
   parts_.tables->close();
@@ -32,38 +35,32 @@ rocksdb::Status Database::Close() {
   return db_->Close();
 }
 
-rocksdb::ColumnFamilyHandle* Database::handle_of(std::uint32_t family) const {
-  FamilyPtr const found = parts_.families->find(family);
-  return found == nullptr ? nullptr : new Handle(found);
-}
-
 rocksdb::Status Database::Put(WriteOptions const& o, CF* cf, Slice const& key, Slice const& value) {
   return parts_.writer->write_one(
-      o, [&] { return db_->Put(o, unwrap(cf), key, value); },
-      [&](WriteBatch& batch) { return batch.Put(unwrap(cf), key, value); });
+      o, [&] { return db_->Put(o, cf, key, value); },
+      [&](WriteBatch& batch) { return batch.Put(cf, key, value); });
 }
 
 rocksdb::Status Database::Delete(WriteOptions const& o, CF* cf, Slice const& key) {
   return parts_.writer->write_one(
-      o, [&] { return db_->Delete(o, unwrap(cf), key); },
-      [&](WriteBatch& batch) { return batch.Delete(unwrap(cf), key); });
+      o, [&] { return db_->Delete(o, cf, key); },
+      [&](WriteBatch& batch) { return batch.Delete(cf, key); });
 }
 
+/// A plain one: of a key that was written twice in one memtable, RocksDB gets the last write alone,
+/// and a SingleDelete would count writes.
 rocksdb::Status Database::SingleDelete(WriteOptions const& o, CF* cf, Slice const& key) {
-  return parts_.writer->write_one(
-      o, [&] { return db_->SingleDelete(o, unwrap(cf), key); },
-      [&](WriteBatch& batch) { return batch.SingleDelete(unwrap(cf), key); });
+  return Delete(o, cf, key);
 }
 
 rocksdb::Status Database::Merge(WriteOptions const& o, CF* cf, Slice const& key,
                                 Slice const& value) {
-  CF* const base = unwrap(cf);
-  FamilyPtr const family = parts_.families->find(base->GetID());
+  FamilyPtr const family = parts_.families->find(cf->GetID());
   if (family == nullptr || family->merge_operator == nullptr)
-    return db_->Merge(o, base, key, value);  // which refuses it
+    return db_->Merge(o, cf, key, value);  // which refuses it
   return parts_.writer->write_one(
-      o, [&] { return db_->Merge(o, base, key, value); },
-      [&](WriteBatch& batch) { return batch.Merge(base, key, value); });
+      o, [&] { return db_->Merge(o, cf, key, value); },
+      [&](WriteBatch& batch) { return batch.Merge(cf, key, value); });
 }
 
 rocksdb::Status Database::Write(WriteOptions const& o, WriteBatch* batch) {
@@ -72,27 +69,27 @@ rocksdb::Status Database::Write(WriteOptions const& o, WriteBatch* batch) {
 
 rocksdb::Status Database::Put(WriteOptions const& o, CF* cf, Slice const& key,
                               Slice const& timestamp, Slice const& value) {
-  return parts_.writer->alone([&] { return db_->Put(o, unwrap(cf), key, timestamp, value); });
+  return parts_.writer->alone([&] { return db_->Put(o, cf, key, timestamp, value); });
 }
 
 rocksdb::Status Database::PutEntity(WriteOptions const& o, CF* cf, Slice const& key,
                                     rocksdb::WideColumns const& columns) {
-  return parts_.writer->alone([&] { return db_->PutEntity(o, unwrap(cf), key, columns); });
+  return parts_.writer->alone([&] { return db_->PutEntity(o, cf, key, columns); });
 }
 
 rocksdb::Status Database::Delete(WriteOptions const& o, CF* cf, Slice const& key,
                                  Slice const& timestamp) {
-  return parts_.writer->alone([&] { return db_->Delete(o, unwrap(cf), key, timestamp); });
+  return parts_.writer->alone([&] { return db_->Delete(o, cf, key, timestamp); });
 }
 
 rocksdb::Status Database::SingleDelete(WriteOptions const& o, CF* cf, Slice const& key,
                                        Slice const& timestamp) {
-  return parts_.writer->alone([&] { return db_->SingleDelete(o, unwrap(cf), key, timestamp); });
+  return parts_.writer->alone([&] { return db_->SingleDelete(o, cf, key, timestamp); });
 }
 
 rocksdb::Status Database::DeleteRange(WriteOptions const& o, CF* cf, Slice const& begin,
                                       Slice const& end) {
-  return parts_.writer->alone([&] { return db_->DeleteRange(o, unwrap(cf), begin, end); });
+  return parts_.writer->alone([&] { return db_->DeleteRange(o, cf, begin, end); });
 }
 
 rocksdb::Status Database::Get(ReadOptions const& o, CF* cf, Slice const& key,
@@ -103,18 +100,20 @@ rocksdb::Status Database::Get(ReadOptions const& o, CF* cf, Slice const& key,
 /// Families with timestamps have nothing in memtables.
 rocksdb::Status Database::Get(ReadOptions const& o, CF* cf, Slice const& key, PinnableSlice* value,
                               std::string* timestamp) {
-  if (unwrap(cf)->GetComparator()->timestamp_size() == 0) return Get(o, cf, key, value);
+  if (cf->GetComparator()->timestamp_size() == 0) return Get(o, cf, key, value);
   Sight const sight = parts_.reader->sight(o);
-  return db_->Get(sight.view == nullptr ? o : sight.options, unwrap(cf), key, value, timestamp);
+  if (!sight.refusal.ok()) return sight.refusal;
+  return db_->Get(sight.view == nullptr ? o : sight.options, cf, key, value, timestamp);
 }
 
 rocksdb::Status Database::GetEntity(ReadOptions const& o, CF* cf, Slice const& key,
                                     rocksdb::PinnableWideColumns* columns) {
   Sight const sight = parts_.reader->sight(o);
-  if (sight.view == nullptr) return db_->GetEntity(o, unwrap(cf), key, columns);
+  if (!sight.refusal.ok()) return sight.refusal;
+  if (sight.view == nullptr) return db_->GetEntity(o, cf, key, columns);
   PinnableSlice plain;  // as what memtables have is: wide columns are RocksDB's
-  auto const known = parts_.reader->from_tables(sight, unwrap(cf), key, &plain);
-  if (!known) return db_->GetEntity(sight.options, unwrap(cf), key, columns);
+  auto const known = parts_.reader->from_tables(sight, cf, key, &plain);
+  if (!known) return db_->GetEntity(sight.options, cf, key, columns);
   columns->Reset();
   if (known->ok()) columns->SetPlainValue(plain);
   return *known;
@@ -125,10 +124,10 @@ rocksdb::Status Database::GetMergeOperands(ReadOptions const& o, CF* cf, Slice c
                                            rocksdb::GetMergeOperandsOptions* how, int* operands) {
   if (auto s = parts_.writer->flush(); !s.ok()) return s;
   Sight const sight = parts_.reader->sight(o);
-  if (sight.view == nullptr) return db_->GetMergeOperands(o, unwrap(cf), key, slice, how, operands);
+  if (sight.view == nullptr) return db_->GetMergeOperands(o, cf, key, slice, how, operands);
   if (!sight.view->runs(cf->GetID()).empty())
     return Status::NotSupported("GetMergeOperands() of a snapshot that sees memtables");
-  return db_->GetMergeOperands(sight.options, unwrap(cf), key, slice, how, operands);
+  return db_->GetMergeOperands(sight.options, cf, key, slice, how, operands);
 }
 
 bool Database::KeyMayExist(ReadOptions const& o, CF* cf, Slice const& key, std::string* value,

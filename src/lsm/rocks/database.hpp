@@ -2,7 +2,7 @@
 // Each call is accelerated (memtables answer or take it), passed through, or passed through after a
 // flush; docs/rocks.md has the table.
 //
-// Invariant: RocksDB gets its own column family handles and snapshots, and users never do.
+// Invariant: RocksDB gets its own snapshots, and users never do.
 #pragma once
 
 #include <rocksdb/utilities/stackable_db.h>
@@ -45,13 +45,11 @@ class Database final : public rocksdb::StackableDB, public TransactionStore {
   using ReadOptions = rocksdb::ReadOptions;
 
   /// Takes RocksDB.
-  Database(rocksdb::DB* base, DatabaseParts parts);
+  Database(rocksdb::DB* base, DatabaseParts parts, std::shared_ptr<FamilyListener> listener);
   ~Database() override;
   Status Close() override;
   [[nodiscard]] DatabaseParts& parts() { return parts_; }
   [[nodiscard]] rocksdb::DB& base() { return *db_; }
-  /// A handle for a user.
-  [[nodiscard]] CF* handle_of(std::uint32_t family) const;
 
   // Writes.
   using DB::Put;
@@ -141,8 +139,6 @@ class Database final : public rocksdb::StackableDB, public TransactionStore {
                                       CF** handle) override;
   Status DropColumnFamily(CF* cf) override;
   Status DropColumnFamilies(std::vector<CF*> const& cfs) override;
-  Status DestroyColumnFamilyHandle(CF* cf) override;
-  CF* DefaultColumnFamily() const override { return default_.get(); }
 
   // After a flush, RocksDB's.
   using DB::Flush;
@@ -169,61 +165,38 @@ class Database final : public rocksdb::StackableDB, public TransactionStore {
                                  std::vector<rocksdb::LiveFileStorageInfo>* files) override;
   Status SyncWAL() override;
   Status FlushWAL(bool sync) override;
+  Status GetSortedWalFiles(rocksdb::VectorLogPtr& files) override;
   Status GetUpdatesSince(rocksdb::SequenceNumber sequence,
                          std::unique_ptr<rocksdb::TransactionLogIterator>* iterator,
                          rocksdb::TransactionLogIterator::ReadOptions const& o) override;
   Status Resume() override;
 
-  // RocksDB's, with its own handles.
+  // RocksDB's, and what memtables add.
   using DB::GetProperty;
   bool GetProperty(CF* cf, Slice const& property, std::string* value) override;
-  using DB::GetMapProperty;
-  bool GetMapProperty(CF* cf, Slice const& property,
-                      std::map<std::string, std::string>* value) override;
   using DB::GetIntProperty;
   bool GetIntProperty(CF* cf, Slice const& property, uint64_t* value) override;
+  bool GetAggregatedIntProperty(Slice const& property, uint64_t* value) override;
   using DB::GetApproximateSizes;
   Status GetApproximateSizes(rocksdb::SizeApproximationOptions const& o, CF* cf,
                              rocksdb::Range const* ranges, int n, uint64_t* sizes) override;
   using DB::GetApproximateMemTableStats;
   void GetApproximateMemTableStats(CF* cf, rocksdb::Range const& range, uint64_t* const count,
                                    uint64_t* const size) override;
-  Status EnableAutoCompaction(std::vector<CF*> const& cfs) override;
-  using DB::NumberLevels;
-  int NumberLevels(CF* cf) override;
-  using DB::MaxMemCompactionLevel;
-  int MaxMemCompactionLevel(CF* cf) override;
-  using DB::Level0StopWriteTrigger;
-  int Level0StopWriteTrigger(CF* cf) override;
-  using DB::GetOptions;
-  rocksdb::Options GetOptions(CF* cf) const override;
-  using DB::SetOptions;
-  Status SetOptions(CF* cf, std::unordered_map<std::string, std::string> const& options) override;
-  void GetColumnFamilyMetaData(CF* cf, rocksdb::ColumnFamilyMetaData* metadata) override;
   void GetAllColumnFamilyMetaData(std::vector<rocksdb::ColumnFamilyMetaData>* metadata) override;
-  using DB::GetPropertiesOfAllTables;
-  Status GetPropertiesOfAllTables(CF* cf, rocksdb::TablePropertiesCollection* props) override;
-  Status GetPropertiesOfTablesInRange(CF* cf, rocksdb::Range const* ranges, std::size_t n,
-                                      rocksdb::TablePropertiesCollection* props) override;
-  Status IncreaseFullHistoryTsLow(CF* cf, std::string low) override;
-  Status GetFullHistoryTsLow(CF* cf, std::string* low) override;
   Status GetStatsHistory(uint64_t begin, uint64_t end,
                          std::unique_ptr<rocksdb::StatsHistoryIterator>* iterator) override;
-  using DB::NewDefaultReplayer;
-  Status NewDefaultReplayer(std::vector<CF*> const& handles,
-                            std::unique_ptr<rocksdb::TraceReader>&& reader,
-                            std::unique_ptr<rocksdb::Replayer>* replayer) override;
 
  private:
-  CF* adopt(CF* base, rocksdb::ColumnFamilyOptions const& options);
-  template <class Create>
-  Status create_families(std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
-                         std::vector<CF*>* handles, Create create);
+  rocksdb::Iterator* iterate(ReadOptions const& o, CF* cf, Sight sight);
+  void adopt(std::vector<CF*> const& handles,
+             std::vector<rocksdb::ColumnFamilyDescriptor> const& families);
+  void handle_deleted(CF* handle);
   [[nodiscard]] bool own_property(Slice const& property, std::uint64_t* value) const;
   Status shut();
 
   DatabaseParts parts_;
-  std::unique_ptr<CF> default_;
+  std::shared_ptr<FamilyListener> listener_;
   std::shared_ptr<rocksdb::Logger> logger_;
   bool closed_ = false;
 };

@@ -18,7 +18,9 @@ using rocksdb::Slice;
 class RefreshedIterator final : public Iterator {
  public:
   using Make = std::function<Iterator*()>;
-  RefreshedIterator(Iterator* now, Make make) : now_(now), make_(std::move(make)) {}
+  /// `view`: whose snapshot of RocksDB `now` reads; null where it reads the present.
+  RefreshedIterator(ViewPtr view, Iterator* now, Make make)
+      : view_(std::move(view)), now_(now), make_(std::move(make)) {}
 
   bool Valid() const override { return now_->Valid(); }
   void SeekToFirst() override { now_->SeekToFirst(); }
@@ -35,12 +37,16 @@ class RefreshedIterator final : public Iterator {
   rocksdb::Status GetProperty(std::string name, std::string* value) override {
     return now_->GetProperty(std::move(name), value);
   }
+  /// As RocksDB: not of an iterator at a snapshot of the user's.
   rocksdb::Status Refresh() override {
+    if (!make_) return now_->Refresh();
     now_.reset(make_());
+    view_ = nullptr;
     return now_->status();
   }
 
  private:
+  ViewPtr view_;
   std::unique_ptr<Iterator> now_;
   Make make_;
 };
@@ -64,6 +70,13 @@ std::vector<ByFamily> by_family(std::size_t n, rocksdb::ColumnFamilyHandle* cons
     group->keys.push_back(keys[i]);
   }
   return groups;
+}
+
+/// Families whose keys have timestamps are RocksDB's alone.
+bool any_timestamps(rocksdb::ColumnFamilyHandle* const* families, std::size_t n) {
+  return std::any_of(families, families + n, [](rocksdb::ColumnFamilyHandle* family) {
+    return family->GetComparator()->timestamp_size() != 0;
+  });
 }
 
 }  // namespace
@@ -112,41 +125,45 @@ std::vector<rocksdb::Status> Database::MultiGet(ReadOptions const& o, std::vecto
                                                 std::vector<Slice> const& keys,
                                                 std::vector<std::string>* values,
                                                 std::vector<std::string>* timestamps) {
-  if (timestamps == nullptr) return MultiGet(o, cfs, keys, values);
-  return db_->MultiGet(o, unwrap(cfs), keys, values, timestamps);
+  if (timestamps != nullptr) timestamps->assign(keys.size(), std::string());
+  if (!any_timestamps(cfs.data(), cfs.size())) return MultiGet(o, cfs, keys, values);
+  return db_->MultiGet(o, cfs, keys, values, timestamps);
 }
 
 void Database::MultiGet(ReadOptions const& o, CF* cf, size_t n, Slice const* keys,
                         PinnableSlice* values, std::string* timestamps, Status* statuses,
                         bool sorted) {
-  if (timestamps == nullptr) return MultiGet(o, cf, n, keys, values, statuses, sorted);
-  db_->MultiGet(o, unwrap(cf), n, keys, values, timestamps, statuses, sorted);
+  if (timestamps != nullptr) std::fill_n(timestamps, n, std::string());
+  if (!any_timestamps(&cf, 1)) return MultiGet(o, cf, n, keys, values, statuses, sorted);
+  db_->MultiGet(o, cf, n, keys, values, timestamps, statuses, sorted);
 }
 
 void Database::MultiGet(ReadOptions const& o, size_t n, CF** cfs, Slice const* keys,
                         PinnableSlice* values, std::string* timestamps, Status* statuses,
                         bool sorted) {
-  if (timestamps == nullptr) return MultiGet(o, n, cfs, keys, values, statuses, sorted);
-  std::vector<CF*> families = unwrap(std::vector<CF*>(cfs, cfs + n));
-  db_->MultiGet(o, n, families.data(), keys, values, timestamps, statuses, sorted);
+  if (timestamps != nullptr) std::fill_n(timestamps, n, std::string());
+  if (!any_timestamps(cfs, n)) return MultiGet(o, n, cfs, keys, values, statuses, sorted);
+  db_->MultiGet(o, n, cfs, keys, values, timestamps, statuses, sorted);
 }
 
-Iterator* Database::NewIterator(ReadOptions const& o, CF* cf) {
-  CF* const base = unwrap(cf);
-  FamilyPtr const family = parts_.families->find(base->GetID());
-  Sight sight = parts_.reader->sight(o);
+/// With the view in sight, or RocksDB alone where there is none.
+Iterator* Database::iterate(ReadOptions const& o, CF* cf, Sight sight) {
+  if (!sight.refusal.ok()) return rocksdb::NewErrorIterator(sight.refusal);
+  FamilyPtr const family = parts_.families->find(cf->GetID());
   bool const passed = family == nullptr || !family->why_passed_through.empty();
+  std::function<Iterator*()> again;
+  if (o.snapshot == nullptr) again = [this, o, cf] { return NewIterator(o, cf); };
   if (passed || (!o.tailing && (sight.view == nullptr || sight.view->empty()))) {
-    Iterator* const alone = db_->NewIterator(sight.view == nullptr ? o : sight.options, base);
-    if (passed || o.snapshot != nullptr) return alone;
-    return new RefreshedIterator(alone, [this, o, base] { return NewIterator(o, base); });
+    Iterator* const alone = db_->NewIterator(sight.view == nullptr ? o : sight.options, cf);
+    if (passed && sight.view == nullptr) return alone;
+    return new RefreshedIterator(std::move(sight.view), alone, std::move(again));
   }
-  auto const see = [this, base](IteratorView& view, ViewPtr const& now) {
+  auto const see = [this, cf](IteratorView& view, ViewPtr const& now) {
     view.owner = now;
-    RunList const runs = now->runs(base->GetID());
+    RunList const runs = now->runs(cf->GetID());
     view.runs.assign(runs.begin(), runs.end());
     view.limit = now->last;
-    view.lsm = {db_, base, now->base_snapshot()};
+    view.lsm = {db_, cf, now->base_snapshot()};
   };
   IteratorView view;
   see(view, sight.view == nullptr ? parts_.tables->snapshot()->view() : sight.view);
@@ -156,7 +173,7 @@ Iterator* Database::NewIterator(ReadOptions const& o, CF* cf) {
       see(current, parts_.tables->snapshot()->view());
       return Status::OK();
     };
-  rocksdb::Options const options = db_->GetOptions(base);
+  rocksdb::Options const options = db_->GetOptions(cf);
   return new_iterator(o,
                       {parts_.engine.get(), family->merge_operator, options.prefix_extractor,
                        options.info_log},
@@ -164,17 +181,22 @@ Iterator* Database::NewIterator(ReadOptions const& o, CF* cf) {
       .release();
 }
 
+Iterator* Database::NewIterator(ReadOptions const& o, CF* cf) {
+  return iterate(o, cf, parts_.reader->sight(o));
+}
+
 /// All at one snapshot.
 rocksdb::Status Database::NewIterators(ReadOptions const& o, std::vector<CF*> const& cfs,
                                        std::vector<Iterator*>* iterators) {
-  ReadOptions options = o;
-  std::unique_ptr<ViewSnapshot> snapshot;
-  if (options.snapshot == nullptr && !options.tailing) {
-    snapshot = parts_.tables->snapshot();
-    options.snapshot = snapshot.get();
-  }
   iterators->clear();
-  for (CF* const cf : cfs) iterators->push_back(NewIterator(options, cf));
+  Sight sight = parts_.reader->sight(o);
+  if (!sight.refusal.ok()) return sight.refusal;
+  if (sight.view == nullptr && !o.tailing) {
+    sight.view = parts_.tables->snapshot()->view();
+    sight.options = o;
+    sight.options.snapshot = sight.view->base_snapshot();
+  }
+  for (CF* const cf : cfs) iterators->push_back(iterate(o, cf, sight));
   return Status::OK();
 }
 

@@ -3,7 +3,7 @@
 #include <rocksdb/comparator.h>
 #include <rocksdb/table.h>
 
-#include <typeinfo>
+#include <algorithm>
 #include <utility>
 
 namespace perdure::lsm {
@@ -25,37 +25,16 @@ std::string reason_to_pass_through(rocksdb::ColumnFamilyOptions const& options) 
 
 }  // namespace
 
-rocksdb::Status Handle::GetDescriptor(rocksdb::ColumnFamilyDescriptor* descriptor) {
-  if (family_->base == nullptr)
-    return rocksdb::Status::InvalidArgument("the database of column family " + family_->name +
-                                            " is closed");
-  return family_->base->GetDescriptor(descriptor);
-}
-
-rocksdb::ColumnFamilyHandle* unwrap(rocksdb::ColumnFamilyHandle* handle) {
-  if (handle == nullptr || typeid(*handle) != typeid(Handle)) return handle;
-  return static_cast<Handle*>(handle)->family().base;
-}
-
-std::vector<rocksdb::ColumnFamilyHandle*> unwrap(
-    std::vector<rocksdb::ColumnFamilyHandle*> const& handles) {
-  std::vector<rocksdb::ColumnFamilyHandle*> base;
-  base.reserve(handles.size());
-  for (rocksdb::ColumnFamilyHandle* const handle : handles) base.push_back(unwrap(handle));
-  return base;
-}
-
 FamilyPtr Families::add(rocksdb::ColumnFamilyHandle* base,
-                        rocksdb::ColumnFamilyOptions const& options, bool owned) {
+                        rocksdb::ColumnFamilyOptions const& options, bool ours) {
   auto family = std::make_shared<Family>();
   family->id = base->GetID();
   family->name = base->GetName();
   family->base = base;
-  family->comparator = base->GetComparator();
   family->merge_operator = options.merge_operator;
   family->why_passed_through = reason_to_pass_through(options);
   MutexLock lock(mutex_);
-  held_.push_back({family, owned});
+  held_.push_back({family, ours});
   return family;
 }
 
@@ -66,25 +45,47 @@ FamilyPtr Families::find(std::uint32_t id) const {
   return nullptr;
 }
 
-std::vector<FamilyPtr> Families::all() const {
-  MutexLock lock(mutex_);
-  std::vector<FamilyPtr> families;
-  for (Held const& held : held_) families.push_back(held.family);
-  return families;
-}
-
 void Families::drop(std::uint32_t id) {
   if (FamilyPtr const family = find(id)) family->dropped = true;
 }
 
-void Families::close(rocksdb::DB& base) {
+bool Families::uses(rocksdb::ColumnFamilyHandle const* handle) const {
   MutexLock lock(mutex_);
-  for (Held& held : held_) {
-    rocksdb::ColumnFamilyHandle* const handle = std::exchange(held.family->base, nullptr);
-    if (held.owned && handle != nullptr)
+  return std::any_of(held_.begin(), held_.end(),
+                     [&](Held const& held) { return held.family->base == handle; });
+}
+
+void Families::forget(rocksdb::ColumnFamilyHandle const* handle) {
+  MutexLock lock(mutex_);
+  for (Held& held : held_)
+    if (held.family->base == handle) held.family->base = nullptr;
+}
+
+void Families::close(rocksdb::DB& base) {
+  std::vector<Held> all;
+  {
+    MutexLock lock(mutex_);
+    all.swap(held_);
+  }
+  for (Held& held : all) {
+    rocksdb::ColumnFamilyHandle* const handle = held.family->base.exchange(nullptr);
+    if (held.ours && handle != nullptr)
       base.DestroyColumnFamilyHandle(handle).PermitUncheckedError();
   }
-  held_.clear();
+}
+
+void FamilyListener::set(Deleted deleted) {
+  MutexLock lock(mutex_);
+  deleted_ = deleted ? std::make_shared<Deleted const>(std::move(deleted)) : nullptr;
+}
+
+void FamilyListener::OnColumnFamilyHandleDeletionStarted(rocksdb::ColumnFamilyHandle* handle) {
+  std::shared_ptr<Deleted const> deleted;
+  {
+    MutexLock lock(mutex_);
+    deleted = deleted_;
+  }
+  if (deleted != nullptr) (*deleted)(handle);
 }
 
 }  // namespace perdure::lsm

@@ -1,14 +1,18 @@
-// Column families as the store knows them, and the handles that users hold.
+// Column families as the store knows them, by RocksDB's own handles, for RocksDB's helpers cast
+// them.
 //
-// Invariants: RocksDB's own handle of a family lives as long as the database, whatever the user
-// does with his, for flushes need it. RocksDB gets its own handles alone: it casts them.
+// Invariant: while memtables have entries of a family that is not dropped, there is a handle of it
+// to flush them by. Of families that were there at the opening it is one of ours; of later ones it
+// is the user's, and when he deletes it (FamilyListener) their entries are flushed first.
 #pragma once
 
 #include <rocksdb/db.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/merge_operator.h>
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,52 +24,51 @@ namespace perdure::lsm {
 struct Family {
   std::uint32_t id = 0;
   std::string name;
-  rocksdb::ColumnFamilyHandle* base = nullptr;  // RocksDB's; null once the database is closed
-  rocksdb::Comparator const* comparator = nullptr;
+  std::atomic<rocksdb::ColumnFamilyHandle*> base = nullptr;  // null: nobody has a handle any more
   std::shared_ptr<rocksdb::MergeOperator> merge_operator;
   std::string why_passed_through;  // not empty: RocksDB alone serves it
   std::atomic<bool> dropped = false;
+
+  /// Whether memtables take its writes.
+  [[nodiscard]] bool has_tables() const {
+    return !dropped && base != nullptr && why_passed_through.empty();
+  }
 };
 using FamilyPtr = std::shared_ptr<Family>;
 
-/// What a user holds.
-class Handle final : public rocksdb::ColumnFamilyHandle {
- public:
-  explicit Handle(FamilyPtr family) : family_(std::move(family)) {}
-  std::string const& GetName() const override { return family_->name; }
-  std::uint32_t GetID() const override { return family_->id; }
-  rocksdb::Comparator const* GetComparator() const override { return family_->comparator; }
-  rocksdb::Status GetDescriptor(rocksdb::ColumnFamilyDescriptor* descriptor) override;
-  [[nodiscard]] Family& family() const { return *family_; }
-
- private:
-  FamilyPtr family_;
-};
-
-/// RocksDB's handle for a user's; one of RocksDB's own stays what it is.
-[[nodiscard]] rocksdb::ColumnFamilyHandle* unwrap(rocksdb::ColumnFamilyHandle* handle);
-[[nodiscard]] std::vector<rocksdb::ColumnFamilyHandle*> unwrap(
-    std::vector<rocksdb::ColumnFamilyHandle*> const& handles);
-
 class Families {
  public:
-  /// Takes RocksDB's handle. `owned`: it is deleted with the database, which the default family's
-  /// is not.
+  /// `ours`: the handle is not the user's, and goes with the database.
   FamilyPtr add(rocksdb::ColumnFamilyHandle* base, rocksdb::ColumnFamilyOptions const& options,
-                bool owned);
+                bool ours);
   [[nodiscard]] FamilyPtr find(std::uint32_t id) const;
-  [[nodiscard]] std::vector<FamilyPtr> all() const;
   void drop(std::uint32_t id);
-  /// RocksDB's handles go; before RocksDB does.
+  /// Whether this handle is the one that a family is flushed by.
+  [[nodiscard]] bool uses(rocksdb::ColumnFamilyHandle const* handle) const;
+  void forget(rocksdb::ColumnFamilyHandle const* handle);
+  /// Our handles go; before RocksDB does.
   void close(rocksdb::DB& base);
 
  private:
   struct Held {
     FamilyPtr family;
-    bool owned = false;
+    bool ours = false;
   };
   mutable Mutex mutex_;
   std::vector<Held> held_ PERDURE_GUARDED_BY(mutex_);
+};
+
+/// Hears when users delete handles, whichever way they do.
+class FamilyListener final : public rocksdb::EventListener {
+ public:
+  using Deleted = std::function<void(rocksdb::ColumnFamilyHandle*)>;
+  /// Empty: nobody listens any more.
+  void set(Deleted deleted);
+  void OnColumnFamilyHandleDeletionStarted(rocksdb::ColumnFamilyHandle* handle) override;
+
+ private:
+  Mutex mutex_;
+  std::shared_ptr<Deleted const> deleted_ PERDURE_GUARDED_BY(mutex_);
 };
 
 }  // namespace perdure::lsm

@@ -135,7 +135,7 @@ void Flusher::wait_for_compaction(Generation const& generation) {
   auto const is_behind = [&] {
     for (View::FamilyRuns const& one : generation.families) {
       FamilyPtr const family = families_.find(one.family);
-      if (family == nullptr || family->dropped) continue;
+      if (family == nullptr || family->dropped || family->base == nullptr) continue;
       rocksdb::Options const options = base_.GetOptions(family->base);
       if (options.disable_auto_compactions) continue;
       std::uint64_t files = 0, running = 0;
@@ -172,7 +172,7 @@ rocksdb::Status Flusher::write_files(Generation& generation, rocksdb::Snapshot c
   if (Status s = tables_.compact(generation); !s.ok()) return to_rocks(s);
   for (View::FamilyRuns const& one : generation.families) {
     FamilyPtr const family = families_.find(one.family);
-    if (family == nullptr || family->dropped || one.runs.empty()) continue;
+    if (family == nullptr || !family->has_tables() || one.runs.empty()) continue;
     std::string const prefix = directory_ + "/flush-" + std::to_string(next_file_++);
     SortedFiles& written = files.emplace_back(base_, family, snapshot, prefix);
     if (auto s = written.write(engine_, *one.runs.front()); !s.ok()) return s;
@@ -203,7 +203,13 @@ rocksdb::Status Flusher::ingest(Generation& generation, Files* prepared) {
     if (Status s = segment->intend(sequence); !s.ok()) return to_rocks(s);
   }
   if (!args.empty()) {
-    if (auto s = base_.IngestExternalFiles(args); !s.ok()) return s;
+    if (auto s = base_.IngestExternalFiles(args); !s.ok()) {
+      // What else raises RocksDB's number from here on does not mean this generation.
+      if (GwalSegment* const segment = generation.segment();
+          segment != nullptr && base_.GetLatestSequenceNumber() <= sequence)
+        static_cast<void>(segment->intend(kNoGwalIntent));
+      return s;
+    }
   }
   counters_.flushed_entries += entries;
   return rocksdb::Status::OK();

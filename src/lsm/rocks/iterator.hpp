@@ -5,9 +5,7 @@
 // Invariants:
 //  1. A key's newest version that the view sees counts, and runs are newer than the LSM tree. A
 //     tombstone hides the key, and operands stand on the newest value below them.
-//  2. Going forward, both cursors are on their first key that is not below the current one, going
-//     backward on their last that is not above it.
-//  3. Bounds count as the caller's slices have them when it moves.
+//  2. Bounds count as the caller's slices have them when it moves.
 #pragma once
 
 #include <rocksdb/env.h>
@@ -18,22 +16,11 @@
 
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include "lsm/engine/engine.hpp"
-#include "lsm/rocks/lsm_cursor.hpp"
+#include "lsm/rocks/merged_cursor.hpp"
 
 namespace perdure::lsm {
-
-/// What an iterator reads.
-struct IteratorView {
-  /// Has the runs, the values that their entries point to, the snapshot and the family's handle.
-  /// The iterator keeps it. A view that shows anything else has another owner.
-  std::shared_ptr<void const> owner;
-  std::vector<RunPtr> runs;  // of the family, newest first
-  RequestId limit = kNewest;
-  LsmSource lsm;
-};
 
 /// What of a family's options an iterator needs; BytewiseComparator orders its keys.
 struct IteratorFamily {
@@ -49,6 +36,7 @@ using RefreshView = std::function<rocksdb::Status(IteratorView& view)>;
 /// `options` as the caller's of NewIterator; the view's snapshot counts in place of theirs.
 /// `refresh` is empty where they have a snapshot, for then Refresh() is not supported. A tailing
 /// iterator takes the current view at every seek, and differs from RocksDB's in that it has Prev().
+/// Of max_skippable_internal_keys, each key that memtables hide counts as one.
 [[nodiscard]] std::unique_ptr<rocksdb::Iterator> new_iterator(rocksdb::ReadOptions const& options,
                                                               IteratorFamily family,
                                                               IteratorView view,

@@ -38,8 +38,8 @@ class LsmCursor {
   [[nodiscard]] rocksdb::Status value_status() const;
   [[nodiscard]] rocksdb::Slice value() const { return iterator_->value(); }
   [[nodiscard]] rocksdb::WideColumns const& columns() const { return iterator_->columns(); }
-  /// Of the whole.
-  [[nodiscard]] rocksdb::Status status() const;
+  [[nodiscard]] bool failed() const { return state_ == State::failed; }  // as a whole
+  [[nodiscard]] rocksdb::Status status() const;  // of the whole
   rocksdb::Status property(std::string const& name, std::string* value) const {
     return iterator_->GetProperty(name, value);
   }

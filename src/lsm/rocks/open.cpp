@@ -182,38 +182,96 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
   return recover(parts, base, options.info_log.get());
 }
 
-}  // namespace
+/// What RocksDB opens, with each family asked for twice: the first handle is the user's, the second
+/// ours.
+struct Base {
+  std::unique_ptr<rocksdb::DB> db;
+  std::vector<rocksdb::ColumnFamilyHandle*> users, ours;
 
-rocksdb::Status open(rocksdb::DBOptions const& options, GpuOptions const& gpu,
-                     std::string const& path,
-                     std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
-                     std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db) {
-  if (perdure::Status s = check(gpu); !s.ok()) return to_rocks(s);
-  rocksdb::DB* base = nullptr;
-  std::vector<rocksdb::ColumnFamilyHandle*> base_handles;
-  if (auto s = rocksdb::DB::Open(options, path, families, &base_handles, &base); !s.ok()) return s;
-  DatabaseParts parts;
-  parts.families = std::make_unique<Families>();
-  for (std::size_t i = 0; i < base_handles.size(); ++i) {
-    FamilyPtr const family = parts.families->add(base_handles[i], families[i].options, true);
+  void close() {
+    for (auto* const handles : {&users, &ours})
+      for (rocksdb::ColumnFamilyHandle* const handle : *handles)
+        db->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+    users.clear();
+    ours.clear();
+    db = nullptr;
+  }
+};
+
+using Descriptors = std::vector<rocksdb::ColumnFamilyDescriptor>;
+
+rocksdb::Status open_base(rocksdb::DBOptions const& options, std::string const& path,
+                          Descriptors const& families, Base& base) {
+  rocksdb::DB* db = nullptr;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  auto const s = rocksdb::DB::Open(options, path, families, &handles, &db);
+  if (!s.ok()) return s;
+  base.db.reset(db);
+  auto const half = handles.begin() + static_cast<std::ptrdiff_t>(handles.size() / 2);
+  base.users.assign(handles.begin(), half);
+  base.ours.assign(half, handles.end());
+  return s;
+}
+
+/// RocksDB makes missing families by their names, and so none that is asked for twice: they are
+/// made by an opening of its own.
+rocksdb::Status make_missing_families(rocksdb::DBOptions& options, std::string const& path,
+                                      Descriptors const& families) {
+  if (!options.create_missing_column_families) return rocksdb::Status::OK();
+  std::vector<std::string> there;
+  if (rocksdb::DB::ListColumnFamilies(options, path, &there).ok() &&
+      std::all_of(families.begin(), families.end(), [&](auto const& family) {
+        return std::find(there.begin(), there.end(), family.name) != there.end();
+      }))
+    return rocksdb::Status::OK();
+  Base once;
+  rocksdb::DB* db = nullptr;
+  if (auto s = rocksdb::DB::Open(options, path, families, &once.users, &db); !s.ok()) return s;
+  once.db.reset(db);
+  once.close();
+  options.error_if_exists = false;
+  return rocksdb::Status::OK();
+}
+
+void add_families(Base const& base, Descriptors const& families, Families& known) {
+  for (std::size_t i = 0; i < families.size(); ++i) {
+    FamilyPtr const family = known.add(base.ours[i], families[i].options, true);
     if (!family->why_passed_through.empty())
-      rocksdb::Warn(base->GetDBOptions().info_log.get(),
+      rocksdb::Warn(base.db->GetDBOptions().info_log.get(),
                     "perdure: RocksDB alone serves column family %s: %s", family->name.c_str(),
                     family->why_passed_through.c_str());
   }
-  if (perdure::Status s = make_parts(parts, *base, gpu, path); !s.ok()) {
-    parts.flusher = nullptr;
-    parts.tables = nullptr;
-    parts.families->close(*base);
-    delete base;
+}
+
+}  // namespace
+
+rocksdb::Status open(rocksdb::DBOptions const& options, GpuOptions const& gpu,
+                     std::string const& path, Descriptors const& families,
+                     std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db) {
+  *db = nullptr;
+  handles->clear();
+  if (perdure::Status s = check(gpu); !s.ok()) return to_rocks(s);
+  auto listener = std::make_shared<FamilyListener>();
+  rocksdb::DBOptions own = options;
+  own.listeners.push_back(listener);
+  if (auto s = make_missing_families(own, path, families); !s.ok()) return s;
+  Descriptors twice = families;
+  twice.insert(twice.end(), families.begin(), families.end());
+  Base base;
+  if (auto s = open_base(own, path, twice, base); !s.ok()) return s;
+  DatabaseParts parts;
+  parts.families = std::make_unique<Families>();
+  add_families(base, families, *parts.families);
+  if (perdure::Status s = make_parts(parts, *base.db, gpu, path); !s.ok()) {
+    {
+      DatabaseParts const doomed = std::move(parts);  // in the order opposite to their making
+    }
+    base.close();
     return to_rocks(s);
   }
   parts.flusher->start();
-  auto database = std::make_unique<Database>(base, std::move(parts));
-  handles->clear();
-  for (std::size_t i = 0; i < families.size(); ++i)
-    handles->push_back(database->handle_of(base_handles[i]->GetID()));
-  *db = database.release();
+  *handles = base.users;
+  *db = new Database(base.db.release(), std::move(parts), std::move(listener));
   return rocksdb::Status::OK();
 }
 
@@ -223,7 +281,8 @@ rocksdb::Status open(rocksdb::Options const& options, GpuOptions const& gpu,
   auto const s = open(rocksdb::DBOptions(options), gpu, path,
                       {{rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions(options)}},
                       &handles, db);
-  for (rocksdb::ColumnFamilyHandle* const handle : handles) delete handle;
+  for (rocksdb::ColumnFamilyHandle* const handle : handles)
+    (*db)->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
   return s;
 }
 

@@ -1,6 +1,10 @@
 #include "lsm/rocks/reader.hpp"
 
+#include <algorithm>
+#include <limits>
+#include <numeric>
 #include <typeinfo>
+#include <utility>
 
 #include "lsm/rocks/key_column.hpp"
 #include "lsm/rocks/merging.hpp"
@@ -25,19 +29,48 @@ Column column_of(Slice const& key, std::int64_t const (&offsets)[2]) {
   return {as_bytes(key.data()), offsets, 0, 1, MemorySpace::host};
 }
 
+/// Whether the time that the caller gave the read is over before it began.
+bool is_late(ReadOptions const& options, rocksdb::DB& base) {
+  return options.deadline.count() != 0 &&
+         base.GetEnv()->NowMicros() > static_cast<std::uint64_t>(options.deadline.count());
+}
+
+/// As RocksDB has it: in order of keys, none is answered once the values before it have more bytes.
+void limit_sizes(ReadOptions const& options, std::span<Slice const> keys, PinnableSlice* values,
+                 rocksdb::Status* statuses) {
+  if (options.value_size_soft_limit == std::numeric_limits<std::uint64_t>::max()) return;
+  std::vector<std::size_t> order(keys.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return keys[a].compare(keys[b]) < 0; });
+  std::uint64_t bytes = 0;
+  for (std::size_t const i : order) {
+    if (bytes > options.value_size_soft_limit) {
+      values[i].Reset();
+      statuses[i] = rocksdb::Status::Aborted();
+    } else if (statuses[i].ok()) {
+      bytes += values[i].size();
+    }
+  }
+}
+
 }  // namespace
 
 Sight Reader::sight(ReadOptions const& options) const {
+  Sight sight;
   if (options.snapshot == nullptr) {
-    if (!tables_.any()) return {};
+    if (!tables_.any()) return sight;
     ViewPtr now = tables_.view();
-    if (now->empty()) return {};
-    Sight sight{std::move(now), options};
-    sight.options.snapshot = sight.view->base_snapshot();
+    if (now->empty()) return sight;
+    sight.view = std::move(now);
+  } else if (typeid(*options.snapshot) == typeid(ViewSnapshot)) {
+    sight.view = static_cast<ViewSnapshot const*>(options.snapshot)->view();
+  } else {
+    sight.refusal = rocksdb::Status::InvalidArgument(
+        "a snapshot of GetRootDB() does not see the memtables; take it from this database");
     return sight;
   }
-  if (typeid(*options.snapshot) != typeid(ViewSnapshot)) return {};
-  Sight sight{static_cast<ViewSnapshot const*>(options.snapshot)->view(), options};
+  sight.options = options;
   sight.options.snapshot = sight.view->base_snapshot();
   return sight;
 }
@@ -50,10 +83,9 @@ void Reader::pin(ViewPtr const& view, ValueRef const& found, PinnableSlice* valu
     value->PinSlice(slice, release_view, new ViewPtr(view), nullptr);
 }
 
-std::optional<rocksdb::Status> Reader::from_tables(Sight const& sight,
-                                                   ColumnFamilyHandle* base_family,
+std::optional<rocksdb::Status> Reader::from_tables(Sight const& sight, ColumnFamilyHandle* family,
                                                    Slice const& key, PinnableSlice* value) {
-  RunList const runs = sight.view->runs(base_family->GetID());
+  RunList const runs = sight.view->runs(family->GetID());
   if (runs.empty()) return std::nullopt;
   Answer answer;
   std::int64_t const offsets[2] = {0, static_cast<std::int64_t>(key.size())};
@@ -64,39 +96,39 @@ std::optional<rocksdb::Status> Reader::from_tables(Sight const& sight,
   ++counters_.table_hits;
   value->Reset();
   if (answer.found == Found::erased) return rocksdb::Status::NotFound();
-  if (answer.found == Found::merge) return merged(sight, base_family, key, sight.view->last, value);
+  if (answer.found == Found::merge) return merged(sight, family, key, sight.view->last, value);
   pin(sight.view, answer.value, value);
   return rocksdb::Status::OK();
 }
 
 rocksdb::Status Reader::get(ReadOptions const& options, ColumnFamilyHandle* family,
                             Slice const& key, PinnableSlice* value) {
-  ColumnFamilyHandle* const base_family = unwrap(family);
   Sight const sight = this->sight(options);
-  if (sight.view == nullptr) return base_.Get(options, base_family, key, value);
-  if (auto const known = from_tables(sight, base_family, key, value)) return *known;
+  if (!sight.refusal.ok()) return sight.refusal;
+  if (sight.view == nullptr) return base_.Get(options, family, key, value);
+  if (auto const known = from_tables(sight, family, key, value)) return *known;
   ++counters_.table_misses;
-  return base_.Get(sight.options, base_family, key, value);
+  return base_.Get(sight.options, family, key, value);
 }
 
-rocksdb::Status Reader::merged(Sight const& sight, ColumnFamilyHandle* base_family,
-                               Slice const& key, RequestId limit, PinnableSlice* value) {
+rocksdb::Status Reader::merged(Sight const& sight, ColumnFamilyHandle* family, Slice const& key,
+                               RequestId limit, PinnableSlice* value) {
   Chains chains;
   std::int64_t const offsets[2] = {0, static_cast<std::int64_t>(key.size())};
-  RunList const runs = sight.view->runs(base_family->GetID());
+  RunList const runs = sight.view->runs(family->GetID());
   Status const found = engine_.chains(runs, column_of(key, offsets), {{}, limit}, chains);
   if (!found.ok()) return to_rocks(found);
   PinnableSlice below;
   Slice const* base = nullptr;
   if (is_open(chains.versions)) {
-    auto const s = base_.Get(sight.options, base_family, key, &below);
+    auto const s = base_.Get(sight.options, family, key, &below);
     if (!s.ok() && !s.IsNotFound()) return s;
     if (s.ok()) base = &below;
   }
-  FamilyPtr const family = families_.find(base_family->GetID());
-  if (family == nullptr) return rocksdb::Status::InvalidArgument("no such column family");
+  FamilyPtr const known = families_.find(family->GetID());
+  if (known == nullptr) return rocksdb::Status::InvalidArgument("no such column family");
   Merged result;
-  auto const s = result.resolve(family->merge_operator.get(), nullptr, key, chains.versions, base);
+  auto const s = result.resolve(known->merge_operator.get(), nullptr, key, chains.versions, base);
   if (s.ok()) value->PinSelf(result.value());
   return s;
 }
@@ -104,20 +136,25 @@ rocksdb::Status Reader::merged(Sight const& sight, ColumnFamilyHandle* base_fami
 void Reader::multi_get(ReadOptions const& options, ColumnFamilyHandle* family,
                        std::span<Slice const> keys, PinnableSlice* values,
                        rocksdb::Status* statuses, bool sorted) {
-  ColumnFamilyHandle* const base_family = unwrap(family);
   Sight const sight = this->sight(options);
-  if (sight.view == nullptr)
-    base_.MultiGet(options, base_family, keys.size(), keys.data(), values, statuses, sorted);
-  else
-    multi_get(sight, base_family, keys, {{}, sight.view->last}, values, statuses, sorted);
+  if (!sight.refusal.ok()) {
+    std::fill_n(statuses, keys.size(), sight.refusal);
+  } else if (sight.view == nullptr) {
+    base_.MultiGet(options, family, keys.size(), keys.data(), values, statuses, sorted);
+  } else if (is_late(options, base_)) {
+    std::fill_n(statuses, keys.size(), rocksdb::Status::TimedOut());
+  } else {
+    multi_get(sight, family, keys, {{}, sight.view->last}, values, statuses, sorted);
+    limit_sizes(options, keys, values, statuses);
+  }
 }
 
-void Reader::multi_get(Sight const& sight, ColumnFamilyHandle* base_family,
-                       std::span<Slice const> keys, Limits const& limits, PinnableSlice* values,
-                       rocksdb::Status* statuses, bool sorted) {
-  RunList const runs = sight.view->runs(base_family->GetID());
+void Reader::multi_get(Sight const& sight, ColumnFamilyHandle* family, std::span<Slice const> keys,
+                       Limits const& limits, PinnableSlice* values, rocksdb::Status* statuses,
+                       bool sorted) {
+  RunList const runs = sight.view->runs(family->GetID());
   if (runs.empty()) {
-    base_.MultiGet(sight.options, base_family, keys.size(), keys.data(), values, statuses, sorted);
+    base_.MultiGet(sight.options, family, keys.size(), keys.data(), values, statuses, sorted);
     return;
   }
   std::vector<Answer> answers(keys.size());
@@ -140,7 +177,7 @@ void Reader::multi_get(Sight const& sight, ColumnFamilyHandle* base_family,
       case Found::erased: statuses[i] = rocksdb::Status::NotFound(); break;
       case Found::merge: {
         RequestId const limit = limits.each.empty() ? limits.all : limits.each[i];
-        statuses[i] = merged(sight, base_family, keys[i], limit, &values[i]);
+        statuses[i] = merged(sight, family, keys[i], limit, &values[i]);
         break;
       }
       case Found::absent:
@@ -154,8 +191,8 @@ void Reader::multi_get(Sight const& sight, ColumnFamilyHandle* base_family,
   if (missing.empty()) return;
   std::vector<PinnableSlice> rest(missing.size());
   std::vector<rocksdb::Status> said(missing.size());
-  base_.MultiGet(sight.options, base_family, missing.size(), missing.data(), rest.data(),
-                 said.data(), sorted);
+  base_.MultiGet(sight.options, family, missing.size(), missing.data(), rest.data(), said.data(),
+                 sorted);
   for (std::size_t i = 0; i < missing.size(); ++i) {
     values[at[i]] = std::move(rest[i]);
     statuses[at[i]] = said[i];
@@ -164,18 +201,16 @@ void Reader::multi_get(Sight const& sight, ColumnFamilyHandle* base_family,
 
 bool Reader::may_exist(ReadOptions const& options, ColumnFamilyHandle* family, Slice const& key,
                        std::string* value, bool* value_found) {
-  ColumnFamilyHandle* const base_family = unwrap(family);
   Sight const sight = this->sight(options);
-  if (sight.view == nullptr)
-    return base_.KeyMayExist(options, base_family, key, value, value_found);
-  RunList const runs = sight.view->runs(base_family->GetID());
+  if (sight.view == nullptr) return base_.KeyMayExist(options, family, key, value, value_found);
+  RunList const runs = sight.view->runs(family->GetID());
   Answer answer;
   std::int64_t const offsets[2] = {0, static_cast<std::int64_t>(key.size())};
   if (!runs.empty() &&
       !engine_.find(runs, column_of(key, offsets), {{}, sight.view->last}, {&answer, 1}).ok())
     return true;
   if (answer.found == Found::absent)
-    return base_.KeyMayExist(sight.options, base_family, key, value, value_found);
+    return base_.KeyMayExist(sight.options, family, key, value, value_found);
   bool const is_put = answer.found == Found::put;
   if (value_found != nullptr) *value_found = is_put && value != nullptr;
   if (is_put && value != nullptr) *value = slice_of(answer.value).ToString();

@@ -19,9 +19,9 @@
 
 namespace perdure::lsm {
 
-/// What a read sees: a snapshot of ours, one of RocksDB's that the user got past us, or the
-/// present.
+/// What a read sees: the present, or a snapshot of ours.
 struct Sight {
+  rocksdb::Status refusal;  // not OK: the snapshot is RocksDB's own, which sees no memtables
   ViewPtr view;  // null: RocksDB alone, as the user's options say
   rocksdb::ReadOptions options;  // for RocksDB; where there is a view
 };
@@ -36,7 +36,7 @@ class Reader {
 
   /// What the memtables say of a key; nothing: they do not know it.
   std::optional<rocksdb::Status> from_tables(Sight const& sight,
-                                             rocksdb::ColumnFamilyHandle* base_family,
+                                             rocksdb::ColumnFamilyHandle* family,
                                              rocksdb::Slice const& key,
                                              rocksdb::PinnableSlice* value);
   rocksdb::Status get(rocksdb::ReadOptions const& options, rocksdb::ColumnFamilyHandle* family,
@@ -46,7 +46,7 @@ class Reader {
                  std::span<rocksdb::Slice const> keys, rocksdb::PinnableSlice* values,
                  rocksdb::Status* statuses, bool sorted);
   /// The same of what is in sight; each key's own limit counts in a view.
-  void multi_get(Sight const& sight, rocksdb::ColumnFamilyHandle* base_family,
+  void multi_get(Sight const& sight, rocksdb::ColumnFamilyHandle* family,
                  std::span<rocksdb::Slice const> keys, Limits const& limits,
                  rocksdb::PinnableSlice* values, rocksdb::Status* statuses, bool sorted);
   bool may_exist(rocksdb::ReadOptions const& options, rocksdb::ColumnFamilyHandle* family,
@@ -54,7 +54,7 @@ class Reader {
 
  private:
   /// The value of a key whose newest version in the memtables is an operand.
-  rocksdb::Status merged(Sight const& sight, rocksdb::ColumnFamilyHandle* base_family,
+  rocksdb::Status merged(Sight const& sight, rocksdb::ColumnFamilyHandle* family,
                          rocksdb::Slice const& key, RequestId limit, rocksdb::PinnableSlice* value);
   static void pin(ViewPtr const& view, ValueRef const& found, rocksdb::PinnableSlice* value);
 

@@ -27,6 +27,7 @@ RunWindow::RunWindow(Engine& engine, RunPtr run, bool pin_keys)
 rocksdb::Slice RunWindow::key(std::uint32_t position) const {
   PERDURE_ASSERT(holds(position));
   std::uint64_t const* const offset = &block_->key_offsets[position - first_];
+  if (offset[0] == offset[1]) return {};  // to RocksDB, null is no key
   return {reinterpret_cast<char const*>(block_->keys.data()) + offset[0], offset[1] - offset[0]};
 }
 

@@ -81,7 +81,19 @@ rocksdb::Status SortedFiles::write(Engine& engine, Run const& run) {
   if (writer_ != nullptr) {
     if (auto s = writer_->Finish(); !s.ok()) return s;
   }
+  if (auto s = write_erased(); !s.ok()) return s;
   return write_raw();
+}
+
+rocksdb::Status SortedFiles::write_erased() {
+  if (erased_.empty()) return rocksdb::Status::OK();
+  std::unique_ptr<rocksdb::SstFileWriter> writer;
+  if (auto s = open(writer); !s.ok()) return s;
+  for (std::string const& key : erased_)
+    if (auto s = writer->Delete(key); !s.ok()) return s;
+  std::rotate(files_.begin(), files_.end() - 1, files_.end());
+  entries_ += erased_.size();
+  return writer->Finish();
 }
 
 /// What open chains stand on is read together.
@@ -136,6 +148,11 @@ rocksdb::Status SortedFiles::write_group(EntryBlock const& block, Group const& g
     if (auto s = open(writer_); !s.ok()) return s;
   }
   ++entries_;
+  bool const is_erased =
+      std::any_of(block.versions.begin() + static_cast<std::ptrdiff_t>(group.first + 1),
+                  block.versions.begin() + static_cast<std::ptrdiff_t>(group.end),
+                  [](Version const& version) { return version.kind == Kind::erase; });
+  if (is_erased && chain.front().kind != Kind::erase) erased_.push_back(key.ToString());
   return chain.front().kind == Kind::merge ? writer_->Put(key, merged.value())
                                            : add(*writer_, key, chain.front());
 }

@@ -1,8 +1,10 @@
 // A run as sorted files that RocksDB ingests: of each key its newest version, operands folded.
 //
-// Invariants: a key is in one file, and once. Where a merge operator fails, the key's operands go
-// raw into files of their own, the oldest into the first, so that RocksDB keeps them as it keeps
-// those that it was given itself.
+// Invariants: a key is in one file, and once. A key that was erased and put again in the run has
+// its tombstone in a file of its own, which is ingested first: a SingleDelete that comes later
+// counts the Puts since the last tombstone. Where a merge operator fails, the key's operands go raw
+// into files of their own, the oldest into the first, so that RocksDB keeps them as it keeps those
+// that it was given itself.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -47,6 +49,7 @@ class SortedFiles {
   rocksdb::Status write_group(EntryBlock const& block, Group const& group,
                               rocksdb::Slice const* below);
   rocksdb::Status write_raw();
+  rocksdb::Status write_erased();
   rocksdb::Status open(std::unique_ptr<rocksdb::SstFileWriter>& writer);
   void keep_raw(rocksdb::Slice const& key, std::span<Version const> chain);
 
@@ -56,6 +59,7 @@ class SortedFiles {
   std::string const prefix_;
   rocksdb::Options const options_;
   std::unique_ptr<rocksdb::SstFileWriter> writer_;
+  std::vector<std::string> erased_;  // keys, in order, whose tombstones go first
   std::vector<std::vector<RawVersion>> raw_;  // by depth, the oldest version of each key first
   std::vector<std::string> files_;
   std::uint64_t entries_ = 0;

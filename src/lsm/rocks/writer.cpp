@@ -6,6 +6,7 @@
 
 #include "lsm/rocks/column_entries.hpp"
 #include "lsm/rocks/payload.hpp"
+#include "lsm/rocks/single_deletes.hpp"
 #include "lsm/rocks/status.hpp"
 
 namespace perdure::lsm {
@@ -24,19 +25,38 @@ struct Writer::Waiting {
 };
 
 rocksdb::Status Writer::write(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch) {
-  if (batch == nullptr) return rocksdb::Status::Corruption("Batch is nullptr!");
+  if (batch == nullptr) return base_.Write(options, batch);  // which refuses it
   Waits const waits(operations_waiting_, batch->Count());
   if (waits.with_others < options_.threshold) {
     exec::SharedHold const hold(gate_);
-    if (!tables_.any()) return base_.Write(options, batch);
+    if (!tables_.any()) return write_rocks(options, batch);
   }
+  if (auto s = refusal(options); !s.ok()) return s;
   return wait_for_turn(options, batch, nullptr);
 }
 
 rocksdb::Status Writer::write_if(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch,
                                  std::function<rocksdb::Status()> const& check) {
+  if (auto s = refusal(options); !s.ok()) return s;
   Waits const waits(operations_waiting_, batch->Count());
   return wait_for_turn(options, batch, &check);
+}
+
+/// What RocksDB refuses, memtables refuse too.
+rocksdb::Status Writer::refusal(rocksdb::WriteOptions const& options) {
+  if (options.sync && options.disableWAL)
+    return rocksdb::Status::InvalidArgument("Sync writes has to enable WAL.");
+  if (options.rate_limiter_priority != rocksdb::Env::IO_TOTAL &&
+      options.rate_limiter_priority != rocksdb::Env::IO_USER)
+    return rocksdb::Status::InvalidArgument(
+        "WriteOptions::rate_limiter_priority only allows Env::IO_TOTAL and Env::IO_USER due to "
+        "implementation constraints");
+  if (options.rate_limiter_priority != rocksdb::Env::IO_TOTAL && options.disableWAL)
+    return rocksdb::Status::InvalidArgument(
+        "WriteOptions::rate_limiter_priority currently only supports rate-limiting automatic WAL "
+        "flush, which requires `WriteOptions::disableWAL` and `DBOptions::manual_wal_flush` both "
+        "set to false");
+  return rocksdb::Status::OK();
 }
 
 /// What can be said without looking at each operation.
@@ -48,12 +68,12 @@ bool Writer::is_for_tables(Waiting const& waiting) {
 
 /// What else there is, RocksDB answers as it always does.
 bool Writer::knows_families(Waiting const& waiting) const {
-  return std::all_of(
-      waiting.entries.families.begin(), waiting.entries.families.end(), [&](auto const& one) {
-        FamilyPtr const family = families_.find(one.family);
-        return family != nullptr && !family->dropped && family->why_passed_through.empty() &&
-               (!one.merges || family->merge_operator != nullptr);
-      });
+  return std::all_of(waiting.entries.families.begin(), waiting.entries.families.end(),
+                     [&](auto const& one) {
+                       FamilyPtr const family = families_.find(one.family);
+                       return family != nullptr && family->has_tables() &&
+                              (!one.merges || family->merge_operator != nullptr);
+                     });
 }
 
 /// The first who waits leads: it writes for all who wait by then.
@@ -98,7 +118,7 @@ void Writer::write_group(std::span<Waiting* const> group) {
     if (!first.status.ok()) {
       // It is not written.
     } else if (few && !tables_.any()) {  // the last memtable went while these waited
-      first.status = base_.Write(*first.options, first.batch);
+      first.status = write_rocks(*first.options, first.batch);
     } else if (!first.for_tables) {
       first.status = write_by_rocksdb(first);
     } else {
@@ -112,7 +132,15 @@ void Writer::write_group(std::span<Waiting* const> group) {
 rocksdb::Status Writer::write_by_rocksdb(Waiting& one) {
   if (auto s = flush_sealing(); !s.ok()) return s;
   ++counters_.passed_through;
-  return base_.Write(*one.options, one.batch);
+  return write_rocks(*one.options, one.batch);
+}
+
+rocksdb::Status Writer::write_rocks(rocksdb::WriteOptions const& options,
+                                    rocksdb::WriteBatch* batch) {
+  rocksdb::WriteBatch rewritten;
+  bool const rewrite =
+      batch->HasSingleDelete() && without_single_deletes(*batch, families_, rewritten);
+  return base_.Write(options, rewrite ? &rewritten : batch);
 }
 
 void Writer::append_together(std::span<Waiting* const> group) {
@@ -169,6 +197,7 @@ rocksdb::Status Writer::append(Tables::Written const& written, WriteRecord const
 }
 
 rocksdb::Status Writer::write_columns(rocksdb::WriteOptions const& options, Columns& columns) {
+  if (auto s = refusal(options); !s.ok()) return s;
   wal::EncodedBatch const encoded(columns.ops);
   Tables::Written const written{columns.all_requests, payload_bytes(encoded), !options.disableWAL,
                                 options.sync};

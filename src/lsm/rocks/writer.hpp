@@ -97,8 +97,11 @@ class Writer {
   };
   using Clock = std::chrono::steady_clock;
 
+  static rocksdb::Status refusal(rocksdb::WriteOptions const& options);
   static bool is_for_tables(Waiting const& waiting);
   bool knows_families(Waiting const& waiting) const;
+  /// With the gate held either way.
+  rocksdb::Status write_rocks(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch);
   rocksdb::Status wait_for_turn(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch,
                                 std::function<rocksdb::Status()> const* check);
   // With the gate held exclusively:

@@ -1,0 +1,256 @@
+// The operations, one by one, over pairs of 8 and 8 bytes: PUT, GET, UPDATE, RANGE, DELETE.
+#include <atomic>
+#include <cstring>
+
+#include "failure.hpp"
+#include "items.hpp"
+
+namespace perdure::bench::rocks {
+namespace {
+
+constexpr std::size_t kRange = 100;  // pairs of a range query
+
+/// All keys in their order, so that a range can be checked to be whole.
+class SortedKeys {
+ public:
+  SortedKeys(Pairs const& pairs, std::uint64_t records) : words_(records) {
+    on_all_cores(records, [&](std::size_t i) { words_[i] = word_of(pairs, i); });
+    std::sort(words_.begin(), words_.end());
+  }
+  [[nodiscard]] std::size_t size() const { return words_.size(); }
+  void key(std::size_t i, char* to) const {
+    std::uint64_t const word = __builtin_bswap64(words_[i]);
+    std::memcpy(to, &word, sizeof word);
+  }
+
+ private:
+  /// Numbers compare as the bytes do.
+  static std::uint64_t word_of(Pairs const& pairs, std::uint64_t number) {
+    std::uint64_t word = 0;
+    pairs.key(number, reinterpret_cast<char*>(&word));
+    return __builtin_bswap64(word);
+  }
+  std::vector<std::uint64_t> words_;
+};
+
+/// Reads ranges of pairs from keys on that there are. One iterator serves a call of many ranges.
+class RangeClient : public Client {
+ public:
+  RangeClient(rocksdb::DB& db, Pairs const& pairs, SortedKeys const& keys, std::uint64_t ranges,
+              std::uint64_t seed)
+      : db_(db), pairs_(pairs), keys_(keys), left_(ranges), random_(seed) {}
+
+  bool prepare() override {
+    starts_.resize(std::min<std::uint64_t>(left_, 1000));
+    for (std::size_t& each : starts_) each = below(random_, keys_.size());
+    left_ -= starts_.size();
+    operations_ += starts_.size();
+    read_.resize(starts_.size() * kRange * kPair);
+    counts_.assign(starts_.size(), 0);
+    return !starts_.empty();
+  }
+
+  void call() override {
+    std::unique_ptr<rocksdb::Iterator> const iterator(db_.NewIterator({}));
+    for (std::size_t i = 0; i < starts_.size(); ++i) {
+      char from[8];
+      keys_.key(starts_[i], from);
+      char* to = read_.data() + i * kRange * kPair;
+      iterator->Seek({from, sizeof from});
+      for (; counts_[i] < kRange && iterator->Valid(); ++counts_[i], to += kPair) {
+        copy(iterator->key(), to);
+        copy(iterator->value(), to + 8);
+        iterator->Next();
+      }
+    }
+    require(iterator->status(), "range");
+  }
+
+  void check() override {
+    for (std::size_t i = 0; i < starts_.size(); ++i) {
+      if (counts_[i] != std::min(kRange, keys_.size() - starts_[i]))
+        throw Failure("a range has too few pairs");
+      for (std::size_t k = 0; k < counts_[i]; ++k)
+        check_pair(read_.data() + (i * kRange + k) * kPair, starts_[i] + k);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kPair = 16;
+
+  static void copy(rocksdb::Slice const& from, char* to) {
+    if (from.size() != 8) throw Failure("a key or value of a range has not 8 bytes");
+    std::memcpy(to, from.data(), 8);
+  }
+  void check_pair(char const* pair, std::size_t position) const {
+    char key[8];
+    keys_.key(position, key);
+    if (std::memcmp(pair, key, sizeof key) != 0) throw Failure("a range leaves out a key");
+    if (pairs_.version(key, {pair + 8, 8}) != 0) throw Failure("a range has a wrong value");
+  }
+
+  rocksdb::DB& db_;
+  Pairs pairs_;
+  SortedKeys const& keys_;
+  std::uint64_t left_;
+  Random random_;
+  std::vector<std::size_t> starts_;
+  std::vector<char> read_;
+  std::vector<std::size_t> counts_;
+};
+
+/// Increments of random counters, and how often each was incremented.
+class Increments {
+ public:
+  explicit Increments(std::uint64_t records) : counts_(records) {}
+
+  Measured run(Options const& o, rocksdb::DB& db, Pairs const& pairs, std::uint64_t batch) {
+    auto const clients = make_clients(o.threads, [&](std::uint32_t i) {
+      return std::make_unique<WriteClient>(
+          db, counts_.size() / o.threads, batch,
+          [this, &pairs, random = Random(o.seed + i)](rocksdb::WriteBatch& writes,
+                                                      std::uint64_t n) mutable {
+            for (std::uint64_t k = 0; k < n; ++k) add(writes, pairs, below(random, counts_.size()));
+          });
+    });
+    return run_clients(clients, 1e9);
+  }
+
+  /// Every counter by itself, in the order of their keys.
+  void verify(rocksdb::DB& db, Pairs const& pairs) const {
+    std::vector<std::pair<std::string, std::uint32_t>> wanted;
+    for (std::uint64_t number = 0; number < counts_.size(); ++number) {
+      if (counts_[number] == 0) continue;
+      std::string key(8, 0);
+      pairs.key(number, key.data());
+      wanted.emplace_back(std::move(key), counts_[number]);
+    }
+    std::sort(wanted.begin(), wanted.end());
+    std::unique_ptr<rocksdb::Iterator> const iterator(db.NewIterator({}));
+    iterator->SeekToFirst();
+    for (auto const& [key, count] : wanted) {
+      if (!iterator->Valid() || iterator->key() != key) throw Failure("a counter is missing");
+      std::uint64_t counted = 0;
+      if (iterator->value().size() == sizeof counted)
+        std::memcpy(&counted, iterator->value().data(), sizeof counted);
+      if (counted != count) throw Failure("a counter lost or gained increments");
+      iterator->Next();
+    }
+    require(iterator->status(), "read the counters");
+    if (iterator->Valid()) throw Failure("there is a counter that nobody incremented");
+  }
+
+ private:
+  void add(rocksdb::WriteBatch& writes, Pairs const& pairs, std::uint64_t number) {
+    std::uint64_t const one = 1;
+    char key[8];
+    pairs.key(number, key);
+    require(writes.Merge({key, sizeof key}, {reinterpret_cast<char const*>(&one), sizeof one}),
+            "add to a WriteBatch");
+    ++counts_[number];
+  }
+
+  std::vector<std::atomic<std::uint32_t>> counts_;
+};
+
+}  // namespace
+
+void measure_put(Context& c) {
+  Pairs const pairs = pairs_of(c.o);
+  Figure const figure{.item = "put", .what = "PUT of new pairs", .with_arrays = true};
+  c.compare(figure, [&](Turn const& turn) {
+    auto database = c.fresh(turn.system);
+    double const mops = put_records(c.o, database->db(), pairs, 0, c.o.records, turn.batch).mops();
+    if (turn.last) c.keep_loaded(std::move(database));
+    return mops;
+  });
+}
+
+void measure_get(Context& c) {
+  Pairs const pairs = pairs_of(c.o);
+  Figure const figure{.item = "get", .what = "GET of what was just put", .with_arrays = true};
+  c.compare(figure, [&](Turn const& turn) {
+    return get_records(c.o, c.loaded(turn.system).db(), pairs, c.o.records, c.o.records, turn.batch,
+                       c.o.threads)
+        .mops();
+  });
+}
+
+void measure_get_half(Context& c) {
+  Pairs const pairs = pairs_of(c.o);
+  std::array<std::unique_ptr<Fresh>, 2> databases;
+  Figure const figure{
+      .item = "get-half", .what = "GET, half of it in the LSM tree", .with_arrays = true};
+  c.compare(figure, [&](Turn const& turn) {
+    auto& database = databases[static_cast<std::size_t>(turn.system)];
+    if (!database) {
+      std::uint64_t const batch = loading_batch(c.o, turn.system);
+      std::uint64_t const half = c.o.records / 2;
+      database = c.fresh(turn.system);
+      put_records(c.o, database->db(), pairs, 0, half, batch);
+      database->database().compact();
+      put_records(c.o, database->db(), pairs, half, c.o.records - half, batch);
+    }
+    return get_records(c.o, database->db(), pairs, c.o.records, c.o.records, turn.batch,
+                       c.o.threads, turn.arrays)
+        .mops();
+  });
+}
+
+void measure_update(Context& c) {
+  Pairs const pairs = pairs_of(c.o);
+  c.compare({"update", "increments by Merge"}, [&](Turn const& turn) {
+    auto const database = c.fresh(turn.system, {.counters = true});
+    Increments increments(c.o.records);
+    double const mops = increments.run(c.o, database->db(), pairs, turn.batch).mops();
+    if (turn.last) increments.verify(database->db(), pairs);
+    return mops;
+  });
+}
+
+void measure_range(Context& c) {
+  Pairs const pairs = pairs_of(c.o);
+  SortedKeys const keys(pairs, c.o.records);
+  std::uint64_t const ranges = std::max<std::uint64_t>(c.o.records / kRange, c.o.threads);
+  Figure const figure{"range", "RANGE of 100 pairs, 1,000 an iterator", "M rng/s"};
+  c.compare_alike(figure, 1, 1, [&](Turn const& turn) {
+    Fresh const& database = c.loaded(turn.system);
+    auto const clients = make_clients(c.o.threads, [&](std::uint32_t i) {
+      return std::make_unique<RangeClient>(database.db(), pairs, keys, ranges / c.o.threads,
+                                           c.o.seed + i);
+    });
+    return run_clients(clients, c.o.seconds).mops();
+  });
+}
+
+void measure_delete(Context& c) {
+  Pairs const pairs = pairs_of(c.o);
+  c.compare({"delete", "DELETE of every second pair"}, [&](Turn const& turn) {
+    if (turn.repeat > 0 || turn.batch != loading_batch(c.o, turn.system)) c.drop_loaded();
+    Fresh const& database = c.loaded(turn.system);
+    std::uint64_t const half = c.o.records / 2;
+    auto const clients = make_clients(c.o.threads, [&](std::uint32_t i) {
+      std::uint64_t at = half * i / c.o.threads;
+      std::uint64_t const end = half * (i + 1) / c.o.threads;
+      return std::make_unique<WriteClient>(
+          database.db(), end - at, turn.batch,
+          [&pairs, at](rocksdb::WriteBatch& writes, std::uint64_t n) mutable {
+            char key[8];
+            for (std::uint64_t k = 0; k < n; ++k) {
+              pairs.key(2 * at++, key);
+              require(writes.Delete({key, sizeof key}), "add to a WriteBatch");
+            }
+          });
+    });
+    double const mops = run_clients(clients, 1e9).mops();
+    if (turn.last) {
+      verify_records(c.o, database.db(), pairs, 2 * half, [](std::uint64_t number) {
+        return number % 2 == 0 ? kAbsent : std::uint64_t{0};
+      });
+    }
+    return mops;
+  });
+  c.drop_loaded();
+}
+
+}  // namespace perdure::bench::rocks

@@ -1,0 +1,43 @@
+// Whether perdure::rocks answers as plain RocksDB does, and whether the comparison would notice:
+// each fault that is planted has to part the two.
+#include <gtest/gtest.h>
+
+#include "rocks/fuzz/duel.hpp"
+#include "rocks/fuzz/faults.hpp"
+
+namespace perdure::test {
+namespace {
+
+std::string told(std::uint64_t seed, std::optional<Disagreement> const& found) {
+  if (!found) return {};
+  return "seed " + std::to_string(seed) + ", operation " + std::to_string(found->operation) + ", " +
+         found->what;
+}
+
+TEST(RocksFuzz, PlainRocksdbAnswersAsItself) {
+  EXPECT_EQ(told(1, run(1, operations_without(1, 3000, {}), plain_rocksdb(), plain_rocksdb())), "");
+}
+
+class RocksFuzzOfSeed : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(RocksFuzzOfSeed, PerdureAnswersAsPlainRocksdb) {
+  auto const seed = GetParam();
+  auto const operations = operations_without(seed, 17'000, {});
+  EXPECT_EQ(told(seed, run(seed, operations, opener_named("perdure", seed), plain_rocksdb())), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RocksFuzzOfSeed, ::testing::Values(1, 2, 3));
+
+class RocksFaults : public ::testing::TestWithParam<NamedFault> {};
+
+TEST_P(RocksFaults, AreFound) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed)
+    if (run(seed, operations_without(seed, 8000, {}), faulty(GetParam()), plain_rocksdb())) return;
+  FAIL() << "three seeds of operations, and no two answers part";
+}
+
+INSTANTIATE_TEST_SUITE_P(Planted, RocksFaults, ::testing::ValuesIn(faults()),
+                         [](auto const& one) { return one.param.name; });
+
+}  // namespace
+}  // namespace perdure::test

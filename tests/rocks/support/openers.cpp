@@ -1,0 +1,71 @@
+#include "rocks/support/openers.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <filesystem>
+
+namespace perdure::test {
+
+Opener plain_rocksdb() {
+  return {"plain", [](rocksdb::DBOptions const& options, std::string const& path,
+                      Families const& families, Handles* handles, rocksdb::DB** db) {
+            return rocksdb::DB::Open(options, path, families, handles, db);
+          }};
+}
+
+Opener perdure_rocks(std::uint64_t threshold, std::uint64_t memtable_bytes) {
+  return {"perdure", [=](rocksdb::DBOptions const& options, std::string const& path,
+                         Families const& families, Handles* handles, rocksdb::DB** db) {
+            rocks::GpuOptions gpu;
+            gpu.device = rocks::Device::cpu;
+            gpu.threshold = threshold;
+            gpu.memtable_bytes = memtable_bytes;
+            return rocks::open(options, gpu, path, families, handles, db);
+          }};
+}
+
+Opener opener_named(std::string const& name, std::uint64_t seed) {
+  if (name == "plain") return plain_rocksdb();
+  constexpr std::array<std::uint64_t, 3> kThresholds{16, 1, 500};
+  constexpr std::array<std::uint64_t, 4> kBytes{256u << 10, 16u << 20, 64u << 10, 1u << 20};
+  return perdure_rocks(kThresholds[seed % kThresholds.size()], kBytes[seed % kBytes.size()]);
+}
+
+rocksdb::DBOptions small_db_options() {
+  rocksdb::DBOptions options;
+  options.create_if_missing = true;
+  options.create_missing_column_families = true;
+  options.allow_fallocate = false;  // tens of milliseconds a file on memory's file system
+  options.info_log_level = rocksdb::InfoLogLevel::ERROR_LEVEL;
+  options.keep_log_file_num = 1;
+  options.max_background_jobs = 2;
+  options.max_open_files = 200;
+  options.stats_dump_period_sec = 0;
+  options.stats_persist_period_sec = 0;
+  return options;
+}
+
+rocksdb::ColumnFamilyOptions small_family_options() {
+  rocksdb::ColumnFamilyOptions options;
+  options.write_buffer_size = 512u << 10;
+  options.target_file_size_base = 256u << 10;
+  options.max_bytes_for_level_base = 1u << 20;
+  options.compression = rocksdb::kNoCompression;
+  return options;
+}
+
+void remove_database(std::string const& path) {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+  std::filesystem::remove_all(path + ".gwal", ignored);
+}
+
+std::string fresh_path(std::string const& name) {
+  static std::atomic<int> number = 0;
+  return "/dev/shm/perdure-rocks-" + std::to_string(::getpid()) + "-" +
+         std::to_string(number.fetch_add(1)) + "-" + name;
+}
+
+}  // namespace perdure::test

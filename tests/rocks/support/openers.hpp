@@ -1,0 +1,42 @@
+// What opens a database for a test that compares: plain RocksDB, perdure::rocks, or either with a
+// fault planted (faults.hpp). Tests know a rocksdb::DB alone, so each of them runs against all.
+#pragma once
+
+#include <rocksdb/db.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "perdure/rocks.h"
+
+namespace perdure::test {
+
+using Families = std::vector<rocksdb::ColumnFamilyDescriptor>;
+using Handles = std::vector<rocksdb::ColumnFamilyHandle*>;
+
+struct Opener {
+  using Open = std::function<rocksdb::Status(rocksdb::DBOptions const&, std::string const& path,
+                                             Families const&, Handles*, rocksdb::DB**)>;
+  std::string name;
+  Open open;
+};
+
+Opener plain_rocksdb();
+/// With memtables that take all batches of `threshold` operations or more, and of which so many
+/// bytes are sealed.
+Opener perdure_rocks(std::uint64_t threshold, std::uint64_t memtable_bytes);
+/// By its name on a command line: "plain" or "perdure", whose thresholds and memtables' sizes
+/// differ from seed to seed.
+Opener opener_named(std::string const& name, std::uint64_t seed);
+
+/// Small buffers, so that files come about; nothing that depends on the medium.
+rocksdb::DBOptions small_db_options();
+rocksdb::ColumnFamilyOptions small_family_options();
+
+/// Everything that a path's database has, G-WAL included.
+void remove_database(std::string const& path);
+/// On memory's file system, of this process and this call alone; not made.
+std::string fresh_path(std::string const& name);
+
+}  // namespace perdure::test
