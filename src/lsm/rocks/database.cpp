@@ -9,7 +9,9 @@ using rocksdb::PinnableSlice;
 using rocksdb::WriteBatch;
 
 Database::Database(rocksdb::DB* base, DatabaseParts parts, std::shared_ptr<FamilyListener> listener)
-    : StackableDB(base), parts_(std::move(parts)), listener_(std::move(listener)),
+    : StackableDB(base),
+      parts_(std::move(parts)),
+      listener_(std::move(listener)),
       logger_(base->GetDBOptions().info_log) {
   listener_->set([this](CF* handle) { handle_deleted(handle); });
 }
