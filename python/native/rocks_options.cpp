@@ -72,6 +72,10 @@ Status status_of(rocksdb::Status const& status, std::string const& what) {
   Code const code = code_of(status, said);
   if (code == Code::busy && status.IsIOError())
     return {code, what + " is open already, in this process or another; close it there first"};
+  if (code == Code::already_exists)
+    return {code, what + " is there already; open it, or name another directory"};
+  if (code == Code::not_found && !status.IsPathNotFound() && said.find("CURRENT") != said.npos)
+    return {code, what + " is not there; make it with `perdure rocks create`, or with create=True"};
   return {code, what + ": " + said_by(status)};
 }
 

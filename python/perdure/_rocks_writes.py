@@ -147,8 +147,8 @@ class Writes(Reads):
 
     def apply(
         self,
-        kinds: Kinds,
         keys: Keys,
+        kinds: Kinds,
         values: Values | None = None,
         *,
         family: str = DEFAULT,
@@ -160,10 +160,10 @@ class Writes(Reads):
 
         Parameters
         ----------
-        kinds : array of integers of shape (n,), or list of OpKind or of their names
-            "get", "put", "erase" or "update" of each key; an update merges.
         keys : array or list of n keys
             As in `get`.
+        kinds : array of integers of shape (n,), or list of OpKind or of their names
+            "get", "put", "erase" or "update" of each key; an update merges.
         values : array of n rows, or list, optional
             Of puts and updates; rows of gets and erases are ignored.
         family, sync, log
@@ -190,7 +190,7 @@ class Writes(Reads):
         --------
         >>> import perdure.rocks
         >>> with perdure.rocks.open("/dev/shm/apply") as db:
-        ...     db.apply(["put", "get", "erase", "get"], ["a"] * 4, ["1"] * 4).values.to_pylist()
+        ...     db.apply(["a"] * 4, ["put", "get", "erase", "get"], ["1"] * 4).values.to_pylist()
         [None, b'1', None, None]
         """
         given = _arrays.keys_input(keys, None, _arrays.stream_of(None, keys), HERE)
