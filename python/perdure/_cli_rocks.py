@@ -28,12 +28,12 @@ from perdure._cli_rocks_options import (
     RocksDeviceOption,
     ValueBytesOption,
     opened,
+    result_for,
     width,
 )
 from perdure.cli_support import (
     FAULTS,
     JsonOption,
-    JsonResult,
     OverwriteOption,
     WithNumbers,
     answers_to,
@@ -60,7 +60,7 @@ def create(
     json_file: JsonOption = None,
 ) -> None:
     """Make an empty database."""
-    result = JsonResult(json_file, overwrite, db)
+    result = result_for(db, log_dir, json_file, overwrite)
     with opened(
         db, device, log_dir, options, merge_operator, families=family or [], is_new=True
     ) as made:
@@ -90,7 +90,7 @@ def put(
     json_file: JsonOption = None,
 ) -> None:
     """Insert one key, or replace its value."""
-    result = JsonResult(json_file, overwrite, db)
+    result = result_for(db, log_dir, json_file, overwrite)
     octets = _text.parse("VALUE", value, width("--value-bytes", value_bytes))
     at = _text.parse("KEY", key, width("--key-bytes", key_bytes))
     with opened(db, device, log_dir, options, merge_operator) as to:
@@ -116,7 +116,7 @@ def get(
     json_file: JsonOption = None,
 ) -> None:
     """Print the value of one key; exit status 1 if it is not there."""
-    result = JsonResult(json_file, overwrite, db)
+    result = result_for(db, log_dir, json_file, overwrite)
     sought = _text.parse("KEY", key, width("--key-bytes", key_bytes))
     length = width("--value-bytes", value_bytes)
     with opened(db, device, log_dir, options, merge_operator) as source:
@@ -155,7 +155,7 @@ def scan(
     json_file: JsonOption = None,
 ) -> None:
     """Print records as KEY, tab, VALUE, in order of keys."""
-    result = JsonResult(json_file, overwrite, db)
+    result = result_for(db, log_dir, json_file, overwrite)
     length, size = width("--key-bytes", key_bytes), width("--value-bytes", value_bytes)
     ends = [
         None if text is None else _text.parse(option, text, length)
@@ -193,7 +193,7 @@ def stats(
     json_file: JsonOption = None,
 ) -> None:
     """Show what a database counts, perdure's properties and RocksDB's."""
-    result = JsonResult(json_file, overwrite, db)
+    result = result_for(db, log_dir, json_file, overwrite)
     with opened(db, device, log_dir, options, merge_operator) as source:
         facts = source.stats(family=family)
         levels = source.get_property("rocksdb.levelstats", family=family) or ""
@@ -249,7 +249,7 @@ def verify(
     json_file: JsonOption = None,
 ) -> None:
     """Check every block's checksum, and every record both ways; exit status 1 at any fault."""
-    result = JsonResult(json_file, overwrite, db)
+    result = result_for(db, log_dir, json_file, overwrite)
     faults: list[str] = []
     records: dict[str, int] = {}
     try:

@@ -7,11 +7,12 @@ Invariant: no command but `create` and `load` makes a database.
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perdure.cli_support import Failure
+from perdure.cli_support import Failure, JsonResult
 
 if TYPE_CHECKING:
     from perdure.rocks import Database
@@ -70,6 +71,32 @@ EndOption = Annotated[
 PrefixOption = Annotated[
     str | None, typer.Option("--prefix", metavar="KEY", help="Only keys that begin so.")
 ]
+
+
+def result_for(
+    db: str,
+    log_dir: str | None,
+    json_file: str | None,
+    overwrite: bool,
+    *inputs: str,
+    force: bool | None = None,
+) -> JsonResult:
+    """Where the JSON of a command goes."""
+    if json_file is not None and json_file != "-":
+        check_outside("--json", json_file, db, log_dir)
+    return JsonResult(json_file, overwrite, db, *inputs, force=force)
+
+
+def check_outside(option: str, file: str, db: str, log_dir: str | None) -> None:
+    """A database's directories are its own: whatever file is in them, or comes to be, is no
+    output."""
+    parent = Path(file).resolve().parent
+    for own in (db, log_dir or f"{db}.gwal"):
+        if parent.is_relative_to(Path(own).resolve()):
+            raise Failure(
+                f"{option} {file}".strip() + f": lies in {own}, which this command works on; name "
+                "another file"
+            )
 
 
 def width(option: str, text: str) -> int | None:

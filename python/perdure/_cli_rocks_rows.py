@@ -26,7 +26,9 @@ from perdure._cli_rocks_options import (
     RocksDevice,
     RocksDeviceOption,
     ValueBytesOption,
+    check_outside,
     opened,
+    result_for,
     width,
 )
 from perdure._outputs import Output
@@ -140,7 +142,7 @@ def load(
     some were rejected, 2: it stopped."""
     names = expand(files)
     inputs = [db, *(name for name in names if name != STDIN)]
-    result = JsonResult(json_file, overwrite, *inputs)
+    result = result_for(db, log_dir, json_file, overwrite, *inputs)
     reading = Reading(loading.delimiter_of(delimiter), header, multiline)
     choice = Choice(key_column, value_columns, key_format, rows)
     widths = width("--key-bytes", key_bytes), width("--value-bytes", value_bytes)
@@ -225,13 +227,15 @@ def export(
     """Write every record of a column family to a file, which `load` reads back."""
     widths = width("--key-bytes", key_bytes), width("--value-bytes", value_bytes)
     archive = target = None
+    if file != exporting.STDOUT:
+        check_outside("", file, db, log_dir)
     if _npz.is_npz(file):
         archive = Output("", file, _npz.NPZ, overwrite=overwrite, force=force, inputs=[db])
     else:
         target = exporting.target_of(file, file_format, overwrite, force, [Path(db)])
     if file == exporting.STDOUT and json_file == exporting.STDOUT:
         raise Failure("--json -: the records go to standard output; name a file for the JSON")
-    result = JsonResult(json_file, overwrite, file, db, force=force)
+    result = result_for(db, log_dir, json_file, overwrite, file, force=force)
     with opened(db, device, log_dir, options, merge_operator) as source:
         pool = Family(source, family, *widths)
         if archive is not None:

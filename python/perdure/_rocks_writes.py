@@ -99,11 +99,9 @@ class Writes(Reads):
 
         Raises
         ------
-        Unsupported
-            The family has no merge operator; or an array lies in a GPU's memory.
-        TypeError, ValueError, InvalidArgument, NoSpace, SystemFailure, DeviceFailure, NotFound
-            As in `put`.
-        Closed
+        InvalidArgument
+            The family has no merge operator.
+        TypeError, ValueError, Unsupported, NoSpace, SystemFailure, DeviceFailure, NotFound, Closed
             As in `put`.
 
         Examples

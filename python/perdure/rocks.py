@@ -8,7 +8,7 @@ and from there to RocksDB as sorted files; few go to RocksDB itself:
 ...     db.put(np.arange(100_000), np.ones((100_000, 16), np.uint8))
 ...     db["name"] = "Perdure"
 ...     found = db.get(np.arange(10)).found
-...     list(db.scan(prefix="na"))
+...     list(db.scan(prefix="name"))
 [(b'name', b'Perdure')]
 >>> bool(found.all())
 True
