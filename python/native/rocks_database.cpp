@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "perdure/store.h"
+
 namespace perdure::python {
 
 using rocksdb::ColumnFamilyDescriptor;
@@ -33,6 +35,15 @@ std::vector<std::string> all_families(std::string const& path, rocksdb::DBOption
   return names;
 }
 
+/// Before RocksDB makes a directory for nothing.
+Status check_device(rocks::Device device) {
+  if (device != rocks::Device::cuda) return {};
+  for (DeviceInfo const& one : devices())
+    if (one.device == Device::cuda && !one.available)
+      return {Code::unsupported, "device cuda: " + one.why_not + "; use device cpu"};
+  return {};
+}
+
 }  // namespace
 
 RocksDatabase::RocksDatabase(std::string path, std::string merge_operator)
@@ -46,12 +57,17 @@ Result<std::shared_ptr<RocksDatabase>> RocksDatabase::open(std::string path,
 }
 
 Status RocksDatabase::open_families(RocksOpening const& opening) {
+  if (Status s = check_device(opening.gpu.device); !s.ok()) return s;
   rocksdb::DBOptions options;
   ColumnFamilyOptions family;
   options.create_if_missing = opening.create;
   options.create_missing_column_families = opening.create;
   if (Status s = set_merge_operator(opening.merge_operator, family); !s.ok()) return s;
   if (Status s = set_options(opening.options, options, family); !s.ok()) return s;
+  // RocksDB itself makes the directory, with a log and a lock in it, before it looks.
+  if (!options.create_if_missing && options.env->FileExists(path_ + "/CURRENT").IsNotFound())
+    return {Code::not_found,
+            named() + " is not there; make it with `perdure rocks create`, or with create=True"};
   std::vector<ColumnFamilyDescriptor> families;
   for (std::string const& name : all_families(path_, options, opening)) {
     auto const own = opening.families.find(name);

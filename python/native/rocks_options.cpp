@@ -49,8 +49,7 @@ rocksdb::Status set(rocksdb::ColumnFamilyOptions& options, std::string const& na
 
 Code code_of(rocksdb::Status const& status, std::string const& said) {
   auto const says = [&](char const* words) { return said.find(words) != std::string::npos; };
-  if (says("does not exist (create_if_missing is false)") || status.IsPathNotFound())
-    return Code::not_found;
+  if (status.IsPathNotFound()) return Code::not_found;
   if (says("exists (error_if_exists is true)")) return Code::already_exists;
   if (says("While lock file") || says("lock hold by current process") || status.IsBusy() ||
       status.IsTryAgain())
@@ -74,8 +73,10 @@ Status status_of(rocksdb::Status const& status, std::string const& what) {
     return {code, what + " is open already, in this process or another; close it there first"};
   if (code == Code::already_exists)
     return {code, what + " is there already; open it, or name another directory"};
-  if (code == Code::not_found && !status.IsPathNotFound() && said.find("CURRENT") != said.npos)
-    return {code, what + " is not there; make it with `perdure rocks create`, or with create=True"};
+  if (said.find("merge_operator != nullptr") != said.npos)
+    return {code, what +
+                      ": this column family has no merge operator; name one when it is opened "
+                      "(merge_operator=)"};
   return {code, what + ": " + said_by(status)};
 }
 

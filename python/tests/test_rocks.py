@@ -357,6 +357,7 @@ def test_a_merge_without_an_operator_is_refused(pools: Path) -> None:
 def test_a_gpu_that_is_not_there_is_refused(pools: Path) -> None:
     with says((perdure.Unsupported, perdure.DeviceFailure), "device cuda: .*use device cpu"):  # type: ignore[arg-type]
         opened(pools / "db", device="cuda")
+    assert not (pools / "db").exists()
     with opened(pools / "db", device="auto") as db:
         assert db.device.startswith("cpu")
 
