@@ -31,13 +31,13 @@ from perdure.options import PathLike
 
 try:
     from perdure import _rocks
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         f"perdure.rocks: this package was built without RocksDB, or RocksDB is not here any more "
-        f"({error}); install librocksdb-dev and build again (apt-get install librocksdb-dev; in a "
+        f"({_error}); install librocksdb-dev and build again (apt-get install librocksdb-dev; in a "
         "checkout scripts/build.sh, elsewhere pip install with -C cmake.define.PERDURE_ROCKS=ON)",
         name="perdure._rocks",
-    ) from error
+    ) from _error
 from perdure._rocks_database import Database, Snapshot
 from perdure._rocks_options import DeviceName, Families, Texts, families_of, small, texts_of
 from perdure._rocks_reads import Ranges
