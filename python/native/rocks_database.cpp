@@ -1,8 +1,12 @@
 #include "rocks_database.hpp"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "perdure/store.h"
@@ -35,6 +39,29 @@ std::vector<std::string> all_families(std::string const& path, rocksdb::DBOption
   return names;
 }
 
+std::atomic<pid_t> process_of_rocksdb = 0;  // whose threads RocksDB's static objects have
+
+/// RocksDB's static objects keep threads, which a forked child has not: their destructors would
+/// wait for them for ever at its exit, and its background work would never begin.
+Status claim_process() {
+  pid_t none = 0;
+  if (process_of_rocksdb.compare_exchange_strong(none, ::getpid())) {
+    ::pthread_atfork(nullptr, nullptr, [] {
+      ::on_exit(
+          [](int status, void*) {
+            std::fflush(nullptr);
+            ::_exit(status);
+          },
+          nullptr);
+    });
+    return {};
+  }
+  if (process_of_rocksdb == ::getpid()) return {};
+  return {Code::unsupported,
+          "this process was forked from one that had opened a database, and RocksDB's threads are "
+          "there alone; begin it anew (multiprocessing's spawn), or fork before the first opening"};
+}
+
 /// Before RocksDB makes a directory for nothing.
 Status check_device(rocks::Device device) {
   if (device != rocks::Device::cuda) return {};
@@ -57,6 +84,7 @@ Result<std::shared_ptr<RocksDatabase>> RocksDatabase::open(std::string path,
 }
 
 Status RocksDatabase::open_families(RocksOpening const& opening) {
+  if (Status s = claim_process(); !s.ok()) return s;
   if (Status s = check_device(opening.gpu.device); !s.ok()) return s;
   rocksdb::DBOptions options;
   ColumnFamilyOptions family;

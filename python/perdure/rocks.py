@@ -109,7 +109,8 @@ def open(
     Corrupt
         A file of it is damaged.
     Unsupported, DeviceFailure
-        This build or machine has no such device.
+        This build or machine has no such device; or the process was forked from one that had opened
+        a database.
     NoSpace, SystemFailure
         The disk is full, or failed.
 

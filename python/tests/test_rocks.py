@@ -459,6 +459,29 @@ def test_a_forked_child_is_refused_and_harms_nothing(db: rocks.Database) -> None
     assert state.get(np.arange(1000)).found.all() and db.get([1]).found.all()
 
 
+def test_a_forked_child_ends_and_opens_no_database(pools: Path) -> None:
+    """RocksDB's own threads are not there, and its objects would wait for them for ever."""
+    program = f"""
+import os, sys
+from perdure import rocks
+db = rocks.open({str(pools / "db")!r}, options={OPTIONS!r})
+db["a"] = "1"
+if os.fork() == 0:
+    try:
+        rocks.open({str(pools / "other")!r})
+    except Exception as error:
+        print(type(error).__name__, error)
+    sys.exit(3)
+print(os.waitstatus_to_exitcode(os.wait()[1]), db["a"])
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    refused, parent = run.stdout.splitlines()
+    assert "Unsupported" in refused and "fork before the first opening" in refused
+    assert parent == "3 b'1'" and not run.stderr
+
+
 def test_readers_see_all_of_a_batch_or_nothing(db: rocks.Database) -> None:
     keys = np.arange(300)
     db.put(keys, np.zeros(300, np.int64))
