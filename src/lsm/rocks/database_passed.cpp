@@ -90,6 +90,7 @@ rocksdb::Status Database::GetSortedWalFiles(rocksdb::VectorLogPtr&) {
 }
 
 rocksdb::Status Database::Resume() {
+  if (parts_.flusher->is_uncertain()) return parts_.flusher->failure();
   Status const s = db_->Resume();
   parts_.flusher->notice();
   return s;

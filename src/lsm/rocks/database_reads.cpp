@@ -149,6 +149,7 @@ void Database::MultiGet(ReadOptions const& o, size_t n, CF** cfs, Slice const* k
 /// With the view in sight, or RocksDB alone where there is none.
 Iterator* Database::iterate(ReadOptions const& o, CF* cf, Sight sight) {
   if (!sight.refusal.ok()) return rocksdb::NewErrorIterator(sight.refusal);
+  if (o.read_tier == rocksdb::kPersistedTier) return db_->NewIterator(o, cf);  // which refuses it
   FamilyPtr const family = parts_.families->find(cf->GetID());
   bool const passed = family == nullptr || !family->why_passed_through.empty();
   std::function<Iterator*()> again;
@@ -191,6 +192,7 @@ rocksdb::Status Database::NewIterators(ReadOptions const& o, std::vector<CF*> co
   iterators->clear();
   Sight sight = parts_.reader->sight(o);
   if (!sight.refusal.ok()) return sight.refusal;
+  if (o.read_tier == rocksdb::kPersistedTier) return db_->NewIterators(o, cfs, iterators);
   if (sight.view == nullptr && !o.tailing) {
     sight.view = parts_.tables->snapshot()->view();
     sight.options = o;

@@ -58,13 +58,21 @@ class Families {
   std::vector<Held> held_ PERDURE_GUARDED_BY(mutex_);
 };
 
-/// Hears when users delete handles, whichever way they do.
+/// Hears when users delete handles, whichever way they do. Keeps RocksDB from recovering by itself
+/// from a failed write of its MANIFEST: the new one could forget an ingest (Flusher).
 class FamilyListener final : public rocksdb::EventListener {
  public:
   using Deleted = std::function<void(rocksdb::ColumnFamilyHandle*)>;
   /// Empty: nobody listens any more.
   void set(Deleted deleted);
   void OnColumnFamilyHandleDeletionStarted(rocksdb::ColumnFamilyHandle* handle) override;
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason reason, rocksdb::Status failure,
+                            bool* recovers) override {
+    if (reason == rocksdb::BackgroundErrorReason::kManifestWrite ||
+        reason == rocksdb::BackgroundErrorReason::kManifestWriteNoWAL)
+      *recovers = false;
+    failure.PermitUncheckedError();
+  }
 
  private:
   Mutex mutex_;

@@ -180,7 +180,25 @@ rocksdb::Status Flusher::write_files(Generation& generation, rocksdb::Snapshot c
   return rocksdb::Status::OK();
 }
 
+/// Where RocksDB's number stands still, what else raises it later does not mean this generation. It
+/// may have risen although the MANIFEST was not written, and then only the MANIFEST knows.
+rocksdb::Status Flusher::after_failed_ingest(Generation& generation, std::uint64_t sequence,
+                                             rocksdb::Status const& failure) {
+  GwalSegment* const segment = generation.segment();
+  if (base_.GetLatestSequenceNumber() > sequence) {
+    generation.uncertain = true;
+    uncertain_ = true;
+  } else if (segment != nullptr) {
+    if (Status s = segment->intend(kNoGwalIntent); !s.ok()) return to_rocks(s);
+  }
+  return failure;
+}
+
 rocksdb::Status Flusher::ingest(Generation& generation, Files* prepared) {
+  if (generation.uncertain)
+    return rocksdb::Status::IOError(
+        "an ingest failed while RocksDB's MANIFEST was written; close the database and open it "
+        "again, which tells whether it has the data");
   wait_for_compaction(generation);
   BaseSnapshot const snapshot(base_);
   std::uint64_t const sequence = base_.GetLatestSequenceNumber();
@@ -203,13 +221,8 @@ rocksdb::Status Flusher::ingest(Generation& generation, Files* prepared) {
     if (Status s = segment->intend(sequence); !s.ok()) return to_rocks(s);
   }
   if (!args.empty()) {
-    if (auto s = base_.IngestExternalFiles(args); !s.ok()) {
-      // What else raises RocksDB's number from here on does not mean this generation.
-      if (GwalSegment* const segment = generation.segment();
-          segment != nullptr && base_.GetLatestSequenceNumber() <= sequence)
-        static_cast<void>(segment->intend(kNoGwalIntent));
-      return s;
-    }
+    if (auto s = base_.IngestExternalFiles(args); !s.ok())
+      return after_failed_ingest(generation, sequence, s);
   }
   counters_.flushed_entries += entries;
   return rocksdb::Status::OK();

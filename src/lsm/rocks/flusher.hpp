@@ -44,6 +44,8 @@ class Flusher {
   rocksdb::Status wait_until_flushed(GenerationPtr const& generation);
   /// The last failure; OK once a flush succeeds.
   [[nodiscard]] rocksdb::Status failure() const;
+  /// An ingest failed half way: RocksDB must not write a new MANIFEST, which would forget it.
+  [[nodiscard]] bool is_uncertain() const { return uncertain_; }
   /// The thread ends after the flush that is under way.
   void stop();
 
@@ -55,6 +57,8 @@ class Flusher {
   rocksdb::Status flush_sealed();
   rocksdb::Status flush(GenerationPtr const& generation, Files* prepared);
   rocksdb::Status ingest(Generation& generation, Files* prepared);
+  rocksdb::Status after_failed_ingest(Generation& generation, std::uint64_t sequence,
+                                      rocksdb::Status const& failure);
   rocksdb::Status write_files(Generation& generation, rocksdb::Snapshot const* snapshot,
                               Files& files);
   void wait_for_compaction(Generation const& generation);
@@ -69,6 +73,7 @@ class Flusher {
 
   mutable Mutex mutex_;
   Condition changed_;
+  std::atomic<bool> uncertain_ = false;
   std::atomic<std::uint64_t> next_file_ = 0;
   std::uint64_t attempts_ PERDURE_GUARDED_BY(mutex_) = 0;
   rocksdb::Status failure_ PERDURE_GUARDED_BY(mutex_);
