@@ -67,7 +67,8 @@ struct KeyGroup {
     auto const filters = [&](RunView const& run) {
       return run.filter != nullptr && view.count > 1;
     };
-    for (std::uint32_t j = 0; j < kGroup; ++j) runs[j] = 0;
+    for (std::uint32_t keys = missing; keys != 0; keys &= keys - 1)
+      runs[exec::lowest_bit(keys)] = 0;
     for (std::uint32_t r = 0; r <= count; ++r) {
       for (std::uint32_t keys = missing; keys != 0; keys &= keys - 1) {
         std::uint32_t const j = exec::lowest_bit(keys);
