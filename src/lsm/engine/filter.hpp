@@ -15,8 +15,8 @@ struct FilterWord {
   static constexpr std::uint32_t kFewest = 64;  // entries: below it, a search costs as little
   static constexpr std::uint64_t kBitsPerKey = 12;
 
-  std::uint64_t at = 0;
-  std::uint32_t bits = 0;
+  std::uint64_t at;
+  std::uint32_t bits;
 
   static std::uint64_t words(std::uint32_t count) {
     return count < kFewest ? 0 : std::uint64_t{count} * kBitsPerKey / 32;

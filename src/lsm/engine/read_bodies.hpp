@@ -54,31 +54,27 @@ struct KeyGroup {
   PERDURE_FN KeyGroup(ReadView const& view, std::size_t first_key) : first(first_key) {
     for (std::uint32_t j = 0; j < view.in_group(first, kGroup); ++j) {
       missing |= 1u << j;
-      if (view.count > 1)
-        hashes[j] = hash_bytes(view.keys.at(first + j), view.keys.size(first + j));
+      hashes[j] = hash_bytes(view.keys.at(first + j), view.keys.size(first + j));
     }
   }
 
   /// The words of a run's filter are on their way while those of the run before it are looked at.
-  /// Of one run alone, the filter tells little: most keys are there, or it is as well searched.
-  PERDURE_FN void choose_runs(ReadView const& view, RunView const* all, std::uint32_t count) {
+  PERDURE_FN void choose_runs(RunView const* all, std::uint32_t count) {
     W const warp;
     FilterWord words[2][kGroup];
-    auto const filters = [&](RunView const& run) {
-      return run.filter != nullptr && view.count > 1;
-    };
-    for (std::uint32_t j = 0; j < kGroup; ++j) runs[j] = 0;
+    for (std::uint32_t keys = missing; keys != 0; keys &= keys - 1)
+      runs[exec::lowest_bit(keys)] = 0;
     for (std::uint32_t r = 0; r <= count; ++r) {
       for (std::uint32_t keys = missing; keys != 0; keys &= keys - 1) {
         std::uint32_t const j = exec::lowest_bit(keys);
-        if (r < count && filters(all[r])) {
+        if (r < count && all[r].filter != nullptr) {
           words[r % 2][j] = {hashes[j], all[r].filter_words};
           warp.prefetch(reinterpret_cast<std::byte const*>(all[r].filter + words[r % 2][j].at), 4);
         }
         if (r == 0) continue;
         RunView const& run = all[r - 1];
         FilterWord const& word = words[(r - 1) % 2][j];
-        bool const may_be = !filters(run) || (run.filter[word.at] & word.bits) == word.bits;
+        bool const may_be = run.filter == nullptr || (run.filter[word.at] & word.bits) == word.bits;
         runs[j] |= static_cast<std::uint32_t>(may_be) << (r - 1);
       }
     }
@@ -108,7 +104,7 @@ struct FindBody {
 
  private:
   PERDURE_FN void find_in(Group& group, RunView const* runs, std::uint32_t count) const {
-    group.choose_runs(view, runs, count);
+    group.choose_runs(runs, count);
     for (std::uint32_t left = group.missing; left != 0;) {
       Search searches[kGroup];
       std::uint32_t who[kGroup];
@@ -145,7 +141,7 @@ PERDURE_FN void walk_chains(ReadView const& view, std::size_t number, F const& f
   Group group(view, number * kGroup);
   for (std::uint32_t r = 0; r < view.count && group.missing != 0; ++r) {
     RunView const& run = view.runs[r];
-    if (r % Group::kRuns == 0) group.choose_runs(view, &run, view.runs_from(r, Group::kRuns));
+    if (r % Group::kRuns == 0) group.choose_runs(&run, view.runs_from(r, Group::kRuns));
     Search searches[kGroup];
     std::uint32_t who[kGroup];
     std::uint32_t n = 0;

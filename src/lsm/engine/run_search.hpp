@@ -34,16 +34,17 @@ PERDURE_FN std::uint32_t first_not(std::uint32_t from, std::uint32_t end, F cons
   return known + 1;
 }
 
-/// A key that is looked for in one run.
+/// A key that is looked for in one run. (Nothing is set at first: a group has an array of these,
+/// and most calls need few.)
 struct Wanted {
-  std::byte const* key = nullptr;
-  std::uint32_t size = 0;
-  std::uint64_t word = 0;  // behind the bytes that the run's keys share
-  int side = 0;  // below 0: comes before all of them, above 0: behind
+  std::byte const* key;
+  std::uint32_t size;
+  int side;  // below 0: comes before all of the run's keys, above 0: behind
+  std::uint64_t word;  // behind the bytes that the run's keys share
 
   Wanted() = default;
   PERDURE_FN Wanted(RunView const& run, std::byte const* at, std::uint32_t bytes)
-      : key(at), size(bytes), word(key_word(at, bytes, run.shared)) {
+      : key(at), size(bytes), side(0), word(key_word(at, bytes, run.shared)) {
     if (run.shared == 0 || run.count == 0) return;
     std::uint32_t const both = size < run.shared ? size : run.shared;
     side = compare_from(0, at, both, run.key(0), run.shared);
@@ -70,13 +71,13 @@ PERDURE_FN std::uint32_t below_in_line(std::uint64_t const* line, std::uint64_t 
 
 /// One search of several. Afterwards `at` is the first entry whose prefix is not below the word.
 struct Search {
-  RunView const* run = nullptr;
+  RunView const* run;
   Wanted wanted;
-  std::uint32_t at = 0;
+  std::uint32_t at;
 
   Search() = default;
   PERDURE_FN Search(RunView const& in, std::byte const* key, std::uint32_t size)
-      : run(&in), wanted(in, key, size) {}
+      : run(&in), wanted(in, key, size), at(0) {}
 };
 
 /// What is looked at first of an entry; where keys have several sizes, where its key lies.

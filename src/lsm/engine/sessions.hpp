@@ -3,6 +3,7 @@
 // launched is under way when it goes back.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -75,12 +76,14 @@ class Sessions {
         idle_.pop_back();
         return session;
       }
+      idle_.reserve(++made_);  // so that giving one back needs no memory
     }
     return std::make_unique<Session>(*shared_);
   }
 
   Shared* shared_;
   std::mutex mutex_;
+  std::size_t made_ = 0;
   std::vector<std::unique_ptr<Session>> idle_;
 };
 
