@@ -27,9 +27,23 @@ fetch() {
   (cd "$apt" && apt-get "${own[@]}" -qq update && apt-get "${own[@]}" -qq source --download-only "rocksdb=$version")
   mkdir -p "$build/source"
   tar -C "$build/source" --strip-components 1 -xf "$apt"/rocksdb_*.orig.tar.gz
-  # Their databases are on an Env of theirs, which perdure::rocks leaves to RocksDB.
-  sed -i 's/options\.env = env_;/options.env = Env::Default();/' "$build"/source/db/*_test.cc \
-    "$build/source/db/db_test_util.cc"
+  route
+}
+
+# Their databases are on an Env of theirs, which perdure::rocks leaves to RocksDB; and they take what
+# DB::Open() gives for RocksDB's implementation. They get the usual Env; what DB has is called there,
+# and only what is for tests alone in the implementation.
+route() {
+  local calls='Put|Get|Delete|Merge|Write|Flush|CompactRange|NewIterator|GetSnapshot|ReleaseSnapshot'
+  calls+='|GetProperty|GetIntProperty|SetOptions|MultiGet|CreateColumnFamily|GetLiveFiles|GetOptions'
+  (
+    cd "$build/source/db"
+    sed -i 's/return static_cast_with_check<DBImpl>(db_);/return static_cast_with_check<DBImpl>(db_->GetRootDB());/' \
+      db_test_util.h
+    sed -i -E -e 's/options\.env = env_;/options.env = Env::Default();/' -e "s/dbfull\(\)->($calls)\(/db_->\1(/" \
+      -e 's/dbfull\(\)->NewIteratorImpl\(read_options, cfd, seq, read_callback\)/db_->NewIterator(read_options, column_family)/' \
+      ./*_test.cc db_test_util.cc
+  )
 }
 
 # compile SOURCE ...: objects beside each other; plain C++17, as RocksDB's own build.

@@ -166,7 +166,7 @@ TEST_F(RocksIterators, OptionsThatChangeHowNotWhat) {
 }
 
 TEST_F(RocksIterators, OptionsThatAreRefused) {
-  alike("options", [](One& one, Transcript& said) {
+  alike_on_memtables("options", [](One& one, Transcript& said) {
     ReadOptions memtables;
     memtables.read_tier = rocksdb::kMemtableTier;
     std::unique_ptr<Iterator> const it(one.db->NewIterator(memtables));

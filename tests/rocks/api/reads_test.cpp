@@ -125,7 +125,7 @@ TEST_F(RocksReads, ASoftLimitOfValues) {
 }
 
 TEST_F(RocksReads, FromMemoryAlone) {
-  alike("tiers", [](One& one, Transcript& said) {
+  alike_on_memtables("tiers", [](One& one, Transcript& said) {
     for (auto const tier : {rocksdb::kBlockCacheTier, rocksdb::kPersistedTier,
                             rocksdb::kMemtableTier, rocksdb::kReadAllTier}) {
       ReadOptions options;

@@ -22,6 +22,8 @@ extern char** environ;
 namespace perdure::test {
 namespace {
 
+constexpr auto kLongestOpening = std::chrono::seconds(30);
+
 /// The first key of which two contents have different values, or nothing.
 std::string first_difference(Expected::Content const& expected, Expected::Content const& found) {
   for (std::size_t family = 0; family < kKillFamilies; ++family) {
@@ -79,9 +81,11 @@ class Judge {
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
+    std::uint64_t const opened = page_.opened;
     pid_t child = 0;
     if (::posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, arguments.data(), environ) != 0)
       return "no victim can be started";
+    if (!only_opens && !draws_.once_in(4)) wait_for_opening(opened);
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     ::kill(child, SIGKILL);
     int status = 0;
@@ -89,6 +93,13 @@ class Judge {
     bool const killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     bool const ended = only_opens && WIFEXITED(status) && WEXITSTATUS(status) == 0;
     return killed || ended ? "" : "a victim ended by itself, status " + std::to_string(status);
+  }
+
+  /// On a busy machine most victims would die before they write.
+  void wait_for_opening(std::uint64_t before) const {
+    auto const end = std::chrono::steady_clock::now() + kLongestOpening;
+    while (page_.opened == before && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
   std::string judge() {
