@@ -1,7 +1,7 @@
 """The site of these pages: Sphinx, MyST for Markdown, Breathe for C++, autodoc for Python.
 
-scripts/docs.sh builds it. The extension module is not built for that: its stub,
-python/perdure/_native.pyi, is valid Python and stands in for it.
+scripts/docs.sh builds it. The extension modules are not built for that: their stubs,
+python/perdure/_native.pyi and _rocks.pyi, are valid Python and stand in for them.
 """
 
 import __future__
@@ -36,6 +36,7 @@ release = version = version_of(ROOT / "CMakeLists.txt")
 
 sys.path.insert(0, str(PACKAGE.parent))
 import_stub("perdure._native", PACKAGE / "_native.pyi")
+import_stub("perdure._rocks", PACKAGE / "_rocks.pyi")
 sys.modules["perdure._native"].__version__ = release
 sys.modules["perdure._native"].built_with_cuda = False
 

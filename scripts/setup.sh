@@ -7,8 +7,8 @@
 #   scripts/setup.sh               what make demo and make build need
 #   scripts/setup.sh --test        what make test needs: nvcc too, for GPU code has to compile where
 #                                  there is no GPU; the type checker of Python; clang, which checks
-#                                  locks; and RocksDB with its tools
-#   scripts/setup.sh --bench       RocksDB too, which the benchmarks compare against
+#                                  locks; and RocksDB's tools
+#   scripts/setup.sh --bench       what benchmarks compare against: YCSB's driver, fio
 #   scripts/setup.sh --fuzz        clang and Atheris too, for the fuzz targets
 #   scripts/setup.sh --frameworks  PyTorch, JAX, pandas, polars too (2 to 3 GB), into
 #                                  .venv-frameworks; CuPy beside a GPU
@@ -54,11 +54,11 @@ is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" 
 # Names, one a line, the Debian packages that this run needs.
 wanted_packages() {
   printf '%s\n' g++ make cmake ninja-build binutils libhwy-dev libisal-dev liburing-dev libgtest-dev librapidcheck-dev \
-    libcli11-dev nlohmann-json3-dev pkg-config
+    libcli11-dev nlohmann-json3-dev pkg-config librocksdb-dev
   "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
   "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null || echo python3-dev
-  case " $* " in *" --bench "*) printf '%s\n' librocksdb-dev maven unzip fio ;; esac
-  case " $* " in *" --test "*) printf '%s\n' librocksdb-dev rocksdb-tools ;; esac
+  case " $* " in *" --bench "*) printf '%s\n' maven unzip fio ;; esac
+  case " $* " in *" --test "*) echo rocksdb-tools ;; esac
   case " $* " in *" --fuzz "* | *" --test "*) printf '%s\n' "clang-$clang" "libclang-rt-$clang-dev" ;; esac
 }
 

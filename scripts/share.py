@@ -44,6 +44,12 @@ def entries(records: list[tuple[str, str]]) -> list[str]:
     return [line for name, text in records for line in (".TP", f".B {quote(name)}", quote(text))]
 
 
+def parts_of(command: Any) -> list[tuple[str, str]]:
+    """The commands below a command, with what they do."""
+    below = getattr(command, "commands", {})
+    return [(name, " ".join(one.help.split())) for name, one in below.items()]
+
+
 def page(context: Any, seen: list[tuple[str, str]]) -> str:
     """The manual page of one command; `seen` are those to see also, with what they do."""
     command, path = context.command, context.command_path
@@ -64,8 +70,9 @@ def page(context: Any, seen: list[tuple[str, str]]) -> str:
     if records["argument"]:
         parts.append(section("ARGUMENTS", *entries(records["argument"])))
     parts.append(section("OPTIONS", *entries(records["option"])))
-    if command is context.find_root().command:
-        parts.append(section("COMMANDS", *entries([(f"{path} {one}", text) for one, text in seen])))
+    own = seen if command is context.find_root().command else parts_of(command)
+    if own:
+        parts.append(section("COMMANDS", *entries([(f"{path} {one}", text) for one, text in own])))
     parts.append(
         section(
             "EXIT STATUS",
@@ -96,6 +103,9 @@ def pages() -> dict[str, str]:
     for name, command in commands.items():
         context = typer.Context(command, info_name=name, parent=root)
         written[f"man/man1/perdure-{name}.1"] = page(context, seen)
+        for part, one in getattr(command, "commands", {}).items():
+            below = typer.Context(one, info_name=part, parent=context)
+            written[f"man/man1/perdure-{name}-{part}.1"] = page(below, seen)
     return written
 
 

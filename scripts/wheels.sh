@@ -5,7 +5,8 @@
 # Both have the module `perdure`, so install one of them. Each comes twice: for the stable ABI of
 # Python 3.12, which later ones have too, and for Python 3.11, because nanobind's stable ABI begins
 # with 3.12. A Python that is not here is left out, and said. A wheel runs where glibc and libstdc++
-# are as new as here: its platform tag says how new.
+# are as new as here: its platform tag says how new. RocksDB, which brings six libraries more, stays
+# out, and with it perdure.rocks: that needs a build of one's own.
 #
 #   scripts/wheels.sh [cpu] [cu13]     both unless named
 #
@@ -79,7 +80,8 @@ build_wheel() {
   echo "wheels: $variant for Python $version (log: $logs/$variant-$version.log)"
   # Paths and names that pip, CMake and auditwheel find are those of the venv.
   PATH=$venv/bin:$PATH quietly "$variant-$version" "$venv/bin/python" -m pip wheel -v --disable-pip-version-check --no-build-isolation \
-    --no-deps -w "$raw" --config-settings build-dir=build/wheel-"$variant" "$@" "$sources"
+    --no-deps -w "$raw" --config-settings build-dir=build/wheel-"$variant" --config-settings cmake.define.PERDURE_ROCKS=OFF \
+    "$@" "$sources"
   PATH=$venv/bin:$PATH quietly "$variant-$version-repair" "$venv/bin/python" -m auditwheel repair -w dist "$raw"/*.whl
 }
 

@@ -263,8 +263,10 @@ def values_input(
 # --- where the engine writes --------------------------------------------------------------------
 
 
-def output(array: Any, width: int, count: int, stream: int, device: str) -> _native.MutableColumn:
-    """The user's array, for values."""
+def output(
+    array: Any, width: int | None, count: int, stream: int, device: str
+) -> _native.MutableColumn:
+    """The user's array, for values; `width` is None where they are as long as its rows."""
     if not isinstance(array, np.ndarray):
         if isinstance(array, list | tuple) or _arrow.is_arrow(array):
             raise TypeError(
@@ -282,7 +284,7 @@ def output(array: Any, width: int, count: int, stream: int, device: str) -> _nat
     _check_count("out", array.shape[0], count)
     dtype, row_bytes = _dtype_name(array.dtype), _row_bytes(array)
     _check_width("out", "values", dtype, array.shape, row_bytes, width)
-    return _native.MutableColumn.rows(array, width, count)
+    return _native.MutableColumn.rows(array, row_bytes, count)
 
 
 def made(

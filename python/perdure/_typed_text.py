@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    import perdure
+    from perdure.tables.pieces import Pool
 else:
     np = Deferred("numpy")
 
 
-def row_type(store: perdure.Store) -> RowType | None:
+def row_type(store: Pool) -> RowType | None:
     return None if store.dtype is None else RowType(store.dtype, store.row_shape or ())
 
 
-def show_values(store: perdure.Store) -> str:
+def show_values(store: Pool) -> str:
     """What values are, for people."""
     row = row_type(store)
     return show_width(store.value_bytes) if row is None else str(row)

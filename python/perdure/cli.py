@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -69,7 +68,7 @@ def bench(context: typer.Context) -> None:
     elif context.args[:1] == ["--list"]:
         _run_figures(context, context.args)
     else:
-        _run_program(cli_support.bench_program(), context.args)
+        cli_support.run_to_its_end(cli_support.bench_program(), context.args)
 
 
 def _run_figures(context: typer.Context, arguments: list[str]) -> None:
@@ -93,16 +92,7 @@ def _run_figures(context: typer.Context, arguments: list[str]) -> None:
 def explore(context: typer.Context) -> None:
     """Run perdure-explore with the arguments given, unchanged (perdure explore --help lists
     them)."""
-    _run_program(cli_support.explore_program(), context.args)
-
-
-def _run_program(program: Path, arguments: list[str]) -> None:
-    from perdure._ending import run_program
-
-    status = run_program([program, *arguments]).returncode
-    status = 128 - status if status < 0 else status  # ended by a signal: as a shell reports it
-    print(f"{program.name}: exit status {status}", file=sys.stderr)
-    raise typer.Exit(status)
+    cli_support.run_to_its_end(cli_support.explore_program(), context.args)
 
 
 def main() -> None:

@@ -49,6 +49,10 @@ _ELSEWHERE = {
         "perdure.demo",
         "Run the main job on real input: replay, crash and check, look rows up, verify.",
     ),
+    "rocks": (
+        "perdure._cli_rocks",
+        "Work on databases of RocksDB with memtables on a GPU or on CPU warps.",
+    ),
 }
 
 _NEGATIVE = re.compile(r"-(?:0[xX][0-9a-fA-F]+|[0-9]+)")
@@ -299,6 +303,16 @@ def _installed_program(name: str, way_out: str) -> Path:
     if not program.is_file():
         raise Failure(f"{program} is not there; this package was built without it ({way_out})")
     return program
+
+
+def run_to_its_end(program: Path, arguments: list[str]) -> None:
+    """Runs one of our programs, whose exit status becomes ours."""
+    from perdure._ending import run_program
+
+    status = run_program([program, *arguments]).returncode
+    status = 128 - status if status < 0 else status  # ended by a signal: as a shell reports it
+    print(f"{program.name}: exit status {status}", file=sys.stderr)
+    raise typer.Exit(status)
 
 
 class JsonResult:

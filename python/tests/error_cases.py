@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import perdure
+import rocks_error_cases
 from perdure.cli import app
 from pool_bytes import set_version, taken_slot
 from typer.testing import CliRunner
@@ -43,6 +44,7 @@ class Case:
     shell: bool = False  # run by a shell, or by a Python of its own
     stores: bool = False  # the rest, which is good
     gpu: bool = True  # says the same on a machine with a GPU
+    rocks: bool = False  # needs RocksDB in this build
 
     @property
     def is_command(self) -> bool:
@@ -480,6 +482,10 @@ CASES: dict[str, list[Case]] = {
             "os.wait()",
             shell=True,
         ),
+    ],
+    "Databases of RocksDB": [
+        *(Case(*case, rocks=True) for case in rocks_error_cases.CASES),
+        *(Case(*case, rocks=True, gpu=False) for case in rocks_error_cases.WITHOUT_GPU),
     ],
 }
 ALL = [(group, case) for group, cases in CASES.items() for case in cases]

@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 import perdure
 import pytest
+import rocks_error_cases
 from conftest import gpu_available
 from error_cases import ALL, CASES, Case
 
@@ -164,6 +165,8 @@ def test_bad_input(group, case, cli, template):
         pytest.skip("the page is being written")
     if not case.gpu and gpu_available():
         pytest.skip("there is a GPU")
+    if case.rocks and not rocks_error_cases.IS_BUILT:
+        pytest.skip("not packed: librocksdb-dev")
     with folder_for(template):
         said, ended = run_case(case, cli)
     row = row_of(case, said, ended)

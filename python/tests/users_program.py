@@ -12,6 +12,7 @@ from typing import Any, assert_type
 import numpy as np
 import numpy.typing as npt
 import perdure
+import perdure.rocks
 from perdure.typing import Keys
 
 
@@ -78,3 +79,27 @@ def is_refused(store: perdure.Store) -> None:
     perdure.Options(gather="fast")  # pyright: ignore[reportArgumentType]
     perdure.Options().grow = False  # pyright: ignore[reportAttributeAccessIssue]
     store.device = "cuda"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def works_on_rocksdb(keys: Keys, rows: npt.NDArray[np.float32]) -> Iterator[bytes]:
+    with perdure.rocks.open(
+        "db", options={"num_levels": 4, "compression": "kZSTD"}, families={"users": None}
+    ) as db:
+        db.put(keys, rows, sync=True)
+        db.merge(["a"], np.array([1]), family="users")
+        assert_type(db.get(keys, out=rows), perdure.Result)
+        assert_type(db.apply(keys, ["get"]), perdure.Result)
+        assert_type(db.range(["a"], ["b"], limit=3), perdure.rocks.Ranges)
+        db["a"] = 1
+        del db["b"]
+        yield assert_type(db["a"], bytes)
+        with db.snapshot() as then:
+            assert_type("a" in then, bool)
+            for key, value in then.scan(prefix="a", reverse=True):
+                yield assert_type(key, bytes) + assert_type(value, bytes)
+        assert_type(db.families, tuple[str, ...])
+        assert_type(db.stats(), dict[str, int])
+        assert_type(db.get_property("rocksdb.stats"), str | None)
+    perdure.rocks.open("db", device="gpu")  # pyright: ignore[reportArgumentType]
+    db.put(1.5, rows)  # pyright: ignore[reportArgumentType]
+    then.put(keys, rows)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]

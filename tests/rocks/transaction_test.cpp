@@ -244,6 +244,46 @@ TEST(TransactionsOfOurs, KnowConflictsAfterFlushesAndCompactions) {
   must(alone->Commit());
 }
 
+TEST(TransactionsOfOurs, MustBeginAgainWhenTooManyMemtablesWereFlushed) {
+  TransactionDatabase const d(Maker::memtables, Locking::optimistic);
+  must(d.db().Put({}, "mine", "0"));
+  TransactionPtr const one = d.begin(), two = d.begin();
+  must(one->Put("mine", "1"));
+  must(two->Put("written", "1"));
+  for (int i = 0; i < 9; ++i) {
+    must(d.db().Put({}, "other", std::to_string(i)));
+    must(d.db().Flush({}));
+  }
+  must(d.db().Put({}, "written", "2"));
+  EXPECT_TRUE(one->Commit().IsTryAgain());
+  EXPECT_TRUE(two->Commit().IsBusy()) << "that much is known";
+  must(one->Rollback());
+  must(one->Put("mine", "1"));
+  must(one->Commit());
+  EXPECT_EQ(d.get("mine"), "1");
+}
+
+TEST(TransactionsOfOurs, ReadMemtablesThroughHandlesOfTheDatabase) {
+  TransactionDatabase const d(Maker::memtables, Locking::pessimistic);
+  rocksdb::ColumnFamilyOptions options;
+  options.merge_operator = std::make_shared<Appending>();
+  rocksdb::ColumnFamilyHandle* family = nullptr;
+  must(d.db().CreateColumnFamily(options, "family", &family));
+  must(d.db().Put({}, family, "a", "1"));
+  TransactionPtr one = d.begin();
+  must(one->Merge(family, "a", "2"));
+  must(one->Put(family, "b", "3"));
+  EXPECT_EQ(read(*one, family, "a"), "1,2");
+  EXPECT_EQ(scan(*one, family), "a=1,2;b=3;");
+  EXPECT_EQ(d.locking().GetLockStatusData().begin()->first, family->GetID());
+  must(one->Commit());
+  std::string value;
+  must(d.db().Get({}, family, "a", &value));
+  EXPECT_EQ(value, "1,2");
+  one.reset();
+  must(d.db().DestroyColumnFamilyHandle(family));
+}
+
 TEST(TransactionsOfOurs, FindTheConflictWhenASharedLockBecomesExclusive) {
   TransactionDatabase const d(Maker::perdure, Locking::pessimistic);
   TransactionPtr const one = d.begin();

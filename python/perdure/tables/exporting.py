@@ -17,7 +17,6 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-import perdure
 from perdure import _outputs, _pages, _text
 from perdure._outputs import Output, files_of
 from perdure._text import INTEGER_WIDTHS
@@ -42,7 +41,7 @@ from perdure.cli_support import (
 )
 from perdure.tables import records
 from perdure.tables.cells import NUMBERS, TextFormat, arrow_name
-from perdure.tables.pieces import BATCH_ROWS
+from perdure.tables.pieces import BATCH_ROWS, Pool
 from perdure.tables.sources import FileFormat, by_suffix
 from perdure.tables.streams import STDIN, compressing, compression_of
 
@@ -178,6 +177,24 @@ def _typed_fields(row: RowType, kind: FileFormat) -> list[Field] | None:
     )
 
 
+def fields_of(
+    store: Pool,
+    kind: FileFormat,
+    key_format: TextFormat,
+    value_format: TextFormat,
+    value_columns: str | None,
+) -> list[Field]:
+    """The columns of the file: the key, and what the value is, or is split into."""
+    row = row_type(store)
+    values = None
+    if value_columns is not None:
+        values = _value_fields(value_columns, store.value_bytes, kind)
+    elif row is not None and value_format is TextFormat.auto:
+        values = _typed_fields(row, kind)
+    values = values or [_field("value", store.value_bytes, value_format, kind)]
+    return [_field("key", store.key_bytes, key_format, kind), *values]
+
+
 # --- writing ------------------------------------------------------------------------------------
 
 Write = Callable[["list[pa.Array]"], None]
@@ -241,8 +258,8 @@ def _cell_parts(column: pa.Array) -> list[pa.Array | str]:
     return ['"', octets, '"']
 
 
-def _write(
-    store: perdure.Store, sink: Any, kind: FileFormat, fields: list[Field], title: str, piped: bool
+def write_pool(
+    store: Pool, sink: Any, kind: FileFormat, fields: list[Field], title: str, piped: bool
 ) -> int:
     import pyarrow as pa
 
@@ -299,7 +316,7 @@ class Target:
         finish()
 
 
-def _target(
+def target_of(
     file: str, requested: FileFormat, overwrite: bool, force: bool, inputs: list[Path]
 ) -> Target:
     if file == STDOUT:
@@ -318,6 +335,24 @@ def _target(
     return Target(Path(file), kind, compression, output)
 
 
+SplitOption = Annotated[
+    str | None,
+    typer.Option(
+        "--value-columns",
+        metavar="NAME:TYPE,...",
+        help="Split values into little-endian numbers.",
+    ),
+]
+KeyFormatOption = Annotated[TextFormat, typer.Option("--key-format", help="How keys are written.")]
+ValueFormatOption = Annotated[
+    TextFormat, typer.Option("--value-format", help="How values are written.")
+]
+WrittenFormatOption = Annotated[
+    FileFormat,
+    typer.Option("--format", help="auto: by the file's name; CSV on standard output."),
+]
+
+
 def export(
     pool: PoolArgument,
     file: Annotated[
@@ -329,18 +364,10 @@ def export(
             " .bz2 follows; '-' is standard output.",
         ),
     ],
-    value_columns: Annotated[
-        str | None,
-        typer.Option(metavar="NAME:TYPE,...", help="Split values into little-endian numbers."),
-    ] = None,
-    key_format: Annotated[TextFormat, typer.Option(help="How keys are written.")] = TextFormat.auto,
-    value_format: Annotated[
-        TextFormat, typer.Option(help="How values are written.")
-    ] = TextFormat.auto,
-    file_format: Annotated[
-        FileFormat,
-        typer.Option("--format", help="auto: by the file's name; CSV on standard output."),
-    ] = FileFormat.auto,
+    value_columns: SplitOption = None,
+    key_format: KeyFormatOption = TextFormat.auto,
+    value_format: ValueFormatOption = TextFormat.auto,
+    file_format: WrittenFormatOption = FileFormat.auto,
     device: DeviceOption = DeviceChoice.cpu,
     log_dir: LogDirOption = None,
     overwrite: OverwriteOption = False,
@@ -349,23 +376,16 @@ def export(
 ) -> None:
     """Write every record of a pool to a file, which `load` reads back."""
     read = files_of(pool, log_dir)
-    target = _target(file, file_format, overwrite, force, read)
+    target = target_of(file, file_format, overwrite, force, read)
     if target.output is None and json_file == STDOUT:
         raise Failure("--json -: the records go to standard output; name a file for the JSON")
     result = JsonResult(json_file, overwrite, file, *read, force=force)
     # The pool stays open, and locked, until the file has its name.
     with open_pool(pool, device, read_only=True, log_dir=log_dir) as store:
-        row = row_type(store)
-        values = None
-        if value_columns is not None:
-            values = _value_fields(value_columns, store.value_bytes, target.kind)
-        elif row is not None and value_format is TextFormat.auto:
-            values = _typed_fields(row, target.kind)
-        values = values or [_field("value", store.value_bytes, value_format, target.kind)]
-        fields = [_field("key", store.key_bytes, key_format, target.kind), *values]
+        fields = fields_of(store, target.kind, key_format, value_format, value_columns)
         piped = target.output is None or file.endswith(".arrows")
         with target.writing() as sink:
-            written = _write(store, sink, target.kind, fields, target.file.name, piped)
+            written = write_pool(store, sink, target.kind, fields, target.file.name, piped)
     summary = f"exported {plural(written, 'record')} of {pool}"
     if target.output is None:
         result.write({"pool": pool, "file": file, "records": written})

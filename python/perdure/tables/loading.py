@@ -35,7 +35,7 @@ from perdure.cli_support import (
     report,
 )
 from perdure.tables.cells import Encoded, TextFormat
-from perdure.tables.pieces import Piece, Source
+from perdure.tables.pieces import Piece, Pool, Source
 from perdure.tables.plan import Choice, Plan, check_keys, check_values, make_plan
 from perdure.tables.records import RowFormat
 from perdure.tables.rejects import Rejected, rejects_file
@@ -57,9 +57,7 @@ class Loaded:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def _store_piece(
-    store: perdure.Store, plan: Plan, piece: Piece, source: Source, first: bool
-) -> int:
+def _store_piece(store: Pool, plan: Plan, piece: Piece, source: Source, first: bool) -> int:
     keys = plan.encode_keys(piece.columns[0])
     values = plan.encode_values(piece.columns[1:], len(piece.numbers))
     if first:
@@ -115,8 +113,8 @@ def _naming(file: str, loaded: Loaded) -> Iterator[None]:
         raise Failure(f"{file}: cannot be read past the {so_far}: {error}") from error
 
 
-def _load_file(
-    store: perdure.Store,
+def load_file(
+    store: Pool,
     name: str,
     requested: FileFormat,
     reading: Reading,
@@ -209,7 +207,7 @@ def load(
     names = expand(files)
     inputs = [*(name for name in names if name != STDIN), *files_of(pool, log_dir)]
     result = JsonResult(json_file, overwrite, *inputs)
-    reading = Reading(_delimiter(delimiter), header, multiline)
+    reading = Reading(delimiter_of(delimiter), header, multiline)
     choice = Choice(key_column, value_columns, key_format, rows)
     done: list[Loaded] = []
     with (
@@ -219,12 +217,12 @@ def load(
         before = len(store)
         for name in names:
             done.append(Loaded(name, Rejected("line", name, to=writer)))
-            _load_file(store, name, file_format, reading, choice, done[-1])
+            load_file(store, name, file_format, reading, choice, done[-1])
         records = len(store)
     _report(result, pool, done, before, records)
 
 
-def _delimiter(text: str | None) -> str | None:
+def delimiter_of(text: str | None) -> str | None:
     named = {"tab": "\t", "\\t": "\t", "space": " "}.get(text or "", text)
     if named is not None and (len(named) != 1 or not named.isascii() or named in '"\r\n'):
         raise Failure(f"--delimiter {text}: write one character, or tab")
@@ -237,7 +235,7 @@ def _report(result: JsonResult, pool: str, done: list[Loaded], before: int, reco
     replaced = stored - (records - before)
     say = answers_to(result)
     for one in done:
-        _tell_rejected(one)
+        tell_rejected(one)
         say(f"{one.file}: {one.facts['format']}; {one.facts['columns']}")
     old = "had been there or came twice" if before else "came twice, of which the last row counts"
     twice = f"; keys of {plural(replaced, 'row')} {old}" if replaced else ""
@@ -258,7 +256,7 @@ def _report(result: JsonResult, pool: str, done: list[Loaded], before: int, reco
             "stored": stored,
             "rejected": rejected,
             "replaced": replaced,
-            "rejected_rows": _rejected_rows(done),
+            "rejected_rows": rejected_rows(done),
             "records": records,
         },
         f"loaded {plural(stored, 'row')} of {what} ({plural(rejected, 'row')} rejected){twice};"
@@ -268,13 +266,13 @@ def _report(result: JsonResult, pool: str, done: list[Loaded], before: int, reco
         raise typer.Exit(FAULTS)
 
 
-def _rejected_rows(done: list[Loaded]) -> list[dict[str, Any]]:
+def rejected_rows(done: list[Loaded]) -> list[dict[str, Any]]:
     if len(done) == 1:
         return done[0].rejected.reported
     return [{"file": one.file, **row} for one in done for row in one.rejected.reported]
 
 
-def _tell_rejected(one: Loaded) -> None:
+def tell_rejected(one: Loaded) -> None:
     rejected = one.rejected
     rejected.reported.sort(
         key=lambda row: row[rejected.unit]

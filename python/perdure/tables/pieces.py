@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,25 @@ class Piece:
     columns: list[pa.Array]
     numbers: npt.NDArray[np.int64]
     text: Callable[[int], bytes]  # row -> as the file has it
+
+
+class Pool(Protocol):
+    """What rows are loaded into and exported from: a perdure.Store, or a column family of RocksDB
+    (perdure._cli_rocks_rows)."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def key_bytes(self) -> int | None: ...
+    @property
+    def value_bytes(self) -> int | None: ...
+    @property
+    def dtype(self) -> str | None: ...
+    @property
+    def row_shape(self) -> tuple[int, ...] | None: ...
+    def put(self, keys: Any, values: Any, *, check: bool) -> Any: ...
+    def scan(self, page_size: int) -> Iterator[tuple[Any, Any]]: ...
+    def __len__(self) -> int: ...
 
 
 class Source(Protocol):

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-import perdure
 from perdure._text import INTEGER_WIDTHS
 from perdure._typed_text import show_values
 from perdure.cli_support import Failure, plural, show_width
@@ -27,7 +26,7 @@ from perdure.tables.cells import (
     encode_key_integers,
     of_width,
 )
-from perdure.tables.pieces import Source
+from perdure.tables.pieces import Pool, Source
 from perdure.tables.records import RowFormat, encode_rows
 
 _LIKE_A_TYPE = re.compile(r"(u?int|float|double|str|string|bytes?|bool)\d*")
@@ -99,12 +98,13 @@ def _empty_values(count: int) -> Encoded:
     return Encoded(None, strings, np.zeros(count, bool), lambda row: "")
 
 
-def create_command(key_width: int | None, value_width: int | None) -> str:
+def create_command(store: Pool, key_width: int | None, value_width: int | None) -> str:
+    """What makes a pool of these widths. RocksDB's have none of their own: loading says them."""
     sizes = f"--key-bytes {key_width or 'var'} --value-bytes {value_width or 'var'}"
-    return f"perdure create NEWPOOL {sizes}"
+    return f"{getattr(store, 'made_by', 'perdure create NEWPOOL')} {sizes}"
 
 
-def _check_widths(values: list[ColumnSpec], store: perdure.Store) -> None:
+def _check_widths(values: list[ColumnSpec], store: Pool) -> None:
     """Several columns are packed, so all must have a width, and a fixed pool wants its own sum."""
     width = store.value_bytes
     listed = ", ".join(f"{spec.name} {spec.type}" for spec in values)
@@ -113,18 +113,18 @@ def _check_widths(values: list[ColumnSpec], store: perdure.Store) -> None:
         raise Failure(
             f"--value-columns: cannot pack text or hex beside other columns ({listed}); choose one"
             " column, or numbers alone, or --rows json in a pool whose values vary:"
-            f" {create_command(store.key_bytes, None)}"
+            f" {create_command(store, store.key_bytes, None)}"
         )
     if width is not None and len(fixed) == len(values) and sum(fixed) != width:
         raise Failure(
             f"--value-columns: {listed} have {sum(fixed)} bytes, but this pool's values have "
             f"{width};"
             " choose columns that add up, with types as NAME:TYPE, or make a pool for them:"
-            f" {create_command(store.key_bytes, sum(fixed))}"
+            f" {create_command(store, store.key_bytes, sum(fixed))}"
         )
 
 
-def _check_type(values: list[ColumnSpec], store: perdure.Store) -> None:
+def _check_type(values: list[ColumnSpec], store: Pool) -> None:
     """A pool that knows its values' type takes columns of it, or their bytes as hex."""
     wrong = [f"{spec.name} {spec.type}" for spec in values if spec.type not in (store.dtype, "hex")]
     if store.dtype is not None and wrong:
@@ -135,9 +135,7 @@ def _check_type(values: list[ColumnSpec], store: perdure.Store) -> None:
         )
 
 
-def _key_type(
-    name: str, choice: Choice, given: str | None, store: perdure.Store, source: Source
-) -> str:
+def _key_type(name: str, choice: Choice, given: str | None, store: Pool, source: Source) -> str:
     """int, hex or text: as the user says, else as the file says, else as the pool's width
     suggests."""
     width, requested = store.key_bytes, choice.key_format
@@ -155,7 +153,7 @@ def _key_type(
             "--key-format: integers are keys of 1, 2, 4 or 8 bytes, but this pool's have"
             f" {show_width(width)};"
             f" choose hex or text, or another --key, or make a pool for them:"
-            f" {create_command(8, store.value_bytes)}"
+            f" {create_command(store, 8, store.value_bytes)}"
         )
     return "int"
 
@@ -164,7 +162,7 @@ def list_columns(source: Source) -> str:
     return ", ".join(f"{name} ({source.kind(name)})" for name in source.header[:30])
 
 
-def check_keys(keys: Encoded, plan: Plan, store: perdure.Store, source: Source) -> None:
+def check_keys(keys: Encoded, plan: Plan, store: Pool, source: Source) -> None:
     """Before the first row is stored: a column that mostly holds no keys is the wrong column."""
     wrong = int(np.count_nonzero(keys.bad))
     if plan.told or 2 * wrong <= len(keys.bad):
@@ -173,11 +171,12 @@ def check_keys(keys: Encoded, plan: Plan, store: perdure.Store, source: Source) 
     raise Failure(
         f"column {plan.key.name} holds no keys for this pool: {plural(wrong, 'row')} of the first"
         f" {len(keys.bad):,}, the first of them {keys.why(first)}; choose --key COLUMN of"
-        f" {list_columns(source)}; or make a pool for it: {create_command(None, store.value_bytes)}"
+        f" {list_columns(source)}; or make a pool for it:"
+        f" {create_command(store, None, store.value_bytes)}"
     )
 
 
-def check_values(values: Encoded, plan: Plan, store: perdure.Store) -> None:
+def check_values(values: Encoded, plan: Plan, store: Pool) -> None:
     """Likewise where no value of a column has the pool's length."""
     if plan.value_width is None or len(plan.values) != 1 or plan.values[0].type in NUMBERS:
         return
@@ -186,7 +185,7 @@ def check_values(values: Encoded, plan: Plan, store: perdure.Store) -> None:
             f"column {plan.values[0].name} ({plan.values[0].type}) has no value of this pool's"
             f" {plan.value_width} bytes, the first of them {values.why(0)}; choose "
             "--value-columns, or make a"
-            f" pool for it: {create_command(store.key_bytes, None)}"
+            f" pool for it: {create_command(store, store.key_bytes, None)}"
         )
 
 
@@ -219,7 +218,7 @@ def _check_types(header: list[str]) -> None:
             )
 
 
-def make_plan(store: perdure.Store, source: Source, choice: Choice) -> Plan:
+def make_plan(store: Pool, source: Source, choice: Choice) -> Plan:
     header = source.header
     _check_types(header)
     if not header or (len(header) == 1 and store.value_bytes is not None):
@@ -228,7 +227,7 @@ def make_plan(store: perdure.Store, source: Source, choice: Choice) -> Plan:
             "one for"
             f" values, which have {show_width(store.value_bytes)} in this pool; with keys alone "
             "it fits:"
-            f" {create_command(store.key_bytes, None)}"
+            f" {create_command(store, store.key_bytes, None)}"
         )
     key = _pick("--key", choice.key or header[0], header)
     chosen = (
@@ -257,14 +256,14 @@ def make_plan(store: perdure.Store, source: Source, choice: Choice) -> Plan:
 
 
 def _row_format(
-    requested: RowFormat, values: list[ColumnSpec], store: perdure.Store, source: Source
+    requested: RowFormat, values: list[ColumnSpec], store: Pool, source: Source
 ) -> RowFormat:
     """Left to us: several columns that are not all numbers are JSON in a pool whose values vary."""
     if requested in (RowFormat.json, RowFormat.arrow) and store.value_bytes is not None:
         raise Failure(
             f"--rows {requested.value}: makes values of varying length, but this pool's have "
             f"{store.value_bytes}"
-            f" bytes; make a pool for them: {create_command(store.key_bytes, None)}"
+            f" bytes; make a pool for them: {create_command(store, store.key_bytes, None)}"
         )
     if requested is not RowFormat.auto:
         return requested

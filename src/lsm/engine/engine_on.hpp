@@ -62,17 +62,19 @@ class EngineOn final : public Engine {
       ReadView view;
       if (Status s = bring_reads(session, runs, keys, limits, view); !s.ok()) return s;
       chains.offsets.assign(keys.count + 1, 0);
-      Status const counted =
-          read_into<std::uint64_t>(session, std::span(chains.offsets).subspan(1),
-                                   [&](std::uint64_t* to) { return ChainLengthBody{view, to}; });
+      std::size_t const lanes = groups<Machine>(keys.count);
+      Status const counted = read_into<std::uint64_t>(
+          session, std::span(chains.offsets).subspan(1), lanes,
+          [&](std::uint64_t* to) { return ChainLengthBody<Solo, kGroup<Machine>>{view, to}; });
       if (!counted.ok()) return counted;
       add_up(chains.offsets);
       auto const offsets =
           bring(session.machine, session.offsets, std::span<std::uint64_t const>(chains.offsets));
       if (!offsets) return offsets.status();
       chains.versions.resize(chains.offsets.back());
-      return read_into<Version>(session, chains.versions, keys.count,
-                                [&](Version* to) { return ChainBody{view, offsets.value(), to}; });
+      return read_into<Version>(session, chains.versions, lanes, [&](Version* to) {
+        return ChainBody<Solo, kGroup<Machine>>{view, offsets.value(), to};
+      });
     });
   }
 

@@ -24,11 +24,11 @@ struct ReadView {
   [[nodiscard]] PERDURE_FN RequestId limit_of(std::size_t i) const {
     return limits != nullptr ? limits[i] : limit;
   }
+  [[nodiscard]] PERDURE_FN std::uint32_t runs_from(std::uint32_t r, std::uint32_t most) const {
+    return count - r < most ? count - r : most;
+  }
   [[nodiscard]] PERDURE_FN std::uint32_t in_group(std::size_t first, std::uint32_t most) const {
     return n - first < most ? static_cast<std::uint32_t>(n - first) : most;
-  }
-  [[nodiscard]] PERDURE_FN Wanted wanted(RunView const& run, std::size_t i) const {
-    return {run, keys.at(i), keys.size(i)};
   }
 };
 
@@ -42,39 +42,73 @@ PERDURE_FN Answer answer_at(RunView const& run, std::uint32_t at) {
   return {run.value(at), version.request(), found};
 }
 
-/// A group of keys, through several runs at a time: filters say which runs a key may be in, and
-/// each key is looked for in the newest of these, then, where it is not there, in the next.
+/// Keys that go through the runs side by side, several runs at a time.
+template <class W, std::uint32_t kGroup>
+struct KeyGroup {
+  static constexpr std::uint32_t kRuns = 8;
+  std::size_t first;  // key
+  std::uint32_t missing = 0;  // bit j: key first + j needs more
+  std::uint64_t hashes[kGroup];
+  std::uint32_t runs[kGroup];  // bit r: the r-th run of this time may have key first + j
+
+  PERDURE_FN KeyGroup(ReadView const& view, std::size_t first_key) : first(first_key) {
+    for (std::uint32_t j = 0; j < view.in_group(first, kGroup); ++j) {
+      missing |= 1u << j;
+      if (view.count > 1)
+        hashes[j] = hash_bytes(view.keys.at(first + j), view.keys.size(first + j));
+    }
+  }
+
+  /// The words of a run's filter are on their way while those of the run before it are looked at.
+  /// Of one run alone, the filter tells little: most keys are there, or it is as well searched.
+  PERDURE_FN void choose_runs(ReadView const& view, RunView const* all, std::uint32_t count) {
+    W const warp;
+    FilterWord words[2][kGroup];
+    auto const filters = [&](RunView const& run) {
+      return run.filter != nullptr && view.count > 1;
+    };
+    for (std::uint32_t j = 0; j < kGroup; ++j) runs[j] = 0;
+    for (std::uint32_t r = 0; r <= count; ++r) {
+      for (std::uint32_t keys = missing; keys != 0; keys &= keys - 1) {
+        std::uint32_t const j = exec::lowest_bit(keys);
+        if (r < count && filters(all[r])) {
+          words[r % 2][j] = {hashes[j], all[r].filter_words};
+          warp.prefetch(reinterpret_cast<std::byte const*>(all[r].filter + words[r % 2][j].at), 4);
+        }
+        if (r == 0) continue;
+        RunView const& run = all[r - 1];
+        FilterWord const& word = words[(r - 1) % 2][j];
+        bool const may_be = !filters(run) || (run.filter[word.at] & word.bits) == word.bits;
+        runs[j] |= static_cast<std::uint32_t>(may_be) << (r - 1);
+      }
+    }
+  }
+};
+
+PERDURE_FN Search search_of(ReadView const& view, RunView const& run, std::size_t key) {
+  return {run, view.keys.at(key), view.keys.size(key)};
+}
+
+/// Filters say which runs a key may be in, and each key is looked for in the newest of these, then,
+/// where it is not there, in the next.
 template <class W, std::uint32_t kGroup>
 struct FindBody {
+  using Group = KeyGroup<W, kGroup>;
   static constexpr std::size_t kChunk = 512 / kGroup;
-  static constexpr std::uint32_t kRuns = 8;
   ReadView view;
   Answer* answers;
 
-  struct Group {
-    std::size_t first = 0;  // key
-    std::uint32_t missing = 0;  // bit j: key first + j
-    std::uint64_t hashes[kGroup];
-    std::uint32_t runs[kGroup];  // bit r: the r-th run of this time may have it
-  };
-
   PERDURE_FN void operator()(std::size_t number) const {
-    Group group;
-    group.first = number * kGroup;
-    std::uint32_t const n = view.in_group(group.first, kGroup);
-    for (std::uint32_t j = 0; j < n; ++j) {
-      std::size_t const key = group.first + j;
-      group.missing |= 1u << j;
-      if (view.count > 1) group.hashes[j] = hash_bytes(view.keys.at(key), view.keys.size(key));
-      answers[key] = {};
-    }
-    for (std::uint32_t r = 0; r < view.count && group.missing != 0; r += kRuns)
-      find_in(group, view.runs + r, view.count - r < kRuns ? view.count - r : kRuns);
+    Group group(view, number * kGroup);
+    for (std::uint32_t j = 0; j < view.in_group(group.first, kGroup); ++j)
+      answers[group.first + j] = {};
+    for (std::uint32_t r = 0; r < view.count && group.missing != 0; r += Group::kRuns)
+      find_in(group, view.runs + r, view.runs_from(r, Group::kRuns));
   }
 
  private:
   PERDURE_FN void find_in(Group& group, RunView const* runs, std::uint32_t count) const {
-    choose_runs(group, runs, count);
+    group.choose_runs(view, runs, count);
     for (std::uint32_t left = group.missing; left != 0;) {
       Search searches[kGroup];
       std::uint32_t who[kGroup];
@@ -87,15 +121,14 @@ struct FindBody {
         }
         RunView const& run = runs[exec::lowest_bit(group.runs[j])];
         group.runs[j] &= group.runs[j] - 1;
-        std::size_t const key = group.first + j;
         who[n] = j;
-        searches[n++] = Search(run, view.keys.at(key), view.keys.size(key));
+        searches[n++] = search_of(view, run, group.first + j);
       }
       search(W{}, searches, n);
       for (std::uint32_t s = 0; s < n; ++s) {
         Search const& one = searches[s];
         std::size_t const key = group.first + who[s];
-        std::uint32_t const seen = visible_behind(*one.run, one.wanted, one.at, view.limit_of(key));
+        std::uint32_t const seen = visible(*one.run, one.wanted, one.at, view.limit_of(key));
         if (seen == one.run->count) continue;
         answers[key] = answer_at(*one.run, seen);
         group.missing &= ~(1u << who[s]);
@@ -103,43 +136,35 @@ struct FindBody {
       }
     }
   }
-
-  /// The words of a run's filter are on their way while those of the run before it are looked at.
-  PERDURE_FN void choose_runs(Group& group, RunView const* runs, std::uint32_t count) const {
-    W const warp;
-    FilterWord words[2][kGroup];
-    for (std::uint32_t j = 0; j < kGroup; ++j) group.runs[j] = 0;
-    for (std::uint32_t r = 0; r <= count; ++r) {
-      for (std::uint32_t keys = group.missing; keys != 0; keys &= keys - 1) {
-        std::uint32_t const j = exec::lowest_bit(keys);
-        if (r < count && filters(runs[r])) {
-          words[r % 2][j] = {group.hashes[j], runs[r].filter_words};
-          warp.prefetch(reinterpret_cast<std::byte const*>(runs[r].filter + words[r % 2][j].at), 4);
-        }
-        if (r == 0) continue;
-        RunView const& run = runs[r - 1];
-        FilterWord const& word = words[(r - 1) % 2][j];
-        bool const may_be = !filters(run) || (run.filter[word.at] & word.bits) == word.bits;
-        group.runs[j] |= static_cast<std::uint32_t>(may_be) << (r - 1);
-      }
-    }
-  }
-  /// Of one run alone, the filter tells little: most keys are there, or it is as well searched.
-  [[nodiscard]] PERDURE_FN bool filters(RunView const& run) const {
-    return run.filter != nullptr && view.count > 1;
-  }
 };
 
-/// Calls f(run, entry) for the versions of key i's chain.
-template <class F>
-PERDURE_FN void walk_chain(ReadView const& view, std::size_t i, F const& f) {
-  for (std::uint32_t r = 0; r < view.count; ++r) {
+/// Calls f(key, run, entry) for each version of the chains of a group.
+template <class W, std::uint32_t kGroup, class F>
+PERDURE_FN void walk_chains(ReadView const& view, std::size_t number, F const& f) {
+  using Group = KeyGroup<W, kGroup>;
+  Group group(view, number * kGroup);
+  for (std::uint32_t r = 0; r < view.count && group.missing != 0; ++r) {
     RunView const& run = view.runs[r];
-    Wanted const wanted = view.wanted(run, i);
-    std::uint32_t at = visible(run, wanted, view.limit_of(i));
-    for (; wanted.is(run, at); ++at) {
-      f(run, at);
-      if (run.versions[at].kind() != Kind::merge) return;
+    if (r % Group::kRuns == 0) group.choose_runs(view, &run, view.runs_from(r, Group::kRuns));
+    Search searches[kGroup];
+    std::uint32_t who[kGroup];
+    std::uint32_t n = 0;
+    for (std::uint32_t keys = group.missing; keys != 0; keys &= keys - 1) {
+      std::uint32_t const j = exec::lowest_bit(keys);
+      if ((group.runs[j] >> r % Group::kRuns & 1) == 0) continue;
+      who[n] = j;
+      searches[n++] = search_of(view, run, group.first + j);
+    }
+    search(W{}, searches, n);
+    for (std::uint32_t s = 0; s < n; ++s) {
+      Wanted const& wanted = searches[s].wanted;
+      std::size_t const key = group.first + who[s];
+      std::uint32_t at = visible(run, wanted, searches[s].at, view.limit_of(key));
+      for (bool goes_on = true; goes_on && wanted.is(run, at); ++at) {
+        f(key, run, at);
+        goes_on = run.versions[at].kind() == Kind::merge;
+        if (!goes_on) group.missing &= ~(1u << who[s]);
+      }
     }
   }
 }
@@ -148,23 +173,33 @@ PERDURE_FN Version version_at(RunView const& run, std::uint32_t at) {
   return {run.value(at), run.versions[at].request(), run.versions[at].kind()};
 }
 
+template <class W, std::uint32_t kGroup>
 struct ChainLengthBody {
+  static constexpr std::size_t kChunk = 512 / kGroup;
   ReadView view;
   std::uint64_t* lengths;
-  PERDURE_FN void operator()(std::size_t i) const {
-    std::uint64_t n = 0;
-    walk_chain(view, i, [&](RunView const&, std::uint32_t) { ++n; });
-    lengths[i] = n;
+  PERDURE_FN void operator()(std::size_t number) const {
+    std::size_t const first = number * kGroup;
+    for (std::uint32_t j = 0; j < view.in_group(first, kGroup); ++j) lengths[first + j] = 0;
+    walk_chains<W, kGroup>(view, number,
+                           [&](std::size_t key, RunView const&, std::uint32_t) { ++lengths[key]; });
   }
 };
 
+template <class W, std::uint32_t kGroup>
 struct ChainBody {
+  static constexpr std::size_t kChunk = 512 / kGroup;
   ReadView view;
   std::uint64_t const* offsets;
   Version* versions;
-  PERDURE_FN void operator()(std::size_t i) const {
-    Version* to = versions + offsets[i];
-    walk_chain(view, i, [&](RunView const& run, std::uint32_t at) { *to++ = version_at(run, at); });
+  PERDURE_FN void operator()(std::size_t number) const {
+    std::size_t const first = number * kGroup;
+    std::uint64_t next[kGroup];
+    for (std::uint32_t j = 0; j < view.in_group(first, kGroup); ++j) next[j] = offsets[first + j];
+    walk_chains<W, kGroup>(view, number,
+                           [&](std::size_t key, RunView const& run, std::uint32_t at) {
+                             versions[next[key - first]++] = version_at(run, at);
+                           });
   }
 };
 
@@ -180,12 +215,11 @@ struct SeekBody {
     std::size_t const first = group * kGroup;
     std::uint32_t const n = view.in_group(first, kGroup);
     Search searches[kGroup];
-    for (std::uint32_t j = 0; j < n; ++j)
-      searches[j] = Search(run, view.keys.at(first + j), view.keys.size(first + j));
+    for (std::uint32_t j = 0; j < n; ++j) searches[j] = search_of(view, run, first + j);
     search(W{}, searches, n);
     for (std::uint32_t j = 0; j < n; ++j) {
       Search const& one = searches[j];
-      positions[first + j] = bound_behind(run, one.wanted, one.at, bound == Bound::upper);
+      positions[first + j] = first_bound(run, one.wanted, one.at, bound == Bound::upper);
     }
   }
 };

@@ -122,19 +122,11 @@ PERDURE_FN void search(W const& warp, Search* searches, std::uint32_t n) {
   }
 }
 
-/// Of one key.
-PERDURE_FN std::uint32_t lower_prefix(RunView const& run, std::uint64_t word) {
-  if (run.count == 0) return 0;
-  std::uint32_t at = 0;
-  for (std::uint32_t level = run.samples.height + 1; level > 0; --level)
-    at = at * Samples::kFan + below_in_line(run.line(level - 1, at), word);
-  return at;
-}
-
 /// The first entry with a key not below the one that is wanted, or, `above`, above it; `at` is the
 /// first whose prefix is not below its word.
-PERDURE_FN std::uint32_t bound_from(RunView const& run, Wanted const& wanted, std::uint32_t at,
-                                    bool above) {
+PERDURE_FN std::uint32_t first_bound(RunView const& run, Wanted const& wanted, std::uint32_t at,
+                                     bool above) {
+  if (wanted.side != 0) return wanted.side < 0 ? 0 : run.count;
   return first_not(at, run.count, [&](std::uint32_t i) {
     if (run.prefixes[i] != wanted.word) return false;
     int const order = wanted.compare_rest(run, i);
@@ -142,37 +134,17 @@ PERDURE_FN std::uint32_t bound_from(RunView const& run, Wanted const& wanted, st
   });
 }
 
-/// Wherever the key may be.
-PERDURE_FN std::uint32_t bound_behind(RunView const& run, Wanted const& wanted, std::uint32_t at,
-                                      bool above) {
-  if (wanted.side != 0) return wanted.side < 0 ? 0 : run.count;
-  return bound_from(run, wanted, at, above);
-}
-PERDURE_FN std::uint32_t bound_of(RunView const& run, Wanted const& wanted, bool above) {
-  return bound_behind(run, wanted, lower_prefix(run, wanted.word), above);
-}
-
-/// The newest version of the key that a reader with the limit sees: the first entry from `at` on,
-/// the first one of the key, whose request is not above it. What is not there is run.count.
-PERDURE_FN std::uint32_t visible_from(RunView const& run, Wanted const& wanted, std::uint32_t at,
-                                      RequestId limit) {
-  if (!wanted.is(run, at)) return run.count;
-  if (run.versions[at].request() <= limit) return at;
-  std::uint32_t const seen = first_not(at, run.count, [&](std::uint32_t i) {
+/// The newest version of the key that a reader with the limit sees, or run.count; `at` as above.
+PERDURE_FN std::uint32_t visible(RunView const& run, Wanted const& wanted, std::uint32_t at,
+                                 RequestId limit) {
+  if (wanted.side != 0) return run.count;
+  std::uint32_t const newest = first_bound(run, wanted, at, false);
+  if (!wanted.is(run, newest)) return run.count;
+  if (run.versions[newest].request() <= limit) return newest;
+  std::uint32_t const seen = first_not(newest, run.count, [&](std::uint32_t i) {
     return wanted.is(run, i) && run.versions[i].request() > limit;
   });
   return wanted.is(run, seen) ? seen : run.count;
-}
-
-/// The same, where `at` is the first entry whose prefix is not below the key's word.
-PERDURE_FN std::uint32_t visible_behind(RunView const& run, Wanted const& wanted, std::uint32_t at,
-                                        RequestId limit) {
-  if (wanted.side != 0) return run.count;
-  return visible_from(run, wanted, bound_from(run, wanted, at, false), limit);
-}
-
-PERDURE_FN std::uint32_t visible(RunView const& run, Wanted const& wanted, RequestId limit) {
-  return visible_behind(run, wanted, lower_prefix(run, wanted.word), limit);
 }
 
 }  // namespace perdure::lsm

@@ -91,12 +91,14 @@ class Gwal {
  public:
   virtual ~Gwal() = default;
 
-  /// Code::busy: another process has it. Code::corrupt: a newer format, another database's
-  /// identity, or damage before the end; the message names the segment and the way out.
+  /// Code::busy: another process has it, or another opening of this one, or a segment of that.
+  /// Code::corrupt: a newer format, another database's identity, or a damaged header; the message
+  /// names the segment and the way out.
   static Result<std::unique_ptr<Gwal>> open(GwalOptions const& options);
 
   /// All segments that were found, oldest first; those that RocksDB had already come without
   /// records, and are gone. Once, before begin(). Of the others, intend() and retire() as ever.
+  /// Code::corrupt: damage before the end; nothing has been changed.
   virtual Result<std::vector<GwalRecovered>> recover(std::uint64_t rocks_sequence) = 0;
 
   /// The next segment, with room for a payload of `bytes` at least. The one before it is sealed:

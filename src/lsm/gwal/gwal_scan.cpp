@@ -45,7 +45,7 @@ class Reader {
     if (offset + sizeof(GwalRecordHeader) > bytes_.size()) return false;
     GwalRecordHeader h;
     pm::read_bytes(&h, bytes_.data() + offset, sizeof h);
-    return h.magic == kGwalRecordMagic && (h.number == number_ || h.offset != offset);
+    return h.magic == kGwalRecordMagic && h.number == number_;
   }
   [[nodiscard]] std::uint64_t size() const { return bytes_.size(); }
 

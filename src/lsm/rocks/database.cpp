@@ -9,7 +9,9 @@ using rocksdb::PinnableSlice;
 using rocksdb::WriteBatch;
 
 Database::Database(rocksdb::DB* base, DatabaseParts parts, std::shared_ptr<FamilyListener> listener)
-    : StackableDB(base), parts_(std::move(parts)), listener_(std::move(listener)),
+    : StackableDB(base),
+      parts_(std::move(parts)),
+      listener_(std::move(listener)),
       logger_(base->GetDBOptions().info_log) {
   listener_->set([this](CF* handle) { handle_deleted(handle); });
 }
@@ -27,6 +29,11 @@ rocksdb::Status Database::shut() {
   parts_.flusher->stop();
   parts_.tables->close();
   return s;
+}
+
+rocksdb::DB* Database::GetRootDB() {
+  if (!closed_) parts_.writer->flush().PermitUncheckedError();
+  return db_->GetRootDB();
 }
 
 rocksdb::Status Database::Close() {

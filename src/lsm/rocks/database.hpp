@@ -48,6 +48,9 @@ class Database final : public rocksdb::StackableDB, public TransactionStore {
   Database(rocksdb::DB* base, DatabaseParts parts, std::shared_ptr<FamilyListener> listener);
   ~Database() override;
   Status Close() override;
+  /// RocksDB's own, after a flush: RocksDB's helpers (WriteBatchWithIndex among them) read it
+  /// beside this interface.
+  rocksdb::DB* GetRootDB() override;
   [[nodiscard]] DatabaseParts& parts() { return parts_; }
   [[nodiscard]] rocksdb::DB& base() { return *db_; }
 

@@ -22,12 +22,12 @@ rocksdb::Status Database::write_if_unwritten(WriteOptions const& o,
 }
 
 rocksdb::ColumnFamilyHandle* Database::rocksdb_handle(CF* handle) {
-  return unwrap(handle != nullptr ? handle : DefaultColumnFamily());
+  return handle != nullptr ? handle : DefaultColumnFamily();
 }
 
 rocksdb::ColumnFamilyHandle* Database::rocksdb_handle(std::uint32_t family) {
   FamilyPtr const found = parts_.families->find(family);
-  return found != nullptr ? found->base : nullptr;
+  return found != nullptr ? found->base.load() : nullptr;
 }
 
 std::shared_ptr<rocksdb::MergeOperator> Database::merge_operator(CF* handle) {

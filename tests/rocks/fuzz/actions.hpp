@@ -45,6 +45,13 @@ void open_iterator(Side& side, Draws& draws, Transcript& said);
 void use_iterator(Side& side, Draws& draws, Transcript& said);
 void close_iterator(Side& side, Draws& draws, Transcript& said);
 
+void array_put(Side& side, Draws& draws, Transcript& said);
+void array_merge(Side& side, Draws& draws, Transcript& said);
+void array_erase(Side& side, Draws& draws, Transcript& said);
+void array_get(Side& side, Draws& draws, Transcript& said);
+void array_range(Side& side, Draws& draws, Transcript& said);
+void array_apply(Side& side, Draws& draws, Transcript& said);
+
 void flush(Side& side, Draws& draws, Transcript& said);
 void compact(Side& side, Draws& draws, Transcript& said);
 void create_family(Side& side, Draws& draws, Transcript& said);

@@ -29,6 +29,8 @@ class Duel {
   /// Compares all there is, closes both, and compares what each finds in the other's directory.
   std::optional<Disagreement> end(std::uint64_t operation);
 
+  [[nodiscard]] Side const& left() const { return left_; }
+
  private:
   void act(std::uint64_t operation, Side& side, Transcript& said) const;
   /// What differs, or nothing.

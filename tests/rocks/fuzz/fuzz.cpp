@@ -36,8 +36,8 @@ int report(Arguments const& a, std::uint64_t seed, std::vector<std::uint64_t> op
     std::fprintf(stderr, "  %llu %s\n", static_cast<unsigned long long>(n),
                  operation_name(seed, n));
   if (auto const again = run(seed, operations, ours, plain_rocksdb()))
-    std::fprintf(stderr, "operation %llu, %s\n",
-                 static_cast<unsigned long long>(again->operation), again->what.c_str());
+    std::fprintf(stderr, "operation %llu, %s\n", static_cast<unsigned long long>(again->operation),
+                 again->what.c_str());
   return 1;
 }
 

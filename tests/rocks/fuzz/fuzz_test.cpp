@@ -28,6 +28,17 @@ TEST_P(RocksFuzzOfSeed, PerdureAnswersAsPlainRocksdb) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RocksFuzzOfSeed, ::testing::Values(1, 2, 3));
 
+TEST_P(RocksFuzzOfSeed, MemtablesTakeTheirPart) {
+  Duel duel(GetParam(), opener_named("perdure", GetParam()), plain_rocksdb());
+  ASSERT_EQ(told(GetParam(), duel.begin()), "");
+  std::uint64_t batches = 0;
+  for (std::uint64_t n = 0; n < 400 && batches == 0; ++n) {
+    ASSERT_EQ(told(GetParam(), duel.take(n)), "");
+    ASSERT_TRUE(duel.left().db()->GetIntProperty("perdure.table-batches", &batches));
+  }
+  EXPECT_GT(batches, 0u) << "nothing is compared if RocksDB takes all of it";
+}
+
 class RocksFaults : public ::testing::TestWithParam<NamedFault> {};
 
 TEST_P(RocksFaults, AreFound) {

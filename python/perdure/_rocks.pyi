@@ -1,0 +1,93 @@
+"""The extension module over perdure/rocks.h, call for call. Users go through perdure.rocks."""
+
+import enum
+
+import numpy as np
+import numpy.typing as npt
+
+from perdure._native import Column, MutableColumn
+
+_Strings = tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]
+
+class Device(enum.Enum):
+    auto = 0
+    cpu = 1
+    cuda = 2
+
+class Opening:
+    options: dict[str, str]
+    families: dict[str, dict[str, str]]
+    merge_operator: str
+    create: bool
+    device: Device
+    threads: int
+    log_dir: str
+    memtable_bytes: int
+    immutable_memtables: int
+    threshold: int
+    def __init__(self) -> None: ...
+
+class Snapshot:
+    def release(self) -> None: ...
+
+class Cursor:
+    def next(self, limit: int) -> tuple[_Strings, _Strings]: ...
+
+class Database:
+    @staticmethod
+    def open(path: str, opening: Opening) -> Database: ...
+    def put(self, keys: Column, values: Column, family: str, sync: bool, log: bool) -> None: ...
+    def merge(self, keys: Column, operands: Column, family: str, sync: bool, log: bool) -> None: ...
+    def erase(self, keys: Column, family: str, sync: bool, log: bool) -> None: ...
+    def get(
+        self,
+        keys: Column,
+        values: MutableColumn,
+        statuses: npt.NDArray[np.uint8],
+        family: str,
+        snapshot: Snapshot | None,
+    ) -> None: ...
+    def get_variable(
+        self,
+        keys: Column,
+        statuses: npt.NDArray[np.uint8],
+        family: str,
+        snapshot: Snapshot | None,
+    ) -> _Strings: ...
+    def get_one(self, key: bytes, family: str, snapshot: Snapshot | None) -> tuple[bool, bytes]: ...
+    def put_one(self, key: bytes, value: bytes, family: str) -> None: ...
+    def range(
+        self, begins: Column, ends: Column, limit: int, family: str, snapshot: Snapshot | None
+    ) -> tuple[npt.NDArray[np.int64], _Strings, _Strings]: ...
+    def apply(
+        self,
+        keys: Column,
+        kinds: npt.NDArray[np.uint8],
+        values: Column,
+        statuses: npt.NDArray[np.uint8],
+        family: str,
+        sync: bool,
+        log: bool,
+    ) -> _Strings: ...
+    def snapshot(self) -> Snapshot: ...
+    def cursor(
+        self,
+        begin: bytes | None,
+        end: bytes | None,
+        prefix: bytes | None,
+        reverse: bool,
+        family: str,
+        snapshot: Snapshot | None,
+    ) -> Cursor: ...
+    def flush(self, family: str) -> None: ...
+    def compact(self, family: str) -> None: ...
+    def checkpoint(self, path: str) -> None: ...
+    def verify_checksums(self) -> None: ...
+    def property(self, name: str, family: str) -> str | None: ...
+    def create_family(self, name: str, options: dict[str, str]) -> None: ...
+    def drop_family(self, name: str) -> None: ...
+    def families(self) -> list[str]: ...
+    def path(self) -> str: ...
+    def close(self) -> None: ...
+
+def split_options(text: str) -> dict[str, str]: ...

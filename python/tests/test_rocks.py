@@ -1,0 +1,549 @@
+"""perdure.rocks against a dictionary: generated sequences of all calls, for few and for many,
+across flushes and openings; what each call says of bad input; signals, forks, other processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import perdure
+import pyarrow as pa
+import pytest
+from perdure import errors
+
+try:
+    from perdure import rocks
+except ImportError:
+    if os.environ.get("PERDURE_OFFLINE", "0") == "0":
+        raise
+    pytest.skip("not packed: librocksdb-dev", allow_module_level=True)
+
+THRESHOLD = 100
+OPTIONS = {"allow_fallocate": False, "keep_log_file_num": 2}  # memory is the medium here
+KINDS = ["get", "put", "erase", "update"]
+KEYS = [f"k{number:03}".encode() for number in range(250)] + [b"", b"\xff\xff", b"k\0", b"l" * 300]
+
+
+def opened(path: Path, **more: Any) -> rocks.Database:
+    return rocks.open(
+        path,
+        **{
+            "options": OPTIONS,
+            "merge_operator": "stringappend",
+            "device": "cpu",
+            "threads": 2,
+            "threshold": THRESHOLD,
+            "memtable_bytes": 1 << 20,
+        }
+        | more,
+    )
+
+
+@pytest.fixture
+def db(pools: Path) -> Iterator[rocks.Database]:
+    with opened(pools / "db", families=["other"]) as made:
+        yield made
+
+
+# --- generated sequences ------------------------------------------------------------------------
+
+Table = dict[bytes, bytes]
+
+
+class World:
+    """A database and what it has to hold, changed by the same calls."""
+
+    def __init__(self, path: Path, seed: int) -> None:
+        self.path, self.random = path, np.random.default_rng(seed)
+        self.db = opened(path, families=["other"])
+        self.tables: dict[str, Table] = {"default": {}, "other": {}}
+        self.snapshots: list[tuple[rocks.Snapshot, dict[str, Table]]] = []
+
+    def family(self) -> str:
+        return str(self.random.choice(list(self.tables)))
+
+    def keys(self) -> list[bytes]:
+        many = self.random.random() < 0.4
+        count = int(self.random.integers(THRESHOLD, 600) if many else self.random.integers(1, 6))
+        return [KEYS[at] for at in self.random.integers(0, len(KEYS), count)]
+
+    def value(self) -> bytes:
+        return self.random.bytes(int(self.random.integers(0, 40)))
+
+    def put(self) -> None:
+        name, keys = self.family(), self.keys()
+        values = [self.value() for _ in keys]
+        self.db.put(keys, values, family=name, sync=bool(self.random.random() < 0.2))
+        self.tables[name] |= dict(zip(keys, values, strict=True))
+
+    def erase(self) -> None:
+        name, keys = self.family(), self.keys()
+        self.db.erase(keys, family=name)
+        for key in keys:
+            self.tables[name].pop(key, None)
+
+    def merge(self) -> None:
+        name, keys = self.family(), self.keys()
+        operands = [self.value() for _ in keys]
+        self.db.merge(keys, operands, family=name)
+        for key, operand in zip(keys, operands, strict=True):
+            merge_into(self.tables[name], key, operand)
+
+    def apply(self) -> None:
+        name, keys = self.family(), self.keys()
+        kinds = [
+            ("get", "put", "erase", "update")[at] for at in self.random.integers(0, 4, len(keys))
+        ]
+        values = [self.value() for _ in keys]
+        answer = self.db.apply(keys, kinds, values, family=name)
+        table, expected = self.tables[name], []
+        for key, kind, value in zip(keys, kinds, values, strict=True):
+            expected.append(table.get(key) if kind == "get" else None)
+            if kind == "put":
+                table[key] = value
+            elif kind == "erase":
+                table.pop(key, None)
+            elif kind == "update":
+                merge_into(table, key, value)
+        assert answer.values.to_pylist() == expected
+
+    def single(self) -> None:
+        key, value, table = self.keys()[0], self.value(), self.tables["default"]
+        if key in table and self.random.random() < 0.5:
+            del self.db[key], table[key]
+        else:
+            self.db[key] = table[key] = value
+        assert (key in self.db) == (key in table)
+        assert self.db[key] == table[key] if key in table else True
+
+    def read(self) -> None:
+        name = self.family()
+        self.compare(self.db, name, self.tables[name])
+
+    def look_back(self) -> None:
+        if self.snapshots and self.random.random() < 0.6:
+            at = int(self.random.integers(len(self.snapshots)))
+            state, tables = self.snapshots[at]
+            for name, table in tables.items():
+                self.compare(state, name, table)
+            if self.random.random() < 0.5:
+                self.snapshots.pop(at)[0].release()
+        else:
+            tables = {name: dict(table) for name, table in self.tables.items()}
+            self.snapshots.append((self.db.snapshot(), tables))
+
+    def flush(self) -> None:
+        self.db.flush(family=self.family())
+
+    def reopen(self) -> None:
+        self.snapshots.clear()
+        self.db.close()
+        self.db = opened(self.path)  # families are found there
+        assert set(self.db.families) == set(self.tables)
+
+    def compare(self, state: rocks.Database | rocks.Snapshot, name: str, table: Table) -> None:
+        keys = self.keys()
+        assert state.get(keys, family=name).values.to_pylist() == [table.get(key) for key in keys]
+        assert dict(state.scan(family=name)) == table
+        begin, end = sorted(KEYS[at] for at in self.random.integers(0, len(KEYS), 2))
+        prefix = KEYS[int(self.random.integers(len(KEYS)))][:3]
+        inside = sorted(pair for pair in table.items() if begin <= pair[0] < end)
+        assert list(state.scan(begin, end, family=name)) == inside
+        assert list(state.scan(begin, end, family=name, reverse=True)) == inside[::-1]
+        limited = state.scan(family=name, prefix=prefix, limit=7)
+        assert list(limited) == sorted(p for p in table.items() if p[0].startswith(prefix))[:7]
+        found = state.range([begin, b"k1"], [end, b"k2"], limit=9, family=name)
+        first = slice(found.offsets[0], found.offsets[1])
+        pairs = zip(found.keys[first].to_pylist(), found.values[first].to_pylist(), strict=True)
+        assert list(pairs) == inside[:9]
+
+
+def merge_into(table: Table, key: bytes, operand: bytes) -> None:
+    table[key] = table[key] + b"," + operand if key in table else operand
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_answers_are_those_of_a_dictionary(pools: Path, seed: int) -> None:
+    world = World(pools / "db", seed)
+    calls = [world.put, world.erase, world.merge, world.apply, world.single, world.read]
+    calls += [world.look_back, world.put, world.apply, world.read]
+    for _ in range(12):
+        for at in world.random.permutation(len(calls)):
+            calls[at]()
+        (world.flush if world.random.random() < 0.5 else world.reopen)()
+    for name, table in world.tables.items():
+        world.compare(world.db, name, table)
+    world.db.verify_checksums()
+    world.db.close()
+
+
+# --- arrays -------------------------------------------------------------------------------------
+
+
+def test_arrays_go_in_as_the_package_takes_them(db: rocks.Database) -> None:
+    numbers = np.arange(1000, dtype=np.int64)
+    rows = np.arange(8000, dtype=np.float32).reshape(1000, 8)
+    db.put(numbers, rows)
+    out = np.full((1001, 8), -1, np.float32)
+    answer = db.get(np.append(numbers, 5000), out=out)
+    assert answer.values is out and answer.found.sum() == 1000
+    assert (out[:1000] == rows).all() and (out[1000] == -1).all()
+    db.put(pa.array(["a", "b"]), pa.array([b"1", b"22"]), family="other")
+    assert db.get("b", family="other").values.as_py() == b"22"
+    db.put("c", "3", family="other")
+    assert [key for key, _ in db.scan(family="other")] == [b"a", b"b", b"c"]
+    db.erase(memoryview(b"c"), family="other")
+    assert list(db.range("b", "z", family="other").keys.to_pylist()) == [b"b"]
+    db.put(rows[::2].astype(np.int32), numbers[::2])  # strided: copied
+    assert db.get(rows[:1].astype(np.int32), out=np.zeros(1, np.int64)).found.all()
+
+
+@pytest.mark.framework("torch")
+def test_arrays_of_pytorch(db: rocks.Database) -> None:
+    import torch
+
+    keys = torch.arange(500)
+    db.put(keys, torch.ones(500, 4))
+    out = torch.zeros(500, 4)
+    assert db.get(keys, out=out).found.all() and bool((out == 1).all())
+
+
+def test_an_empty_batch_is_no_error(db: rocks.Database) -> None:
+    db.put([], [])
+    db.erase(np.zeros(0, np.int64))
+    assert len(db.get([]).statuses) == 0 and len(db.apply([], []).statuses) == 0
+    assert db.range([]).offsets.tolist() == [0]
+
+
+def test_families_are_apart_and_have_options_of_their_own(pools: Path) -> None:
+    families = {"counts": {"merge_operator": "uint64add"}, "plain": None}
+    with opened(pools / "db", families=families) as db:
+        db.merge(["a"] * 3, np.array([1, 2, 3], np.uint64), family="counts")
+        db.merge(["a"] * 2, ["x", "y"], family="plain")
+        assert db.get("a", family="counts").values.as_py() == (6).to_bytes(8, "little")
+        assert db.get("a", family="plain").values.as_py() == b"x,y"
+        db.drop_family("plain")
+        db.create_family("plain", "num_levels=3")
+        assert not list(db.scan(family="plain"))
+    with opened(pools / "db", families={"counts": "merge_operator=uint64add"}) as db:
+        assert db.families == ("counts", "default", "plain")
+        db.merge(["a"] * 200, np.ones(200, np.uint64), family="counts")
+        assert db.get("a", family="counts").values.as_py() == (206).to_bytes(8, "little")
+
+
+def test_a_checkpoint_is_a_database_of_its_own(db: rocks.Database, pools: Path) -> None:
+    db.put([f"{n}" for n in range(500)], ["x"] * 500)
+    db.checkpoint(pools / "copy")
+    db.erase([f"{n}" for n in range(500)])
+    with opened(pools / "copy", create=False) as copy:
+        assert sum(1 for _ in copy) == 500
+    assert not list(db)
+
+
+def test_counts_and_properties(db: rocks.Database) -> None:
+    db.put(np.arange(5000), np.arange(5000))
+    assert db.stats()["perdure.table-operations"] == 5000
+    db.compact()
+    stats = db.stats()
+    assert stats["perdure.flushed-entries"] == 5000 and stats["perdure.memtables"] == 0
+    assert stats["rocksdb.estimate-num-keys"] == 5000
+    assert "Level" in (db.get_property("rocksdb.levelstats") or "")
+    assert db.device.startswith("cpu") and "cpu" in repr(db)
+
+
+# --- what is refused ----------------------------------------------------------------------------
+
+
+def says(kind: type[Exception], *words: str) -> Any:
+    return pytest.raises(kind, match="(?s)" + ".*".join(words))
+
+
+def test_bad_arguments_are_named(db: rocks.Database, pools: Path) -> None:
+    new = pools / "new"
+    for kind, words, options in (
+        (ValueError, "threshold: -1", {"threshold": -1}),
+        (ValueError, "threads: 0", {"threads": 0}),
+        (ValueError, "threads: .*less than", {"threads": 1 << 40}),
+        (TypeError, "memtable_bytes: .*'64M'", {"memtable_bytes": "64M"}),
+        (ValueError, "immutable_memtables: -5", {"immutable_memtables": -5}),
+        (ValueError, "device: 'gpu' is not one of 'auto', 'cpu', 'cuda'", {"device": "gpu"}),
+        (ValueError, "log_dir: .*in the database's directory", {"log_dir": new / "log"}),
+        (TypeError, "create: ", {"create": "no"}),
+        (TypeError, "families: 'other' is one name", {"families": "other"}),
+        (TypeError, "options: .*not 5", {"options": 5}),
+        (TypeError, r"options\['a'\]: ", {"options": {"a": [1]}}),
+        (perdure.InvalidArgument, "option nope: .*options.h", {"options": {"nope": 1}}),
+        (perdure.InvalidArgument, "option num_levels=x: ", {"options": "num_levels=x"}),
+        (perdure.InvalidArgument, "options: .*NAME=VALUE", {"options": "num_levels"}),
+        (perdure.InvalidArgument, "family a: option nope", {"families": {"a": {"nope": 1}}}),
+        (perdure.InvalidArgument, "merge_operator: .*nope.*uint64add", {"merge_operator": "nope"}),
+        (perdure.NotFound, "is not there; make it", {"create": False}),
+    ):
+        with says(kind, words):
+            opened(new, **options)
+        assert not new.exists(), words
+    with says(perdure.NotFound, "No such file"):
+        opened(pools / "no" / "such")
+    with says(perdure.SystemFailure, "not a directory"):
+        opened(Path("/dev/null"))
+
+
+def test_bad_batches_are_refused_and_change_nothing(db: rocks.Database) -> None:
+    db["a"] = "1"
+    for kind, words, call in (
+        (ValueError, "values: 1 rows for 2 keys", lambda: db.put(["x", "y"], ["1"])),
+        (TypeError, "keys: .*not float64", lambda: db.put(np.ones(2), ["1", "2"])),
+        (TypeError, "keys: float is one element", lambda: db.get(1.5)),
+        (TypeError, "keys: a list of NoneType", lambda: db.erase([None])),
+        (ValueError, "element 1 is null", lambda: db.put(pa.array(["x", None]), ["1", "2"])),
+        (ValueError, "kinds: shape", lambda: db.apply(["x"], ["put", "put"], ["1"])),
+        (ValueError, "kinds: 'put it'", lambda: db.apply(["x"], ["put it"], ["1"])),
+        (ValueError, "values: the batch has puts", lambda: db.apply(["x"], ["put"])),
+        (ValueError, "sync: .*in no log", lambda: db.put(["x"], ["1"], sync=True, log=False)),
+        (TypeError, "sync: ", lambda: db.put(["x"], ["1"], sync=3)),
+        (ValueError, "ends: 1 for 2 begins", lambda: db.range(["a", "b"], ["c"])),
+        (ValueError, "limit: 0", lambda: db.range(["a"], limit=0)),
+        (ValueError, "limit: -1", lambda: db.scan(limit=-1)),
+        (TypeError, "begin: a float", lambda: db.scan(1.5)),
+        (ValueError, "out: .*read-only", lambda: db.get(["a"], out=np.frombuffer(b"1", np.uint8))),
+        (ValueError, "out: 2 rows", lambda: db.get(["a"], out=np.zeros((2, 1), np.uint8))),
+        (TypeError, "out: a list", lambda: db.get(["a"], out=[0])),
+        (perdure.NotFound, "no column family x; it has default", lambda: db.get("a", family="x")),
+        (perdure.NotFound, "no column family x", lambda: db.put("x", "1", family="x")),
+        (perdure.NotFound, "no column family x", lambda: db.drop_family("x")),
+        (perdure.AlreadyExists, "other already", lambda: db.create_family("other")),
+        (perdure.InvalidArgument, "default", lambda: db.drop_family("default")),
+        (KeyError, "nope", lambda: db["nope"]),
+        (KeyError, "nope", lambda: db.__delitem__("nope")),
+        (perdure.InvalidArgument, "exists", lambda: db.checkpoint(db.path)),
+    ):
+        with says(kind, words):
+            call()
+    assert list(db) == [b"a"] and not list(db.scan(family="other"))
+
+
+def test_values_of_another_length_than_out(db: rocks.Database) -> None:
+    db.put(["a", "b", "c"], ["1", "22", "3"])
+    out = np.zeros(4, np.uint8)
+    with says(perdure.InvalidArgument, "get: key 1 of 4: .*as long as a row of out") as caught:
+        db.get(["a", "b", "c", "d"], out=out)
+    assert caught.value.outcome is not None
+    statuses = db.get(["a", "b", "c", "d"], out=out, check=False).statuses
+    assert [perdure.KeyStatus(one).name for one in statuses] == [
+        *("ok", "size_mismatch", "ok", "not_found")
+    ]
+    assert out.tobytes() == b"1\x003\x00"
+
+
+def test_a_merge_without_an_operator_is_refused(pools: Path) -> None:
+    with opened(pools / "db", merge_operator=None) as db:
+        for count in (1, THRESHOLD):
+            with says(perdure.InvalidArgument, "no merge operator; name one"):
+                db.merge(["a"] * count, ["1"] * count)
+        assert not list(db)
+
+
+@pytest.mark.skipif(
+    any(one.device.name == "cuda" and one.available for one in perdure.devices()),
+    reason="there is a GPU",
+)
+def test_a_gpu_that_is_not_there_is_refused(pools: Path) -> None:
+    with says((perdure.Unsupported, perdure.DeviceFailure), "device cuda: .*use device cpu"):  # type: ignore[arg-type]
+        opened(pools / "db", device="cuda")
+    assert not (pools / "db").exists()
+    with opened(pools / "db", device="auto") as db:
+        assert db.device.startswith("cpu")
+
+
+def test_a_closed_database_says_so(pools: Path) -> None:
+    db = opened(pools / "db")
+    db.put(["a", "b"], ["1", "2"])
+    state, walk = db.snapshot(), db.scan()
+    assert next(walk) == (b"a", b"1")
+    pages = db.pages(1)
+    next(pages)
+    db.close()
+    db.close()
+    assert db.closed and "closed" in repr(db)
+    for call in (
+        lambda: db["a"],
+        lambda: db.get(["a"]),
+        lambda: db.put(["a"], ["1"]),
+        lambda: db.families,
+        lambda: db.scan(),
+        lambda: db.snapshot(),
+        lambda: db.stats(),
+        lambda: state["a"],
+        lambda: next(pages),
+    ):
+        with says(perdure.Closed, "is closed; open it again with perdure.rocks.open"):
+            call()
+    state.release()
+    with opened(pools / "db") as again:
+        assert list(again) == [b"a", b"b"]
+
+
+def test_a_released_snapshot_says_so(db: rocks.Database) -> None:
+    with db.snapshot() as state:
+        assert list(state) == []
+    state.release()
+    with says(perdure.Closed, "this snapshot was released"):
+        state.get(["a"])
+
+
+def test_damage_is_said(pools: Path) -> None:
+    with opened(pools / "db") as db:
+        db.put(np.arange(2000), np.arange(2000))
+        db.flush()
+    table = next((pools / "db").glob("*.sst"))
+    octets = bytearray(table.read_bytes())
+    octets[len(octets) // 4] ^= 1
+    table.write_bytes(octets)
+    with opened(pools / "db") as db:
+        with says(perdure.Corrupt, "checksum"):
+            db.verify_checksums()
+        with says(perdure.Corrupt, "checksum"):
+            list(db.scan())
+
+
+# --- processes, threads, signals ----------------------------------------------------------------
+
+
+def test_a_database_has_one_owner(db: rocks.Database) -> None:
+    path = Path(db.path)
+    with says(perdure.Busy, "is open already, in this process or another"):
+        opened(path)
+    run = subprocess.run(
+        [sys.executable, "-m", "perdure.cli", "rocks", "get", path, "a"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 2 and "is open already" in run.stderr
+
+
+def test_what_is_in_the_log_outlives_a_killed_process(pools: Path) -> None:
+    program = f"""
+import os, signal
+from perdure import rocks
+db = rocks.open({str(pools / "db")!r}, options={OPTIONS!r}, device="cpu", threshold=100)
+db.put([f"{{n:04}}" for n in range(3000)], ["x"] * 3000)
+db.put([f"{{n:04}}" for n in range(3000, 3010)], ["y"] * 10)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -9
+    with opened(pools / "db") as db:
+        assert list(db) == [f"{n:04}".encode() for n in range(3010)]
+
+
+def test_a_forked_child_is_refused_and_harms_nothing(db: rocks.Database) -> None:
+    db.put(np.arange(1000), np.arange(1000))
+    state = db.snapshot()
+    child = os.fork()
+    if child == 0:
+        good = 0
+        for call in (lambda: db.get([1]), lambda: state.get([1]), lambda: db.close()):
+            try:
+                call()
+            except errors.Closed as error:
+                good += "another process" in error.message
+        os._exit(good)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    assert state.get(np.arange(1000)).found.all() and db.get([1]).found.all()
+
+
+def test_a_forked_child_ends_and_opens_no_database(pools: Path) -> None:
+    """RocksDB's own threads are not there, and its objects would wait for them for ever."""
+    program = f"""
+import os, sys
+from perdure import rocks
+db = rocks.open({str(pools / "db")!r}, options={OPTIONS!r})
+db["a"] = "1"
+if os.fork() == 0:
+    try:
+        rocks.open({str(pools / "other")!r})
+    except Exception as error:
+        print(type(error).__name__, error)
+    sys.exit(3)
+print(os.waitstatus_to_exitcode(os.wait()[1]), db["a"])
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    refused, parent = run.stdout.splitlines()
+    assert "Unsupported" in refused and "fork before the first opening" in refused
+    assert parent == "3 b'1'" and not run.stderr
+
+
+def test_readers_see_all_of_a_batch_or_nothing(db: rocks.Database) -> None:
+    keys = np.arange(300)
+    db.put(keys, np.zeros(300, np.int64))
+    torn: list[int] = []
+    over = threading.Event()
+
+    def look() -> None:
+        out = np.zeros(300, np.int64)
+        while not over.is_set():
+            db.get(keys, out=out)
+            if len(np.unique(out)) != 1:
+                torn.append(1)
+
+    readers = [threading.Thread(target=look) for _ in range(2)]
+    for one in readers:
+        one.start()
+    for number in range(1, 60):
+        db.put(keys, np.full(300, number))
+    over.set()
+    for one in readers:
+        one.join()
+    assert not torn
+
+
+def test_a_signal_in_a_long_call_comes_when_all_of_it_is_done(db: rocks.Database) -> None:
+    keys = np.random.default_rng(1).permutation(1_000_000)
+    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+
+    def put_until_stopped() -> None:
+        timer.start()
+        for _ in range(100):
+            db.put(keys, keys)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        put_until_stopped()
+    timer.join()
+    assert "all of it has been done" in "".join(getattr(caught.value, "__notes__", []))
+    assert db.get(keys[:1000], out=np.zeros(1000, np.int64)).found.all()
+
+
+# --- the package --------------------------------------------------------------------------------
+
+
+def test_the_package_does_without_it_and_says_how_to_get_it() -> None:
+    program = """
+import sys
+sys.modules["perdure._rocks"] = None  # as where it was not built
+import perdure
+perdure.create("memfd:without", 8, 8).close()
+from perdure.cli import main
+sys.argv = ["perdure", "rocks", "stats", "nowhere"]
+try:
+    main()
+except SystemExit as end:
+    print(end.code)
+import perdure.rocks
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert run.stdout == "2\n"
+    command, _, module = run.stderr.partition("Traceback")
+    for said in (command, module):
+        assert "install librocksdb-dev and build again" in said
+    assert "ImportError" in module

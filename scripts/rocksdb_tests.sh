@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Runs RocksDB's own tests on perdure::rocks: the distribution's source package gives the tests, its
+# installed librocksdb the database, and the preload library takes their DB::Open(). A case counts
+# where it passes with plain RocksDB; those that look into RocksDB's memtables are in
+# tests/rocks/rocksdb_cases.txt, with the reason. Needs apt and its network; fetches 11 MB.
+#   scripts/rocksdb_tests.sh [TEST ...]     default merge_test db_merge_operator_test db_iterator_test
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tests=("$@")
+[ $# -gt 0 ] || tests=(merge_test db_merge_operator_test db_iterator_test)
+build=$PWD/build/rocksdb-tests
+kept=$PWD/tests/rocks/rocksdb_cases.txt
+mkdir -p "$build"
+
+# The source package of the installed version, by apt, which checks its signature; into lists of
+# our own, so that the system's sources stay as they are.
+fetch() {
+  local version mirror suite apt=$build/apt
+  version=$(dpkg-query -W -f '${source:Version}' librocksdb-dev)
+  mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
+  suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+  mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
+  echo "deb-src $mirror $suite main" >"$apt/sources.list"
+  local own=(-o Dir::Etc::sourcelist="$apt/sources.list" -o Dir::Etc::sourceparts=/dev/null
+    -o Dir::State::lists="$apt/lists" -o Dir::Cache="$apt/cache")
+  (cd "$apt" && apt-get "${own[@]}" -qq update && apt-get "${own[@]}" -qq source --download-only "rocksdb=$version")
+  mkdir -p "$build/source"
+  tar -C "$build/source" --strip-components 1 -xf "$apt"/rocksdb_*.orig.tar.gz
+  # Their databases are on an Env of theirs, which perdure::rocks leaves to RocksDB.
+  sed -i 's/options\.env = env_;/options.env = Env::Default();/' "$build"/source/db/*_test.cc \
+    "$build/source/db/db_test_util.cc"
+}
+
+# compile SOURCE ...: objects beside each other; plain C++17, as RocksDB's own build.
+compile() {
+  local source=$build/source
+  local flags=(-std=c++17 -O0 -w -DOS_LINUX -DROCKSDB_PLATFORM_POSIX -DROCKSDB_LIB_IO_POSIX -DROCKSDB_USE_RTTI
+    -DGFLAGS=1 "-I$source" "-I$source/include" -isystem "$source/third-party/gtest-1.8.1/fused-src")
+  local launcher=
+  if command -v ccache >/dev/null; then launcher=ccache; fi
+  for one in "$@"; do
+    local object=$build/$(basename "$one" .cc).o
+    [ -s "$object" ] || printf '%s\0' "$launcher c++ ${flags[*]} -c $source/$one -o $object"
+  done | xargs -0 -r -P "$(nproc)" -I{} sh -c '{}'
+}
+
+# cases TEST: Suite.Name of each.
+cases() {
+  "$build/$1" --gtest_list_tests | sed 's/ *#.*//' | awk '/^[^ ]/ { suite = $1 } /^ / { print suite $1 }'
+}
+
+# passes TEST CASE [VARIABLE=VALUE ...]: whether the case does, in an environment with those.
+passes() {
+  env "${@:3}" TEST_TMPDIR="$scratch" timeout 120 "$build/$1" --gtest_filter="$2" >"$build/last.log" 2>&1
+}
+
+[ -d "$build/source" ] || fetch
+support=(db/db_test_util.cc test_util/mock_time_env.cc test_util/testharness.cc test_util/testutil.cc
+  utilities/agg_merge/test_agg_merge.cc third-party/gtest-1.8.1/fused-src/gtest/gtest-all.cc)
+sources=("${tests[@]/#/db/}")
+compile "${support[@]}" "${sources[@]/%/.cc}"
+objects=()
+for one in "${support[@]}"; do objects+=("$build/$(basename "$one" .cc).o"); done
+for test in "${tests[@]}"; do
+  c++ -o "$build/$test" "$build/$test.o" "${objects[@]}" -lrocksdb -lgflags -lpthread -ldl
+done
+
+cmake -G Ninja -S . -B build/rocks -DPERDURE_CUDA=OFF -DPERDURE_BENCH=OFF -DPERDURE_TESTS=ON \
+  -DPERDURE_PYTHON=OFF -DPERDURE_ROCKS=ON -DCMAKE_BUILD_TYPE=Release >build/rocks-configure.log
+cmake --build build/rocks --target perdure_rocks_preload
+ours=(LD_PRELOAD="$PWD/build/rocks/src/lsm/libperdure_rocks_preload.so" PERDURE_ROCKS_DEVICE=cpu
+  PERDURE_ROCKS_THRESHOLD=1)
+
+scratch=$(mktemp -d -p /dev/shm perdure-rocksdb-tests.XXXXXX)
+trap 'rm -rf "$scratch"' EXIT
+passed=0 left_out=0 failed=()
+for test in "${tests[@]}"; do
+  while read -r name; do
+    if grep -qE "^$test $name( |\$)" "$kept" || ! passes "$test" "$name"; then
+      left_out=$((left_out + 1))
+    elif passes "$test" "$name" "${ours[@]}"; then
+      passed=$((passed + 1))
+    else
+      failed+=("$test $name")
+      cp "$build/last.log" "$build/$test-${name//\//-}.log"
+    fi
+  done < <(cases "$test")
+done
+echo "RocksDB's tests on perdure::rocks: $passed passed, ${#failed[@]} failed, $left_out left out"
+[ ${#failed[@]} -eq 0 ] || { printf '  FAILED %s\n' "${failed[@]}"; exit 1; }
