@@ -40,11 +40,9 @@ fetch() {
   sed -i "s/SOVERSION \${rocksdb_VERSION_MAJOR}/SOVERSION ${version%.*}/" "$source/CMakeLists.txt"
 }
 
-# --as-needed: the library itself uses no gflags, only its tools do.
 configure() {
   cmake -G Ninja -S "$source" -B "$tree" -DCMAKE_BUILD_TYPE=Release \
     -DCMAKE_CXX_FLAGS=-march=x86-64-v3 -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG" \
-    -DCMAKE_SHARED_LINKER_FLAGS=-Wl,--as-needed -DCMAKE_EXE_LINKER_FLAGS=-Wl,--as-needed \
     -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON -DCMAKE_INSTALL_RPATH='$ORIGIN' \
     -DPORTABLE=ON -DFORCE_SSE42=ON -DUSE_RTTI=ON -DFAIL_ON_WARNINGS=OFF \
     -DWITH_SNAPPY=ON -DWITH_LZ4=ON -DWITH_ZSTD=ON -DWITH_ZLIB=ON -DWITH_BZ2=ON -DWITH_LIBURING=OFF \

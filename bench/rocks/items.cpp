@@ -36,9 +36,7 @@ void Context::keep_loaded(std::unique_ptr<Fresh> database) {
   place = std::move(database);
 }
 
-void Context::drop_loaded() {
-  for (auto& each : loaded_) each.reset();
-}
+void Context::drop_loaded(System system) { loaded_[static_cast<std::size_t>(system)].reset(); }
 
 double Context::measured(Measure const& measure, Turn const& turn) {
   try {

@@ -66,7 +66,7 @@ class Context {
   /// The database with all records of which several items read; made where it is missing.
   Fresh& loaded(System system);
   void keep_loaded(std::unique_ptr<Fresh> database);
-  void drop_loaded();
+  void drop_loaded(System system);
 
   using Measure = std::function<double(Turn const&)>;
   /// RocksDB and Perdure in turn, Perdure with each of its batches; a row each of these.

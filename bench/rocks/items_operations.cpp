@@ -225,8 +225,10 @@ void measure_range(Context& c) {
 
 void measure_delete(Context& c) {
   Pairs const pairs = pairs_of(c.o);
+  std::array<bool, 2> has_less{};  // from the turn before
   c.compare({"delete", "DELETE of every second pair"}, [&](Turn const& turn) {
-    if (turn.repeat > 0 || turn.batch != loading_batch(c.o, turn.system)) c.drop_loaded();
+    bool& of_system = has_less[static_cast<std::size_t>(turn.system)];
+    if (std::exchange(of_system, true)) c.drop_loaded(turn.system);
     Fresh const& database = c.loaded(turn.system);
     std::uint64_t const half = c.o.records / 2;
     auto const clients = make_clients(c.o.threads, [&](std::uint32_t i) {
@@ -250,7 +252,7 @@ void measure_delete(Context& c) {
     }
     return mops;
   });
-  c.drop_loaded();
+  for (System const system : {System::rocksdb, System::perdure}) c.drop_loaded(system);
 }
 
 }  // namespace perdure::bench::rocks
