@@ -3,7 +3,9 @@ across flushes and openings; and what each call says of bad input."""
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import perdure
@@ -166,6 +168,39 @@ def test_bad_batches_are_refused_and_change_nothing(db: rocks.Database) -> None:
         with says(kind, words):
             call()
     assert list(db) == [b"a"] and not list(db.scan(family="other"))
+
+
+class OnDevice:
+    """An array of a host that says that it lies on a GPU, as DLPack lends it."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array, self.dtype, self.shape = array, array.dtype, array.shape
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+    def __dlpack__(self, *, stream: Any = None) -> Any:
+        capsule = self.array.__dlpack__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        ctypes.c_int32.from_address(pointer(capsule, b"dltensor") + 8).value = 2  # its device type
+        return capsule
+
+
+def test_arrays_of_a_device_are_refused(db: rocks.Database) -> None:
+    keys = OnDevice(np.arange(200))
+    for words, call in (
+        ("keys are in device memory; copy them to the host", lambda: db.get(keys)),
+        ("keys are in device memory; copy them to the host", lambda: db.erase(keys)),
+        ("values are in device memory; copy", lambda: db.put(np.arange(200), keys)),
+        ("values are in device memory; copy", lambda: db.merge(np.arange(200), keys)),
+        ("keys are in device memory; copy", lambda: db.range(keys)),
+    ):
+        with says(perdure.Unsupported, words):
+            call()
+    with says(perdure.InvalidArgument, "values go to host memory"):
+        db.get(np.arange(200), out=keys)
+    assert not list(db)
 
 
 def test_values_of_another_length_than_out(db: rocks.Database) -> None:
