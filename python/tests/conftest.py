@@ -70,6 +70,15 @@ def pools() -> Iterator[Path]:
 
 
 @pytest.fixture
+def db(pools: Path) -> Iterator[Any]:
+    """A database of perdure.rocks with a second column family."""
+    from rocks_world import opened
+
+    with opened(pools / "db", families=["other"]) as made:
+        yield made
+
+
+@pytest.fixture
 def log_dir() -> Iterator[str]:
     """The path of a log directory that is not there yet, on a disk: /tmp may lie in memory."""
     path = Path("/var/tmp") / f"perdure-test-{uuid.uuid4().hex}"

@@ -1,14 +1,9 @@
 """perdure.rocks against a dictionary: generated sequences of all calls, for few and for many,
-across flushes and openings; what each call says of bad input; signals, forks, other processes."""
+across flushes and openings; and what each call says of bad input."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator
+import ctypes
 from pathlib import Path
 from typing import Any
 
@@ -16,157 +11,7 @@ import numpy as np
 import perdure
 import pyarrow as pa
 import pytest
-from perdure import errors
-
-try:
-    from perdure import rocks
-except ImportError:
-    if os.environ.get("PERDURE_OFFLINE", "0") == "0":
-        raise
-    pytest.skip("not packed: librocksdb-dev", allow_module_level=True)
-
-THRESHOLD = 100
-OPTIONS = {"allow_fallocate": False, "keep_log_file_num": 2}  # memory is the medium here
-KINDS = ["get", "put", "erase", "update"]
-KEYS = [f"k{number:03}".encode() for number in range(250)] + [b"", b"\xff\xff", b"k\0", b"l" * 300]
-
-
-def opened(path: Path, **more: Any) -> rocks.Database:
-    return rocks.open(
-        path,
-        **{
-            "options": OPTIONS,
-            "merge_operator": "stringappend",
-            "device": "cpu",
-            "threads": 2,
-            "threshold": THRESHOLD,
-            "memtable_bytes": 1 << 20,
-        }
-        | more,
-    )
-
-
-@pytest.fixture
-def db(pools: Path) -> Iterator[rocks.Database]:
-    with opened(pools / "db", families=["other"]) as made:
-        yield made
-
-
-# --- generated sequences ------------------------------------------------------------------------
-
-Table = dict[bytes, bytes]
-
-
-class World:
-    """A database and what it has to hold, changed by the same calls."""
-
-    def __init__(self, path: Path, seed: int) -> None:
-        self.path, self.random = path, np.random.default_rng(seed)
-        self.db = opened(path, families=["other"])
-        self.tables: dict[str, Table] = {"default": {}, "other": {}}
-        self.snapshots: list[tuple[rocks.Snapshot, dict[str, Table]]] = []
-
-    def family(self) -> str:
-        return str(self.random.choice(list(self.tables)))
-
-    def keys(self) -> list[bytes]:
-        many = self.random.random() < 0.4
-        count = int(self.random.integers(THRESHOLD, 600) if many else self.random.integers(1, 6))
-        return [KEYS[at] for at in self.random.integers(0, len(KEYS), count)]
-
-    def value(self) -> bytes:
-        return self.random.bytes(int(self.random.integers(0, 40)))
-
-    def put(self) -> None:
-        name, keys = self.family(), self.keys()
-        values = [self.value() for _ in keys]
-        self.db.put(keys, values, family=name, sync=bool(self.random.random() < 0.2))
-        self.tables[name] |= dict(zip(keys, values, strict=True))
-
-    def erase(self) -> None:
-        name, keys = self.family(), self.keys()
-        self.db.erase(keys, family=name)
-        for key in keys:
-            self.tables[name].pop(key, None)
-
-    def merge(self) -> None:
-        name, keys = self.family(), self.keys()
-        operands = [self.value() for _ in keys]
-        self.db.merge(keys, operands, family=name)
-        for key, operand in zip(keys, operands, strict=True):
-            merge_into(self.tables[name], key, operand)
-
-    def apply(self) -> None:
-        name, keys = self.family(), self.keys()
-        kinds = [
-            ("get", "put", "erase", "update")[at] for at in self.random.integers(0, 4, len(keys))
-        ]
-        values = [self.value() for _ in keys]
-        answer = self.db.apply(keys, kinds, values, family=name)
-        table, expected = self.tables[name], []
-        for key, kind, value in zip(keys, kinds, values, strict=True):
-            expected.append(table.get(key) if kind == "get" else None)
-            if kind == "put":
-                table[key] = value
-            elif kind == "erase":
-                table.pop(key, None)
-            elif kind == "update":
-                merge_into(table, key, value)
-        assert answer.values.to_pylist() == expected
-
-    def single(self) -> None:
-        key, value, table = self.keys()[0], self.value(), self.tables["default"]
-        if key in table and self.random.random() < 0.5:
-            del self.db[key], table[key]
-        else:
-            self.db[key] = table[key] = value
-        assert (key in self.db) == (key in table)
-        assert self.db[key] == table[key] if key in table else True
-
-    def read(self) -> None:
-        name = self.family()
-        self.compare(self.db, name, self.tables[name])
-
-    def look_back(self) -> None:
-        if self.snapshots and self.random.random() < 0.6:
-            at = int(self.random.integers(len(self.snapshots)))
-            state, tables = self.snapshots[at]
-            for name, table in tables.items():
-                self.compare(state, name, table)
-            if self.random.random() < 0.5:
-                self.snapshots.pop(at)[0].release()
-        else:
-            tables = {name: dict(table) for name, table in self.tables.items()}
-            self.snapshots.append((self.db.snapshot(), tables))
-
-    def flush(self) -> None:
-        self.db.flush(family=self.family())
-
-    def reopen(self) -> None:
-        self.snapshots.clear()
-        self.db.close()
-        self.db = opened(self.path)  # families are found there
-        assert set(self.db.families) == set(self.tables)
-
-    def compare(self, state: rocks.Database | rocks.Snapshot, name: str, table: Table) -> None:
-        keys = self.keys()
-        assert state.get(keys, family=name).values.to_pylist() == [table.get(key) for key in keys]
-        assert dict(state.scan(family=name)) == table
-        begin, end = sorted(KEYS[at] for at in self.random.integers(0, len(KEYS), 2))
-        prefix = KEYS[int(self.random.integers(len(KEYS)))][:3]
-        inside = sorted(pair for pair in table.items() if begin <= pair[0] < end)
-        assert list(state.scan(begin, end, family=name)) == inside
-        assert list(state.scan(begin, end, family=name, reverse=True)) == inside[::-1]
-        limited = state.scan(family=name, prefix=prefix, limit=7)
-        assert list(limited) == sorted(p for p in table.items() if p[0].startswith(prefix))[:7]
-        found = state.range([begin, b"k1"], [end, b"k2"], limit=9, family=name)
-        first = slice(found.offsets[0], found.offsets[1])
-        pairs = zip(found.keys[first].to_pylist(), found.values[first].to_pylist(), strict=True)
-        assert list(pairs) == inside[:9]
-
-
-def merge_into(table: Table, key: bytes, operand: bytes) -> None:
-    table[key] = table[key] + b"," + operand if key in table else operand
+from rocks_world import THRESHOLD, World, opened, rocks, says
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -261,10 +106,6 @@ def test_counts_and_properties(db: rocks.Database) -> None:
 # --- what is refused ----------------------------------------------------------------------------
 
 
-def says(kind: type[Exception], *words: str) -> Any:
-    return pytest.raises(kind, match="(?s)" + ".*".join(words))
-
-
 def test_bad_arguments_are_named(db: rocks.Database, pools: Path) -> None:
     new = pools / "new"
     for kind, words, options in (
@@ -327,6 +168,39 @@ def test_bad_batches_are_refused_and_change_nothing(db: rocks.Database) -> None:
         with says(kind, words):
             call()
     assert list(db) == [b"a"] and not list(db.scan(family="other"))
+
+
+class OnDevice:
+    """An array of a host that says that it lies on a GPU, as DLPack lends it."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array, self.dtype, self.shape = array, array.dtype, array.shape
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+    def __dlpack__(self, *, stream: Any = None) -> Any:
+        capsule = self.array.__dlpack__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        ctypes.c_int32.from_address(pointer(capsule, b"dltensor") + 8).value = 2  # its device type
+        return capsule
+
+
+def test_arrays_of_a_device_are_refused(db: rocks.Database) -> None:
+    keys = OnDevice(np.arange(200))
+    for words, call in (
+        ("keys are in device memory; copy them to the host", lambda: db.get(keys)),
+        ("keys are in device memory; copy them to the host", lambda: db.erase(keys)),
+        ("values are in device memory; copy", lambda: db.put(np.arange(200), keys)),
+        ("values are in device memory; copy", lambda: db.merge(np.arange(200), keys)),
+        ("keys are in device memory; copy", lambda: db.range(keys)),
+    ):
+        with says(perdure.Unsupported, words):
+            call()
+    with says(perdure.InvalidArgument, "values go to host memory"):
+        db.get(np.arange(200), out=keys)
+    assert not list(db)
 
 
 def test_values_of_another_length_than_out(db: rocks.Database) -> None:
@@ -411,139 +285,3 @@ def test_damage_is_said(pools: Path) -> None:
             db.verify_checksums()
         with says(perdure.Corrupt, "checksum"):
             list(db.scan())
-
-
-# --- processes, threads, signals ----------------------------------------------------------------
-
-
-def test_a_database_has_one_owner(db: rocks.Database) -> None:
-    path = Path(db.path)
-    with says(perdure.Busy, "is open already, in this process or another"):
-        opened(path)
-    run = subprocess.run(
-        [sys.executable, "-m", "perdure.cli", "rocks", "get", path, "a"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 2 and "is open already" in run.stderr
-
-
-def test_what_is_in_the_log_outlives_a_killed_process(pools: Path) -> None:
-    program = f"""
-import os, signal
-from perdure import rocks
-db = rocks.open({str(pools / "db")!r}, options={OPTIONS!r}, device="cpu", threshold=100)
-db.put([f"{{n:04}}" for n in range(3000)], ["x"] * 3000)
-db.put([f"{{n:04}}" for n in range(3000, 3010)], ["y"] * 10)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -9
-    with opened(pools / "db") as db:
-        assert list(db) == [f"{n:04}".encode() for n in range(3010)]
-
-
-def test_a_forked_child_is_refused_and_harms_nothing(db: rocks.Database) -> None:
-    db.put(np.arange(1000), np.arange(1000))
-    state = db.snapshot()
-    child = os.fork()
-    if child == 0:
-        good = 0
-        for call in (lambda: db.get([1]), lambda: state.get([1]), lambda: db.close()):
-            try:
-                call()
-            except errors.Closed as error:
-                good += "another process" in error.message
-        os._exit(good)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
-    assert state.get(np.arange(1000)).found.all() and db.get([1]).found.all()
-
-
-def test_a_forked_child_ends_and_opens_no_database(pools: Path) -> None:
-    """RocksDB's own threads are not there, and its objects would wait for them for ever."""
-    program = f"""
-import os, sys
-from perdure import rocks
-db = rocks.open({str(pools / "db")!r}, options={OPTIONS!r})
-db["a"] = "1"
-if os.fork() == 0:
-    try:
-        rocks.open({str(pools / "other")!r})
-    except Exception as error:
-        print(type(error).__name__, error)
-    sys.exit(3)
-print(os.waitstatus_to_exitcode(os.wait()[1]), db["a"])
-"""
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
-    )
-    refused, parent = run.stdout.splitlines()
-    assert "Unsupported" in refused and "fork before the first opening" in refused
-    assert parent == "3 b'1'" and not run.stderr
-
-
-def test_readers_see_all_of_a_batch_or_nothing(db: rocks.Database) -> None:
-    keys = np.arange(300)
-    db.put(keys, np.zeros(300, np.int64))
-    torn: list[int] = []
-    over = threading.Event()
-
-    def look() -> None:
-        out = np.zeros(300, np.int64)
-        while not over.is_set():
-            db.get(keys, out=out)
-            if len(np.unique(out)) != 1:
-                torn.append(1)
-
-    readers = [threading.Thread(target=look) for _ in range(2)]
-    for one in readers:
-        one.start()
-    for number in range(1, 60):
-        db.put(keys, np.full(300, number))
-    over.set()
-    for one in readers:
-        one.join()
-    assert not torn
-
-
-def test_a_signal_in_a_long_call_comes_when_all_of_it_is_done(db: rocks.Database) -> None:
-    keys = np.random.default_rng(1).permutation(1_000_000)
-    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
-
-    def put_until_stopped() -> None:
-        timer.start()
-        for _ in range(100):
-            db.put(keys, keys)
-
-    with pytest.raises(KeyboardInterrupt) as caught:
-        put_until_stopped()
-    timer.join()
-    assert "all of it has been done" in "".join(getattr(caught.value, "__notes__", []))
-    assert db.get(keys[:1000], out=np.zeros(1000, np.int64)).found.all()
-
-
-# --- the package --------------------------------------------------------------------------------
-
-
-def test_the_package_does_without_it_and_says_how_to_get_it() -> None:
-    program = """
-import sys
-sys.modules["perdure._rocks"] = None  # as where it was not built
-import perdure
-perdure.create("memfd:without", 8, 8).close()
-from perdure.cli import main
-sys.argv = ["perdure", "rocks", "stats", "nowhere"]
-try:
-    main()
-except SystemExit as end:
-    print(end.code)
-import perdure.rocks
-"""
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert run.stdout == "2\n"
-    command, _, module = run.stderr.partition("Traceback")
-    for said in (command, module):
-        assert "install librocksdb-dev and build again" in said
-    assert "ImportError" in module

@@ -5,21 +5,14 @@ from __future__ import annotations
 
 import doctest
 import inspect
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import perdure
 import pytest
+from rocks_world import rocks
 from test_docs import names, sections
-
-try:
-    from perdure import rocks
-except ImportError:
-    if os.environ.get("PERDURE_OFFLINE", "0") == "0":
-        raise
-    pytest.skip("not packed: librocksdb-dev", allow_module_level=True)
 
 ALSO = ("__getitem__", "__setitem__", "__delitem__", "__contains__", "__iter__")
 
