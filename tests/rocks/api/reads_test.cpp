@@ -263,15 +263,24 @@ TEST_F(RocksReads, BatchesWithAnIndexSeeTheMemtables) {
       for (it->SeekToFirst(); it->Valid(); it->Next()) said.bytes(it->key());
       said.status(it->status());
     }
-    std::vector<Slice> const keys{"key000001", "key000002", "key000006"};
-    std::vector<PinnableSlice> values(3);
-    std::vector<Status> all(3);
-    batch.MultiGetFromBatchAndDB(one.db, {}, one.plain(), 3, keys.data(), values.data(), all.data(),
-                                 true);
-    for (std::size_t i = 0; i < 3; ++i) said.answer(all[i], values[i]);
     said.status(one.db->Write({}, batch.GetWriteBatch()));
   });
   contents_alike("written");
+}
+
+/// It asks the database behind GetRootDB().
+TEST_F(RocksReads, BatchesWithAnIndexSeeTheMemtablesInMultiGet) {
+  alike_on_memtables("indexed batch", [](One& one, Transcript& said) {
+    rocksdb::WriteBatchWithIndex batch(rocksdb::BytewiseComparator(), 0, true);
+    said.status(batch.Put(one.plain(), both_key(1), "of the batch"));
+    said.status(batch.Delete(one.plain(), both_key(2)));
+    std::vector<Slice> const keys{"key000001", "key000002", "key000006"};
+    std::vector<PinnableSlice> values(keys.size());
+    std::vector<Status> all(keys.size());
+    batch.MultiGetFromBatchAndDB(one.db, {}, one.plain(), keys.size(), keys.data(), values.data(),
+                                 all.data(), true);
+    for (std::size_t i = 0; i < keys.size(); ++i) said.answer(all[i], values[i]);
+  });
 }
 
 class RocksTimestamps : public BothDatabases {};
