@@ -3,6 +3,7 @@
 # installed librocksdb the database, and the preload library takes their DB::Open(). A case counts
 # where it passes with plain RocksDB; those that look into RocksDB's memtables are in
 # tests/rocks/rocksdb_cases.txt, with the reason. Needs apt and its network; fetches 11 MB.
+# PERDURE_PRELOAD names a preload library that is built already.
 #   scripts/rocksdb_tests.sh [TEST ...]     default merge_test db_merge_operator_test db_iterator_test
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -61,7 +62,7 @@ compile() {
 
 # cases TEST: Suite.Name of each.
 cases() {
-  "$build/$1" --gtest_list_tests | sed 's/ *#.*//' | awk '/^[^ ]/ { suite = $1 } /^ / { print suite $1 }'
+  "$build/$1" --gtest_list_tests 2>/dev/null | sed 's/ *#.*//' | awk '/^[^ ]/ { suite = $1 } /^ / { print suite $1 }'
 }
 
 # passes TEST CASE [VARIABLE=VALUE ...]: whether the case does, in an environment with those.
@@ -80,10 +81,14 @@ for test in "${tests[@]}"; do
   c++ -o "$build/$test" "$build/$test.o" "${objects[@]}" -lrocksdb -lgflags -lpthread -ldl
 done
 
-cmake -G Ninja -S . -B build/rocks -DPERDURE_CUDA=OFF -DPERDURE_BENCH=OFF -DPERDURE_TESTS=ON \
-  -DPERDURE_PYTHON=OFF -DPERDURE_ROCKS=ON -DCMAKE_BUILD_TYPE=Release >build/rocks-configure.log
-cmake --build build/rocks --target perdure_rocks_preload
-ours=(LD_PRELOAD="$PWD/build/rocks/src/lsm/libperdure_rocks_preload.so" PERDURE_ROCKS_DEVICE=cpu
+preload=${PERDURE_PRELOAD:-}  # one that is built already
+if [ -z "$preload" ]; then
+  cmake -G Ninja -S . -B build/rocks -DPERDURE_CUDA=OFF -DPERDURE_BENCH=OFF -DPERDURE_TESTS=ON \
+    -DPERDURE_PYTHON=OFF -DPERDURE_ROCKS=ON -DCMAKE_BUILD_TYPE=Release >build/rocks-configure.log
+  cmake --build build/rocks --target perdure_rocks_preload
+  preload=$PWD/build/rocks/src/lsm/libperdure_rocks_preload.so
+fi
+ours=(LD_PRELOAD="$preload" PERDURE_ROCKS_DEVICE=cpu
   PERDURE_ROCKS_THRESHOLD=1)
 
 scratch=$(mktemp -d -p /dev/shm perdure-rocksdb-tests.XXXXXX)
