@@ -22,11 +22,11 @@ class RocksFuzzOfSeed : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(RocksFuzzOfSeed, PerdureAnswersAsPlainRocksdb) {
   auto const seed = GetParam();
-  auto const operations = operations_without(seed, 17'000, {});
+  auto const operations = operations_without(seed, 13'000, {});
   EXPECT_EQ(told(seed, run(seed, operations, opener_named("perdure", seed), plain_rocksdb())), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RocksFuzzOfSeed, ::testing::Values(1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(Seeds, RocksFuzzOfSeed, ::testing::Values(1, 2, 3, 4));
 
 TEST_P(RocksFuzzOfSeed, MemtablesTakeTheirPart) {
   Duel duel(GetParam(), opener_named("perdure", GetParam()), plain_rocksdb());
