@@ -78,8 +78,8 @@ class RocksThreads : public BothDatabases, public ::testing::WithParamInterface<
     std::vector<std::string> values;
     for (int i = 0; i < kOfGroup; ++i)
       for (auto* family : {one().plain(), one().appends()})
-        static_cast<void>(one().db->Get(options, family, group_key(group, i),
-                                        &values.emplace_back()));
+        static_cast<void>(
+            one().db->Get(options, family, group_key(group, i), &values.emplace_back()));
     one().db->ReleaseSnapshot(options.snapshot);
     return values;
   }
