@@ -167,9 +167,10 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
   parts.tables = std::make_unique<Tables>(
       base, *parts.engine, *parts.gwal,
       Tables::Options{memtable_bytes(gpu, base), memtable_bytes(gpu, base)});
-  parts.writer = std::make_unique<Writer>(
-      base, *parts.tables, *parts.families, *parts.counters,
-      Writer::Options{least.value(), gpu.immutable_memtables, std::chrono::milliseconds(gpu.idle_millis)});
+  parts.writer =
+      std::make_unique<Writer>(base, *parts.tables, *parts.families, *parts.counters,
+                               Writer::Options{least.value(), gpu.immutable_memtables,
+                                               std::chrono::milliseconds(gpu.idle_millis)});
   std::string const flushes = path + "/perdure-flush";
   if (auto s = make_flush_directory(*options.env, flushes); !s.ok())
     return {Code::io_error, "directory " + flushes + ": " + s.ToString()};

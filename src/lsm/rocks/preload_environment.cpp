@@ -33,14 +33,14 @@ rocksdb::Status read_device(rocks::Device& device) {
   char const* const text = std::getenv(kName);
   if (text == nullptr) return rocksdb::Status::OK();
   std::string const value = text;
-  if (value == "automatic") {
+  if (value == "automatic" || value == "auto") {
     device = rocks::Device::automatic;
   } else if (value == "cpu") {
     device = rocks::Device::cpu;
   } else if (value == "cuda") {
     device = rocks::Device::cuda;
   } else {
-    return refused(kName, value, "choose automatic, cpu or cuda");
+    return refused(kName, value, "choose auto, cpu or cuda");
   }
   return rocksdb::Status::OK();
 }

@@ -1,5 +1,5 @@
 // What the preload library takes from the environment:
-//   PERDURE_ROCKS_DEVICE           automatic, cpu or cuda
+//   PERDURE_ROCKS_DEVICE           auto (or automatic), cpu or cuda
 //   PERDURE_ROCKS_THRESHOLD        operations from which memtables take a write; 0: measured
 //   PERDURE_ROCKS_MEMTABLE_BYTES   bytes of keys and values in a memtable
 //   PERDURE_ROCKS_LOG_DIR          a directory for the G-WALs of all databases, each in one of its
