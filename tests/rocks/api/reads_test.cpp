@@ -270,7 +270,6 @@ TEST_F(RocksReads, BatchesWithAnIndexSeeTheMemtables) {
 
 /// It asks the database behind GetRootDB().
 TEST_F(RocksReads, BatchesWithAnIndexSeeTheMemtablesInMultiGet) {
-  for (int tries = 0; tries < 50 && !ours().has_memtables(); ++tries) populate();
   alike("indexed batch", [](One& one, Transcript& said) {
     rocksdb::WriteBatchWithIndex batch(rocksdb::BytewiseComparator(), 0, true);
     said.status(batch.Put(one.plain(), both_key(1), "of the batch"));

@@ -15,14 +15,8 @@ using rocksdb::WriteOptions;
 
 using RocksWrites = PopulatedDatabases;
 
-TEST_F(RocksWrites, TheLargeBatchIsInMemtablesAndNotYetInRocksdb) {
-  std::string value;
-  for (int tries = 0; tries < 50; ++tries) {
-    populate();
-    EXPECT_TRUE(ours().db->Get({}, both_key(1), &value).ok());
-    if (ours().has_memtables()) return;
-  }
-  FAIL() << "nothing here is tested if RocksDB itself has it";
+TEST_F(RocksWrites, TheLargeBatchIsInMemtables) {
+  EXPECT_TRUE(ours().has_memtables()) << "nothing here is tested if RocksDB itself has it";
 }
 
 TEST_F(RocksWrites, SingleCallsGoOnTopOfMemtables) {

@@ -50,8 +50,7 @@ class BothDatabases : public ::testing::Test {
 
   /// The calls, on both; what they say has to be equal.
   void alike(char const* what, Calls const& calls);
-  /// The same of calls that change nothing, with memtables that are there until the last of them:
-  /// those that idle are flushed, and on a busy machine a test may come too late.
+  /// The same, and the memtables are still there after the last call.
   void alike_on_memtables(char const* what, Calls const& calls);
   /// All there is, as iterators show it.
   void contents_alike(char const* when);

@@ -15,13 +15,15 @@ Opener plain_rocksdb() {
           }};
 }
 
-Opener perdure_rocks(std::uint64_t threshold, std::uint64_t memtable_bytes) {
+Opener perdure_rocks(std::uint64_t threshold, std::uint64_t memtable_bytes,
+                     std::chrono::milliseconds idle) {
   return {"perdure", [=](rocksdb::DBOptions const& options, std::string const& path,
                          Families const& families, Handles* handles, rocksdb::DB** db) {
             rocks::GpuOptions gpu;
             gpu.device = rocks::Device::cpu;
             gpu.threshold = threshold;
             gpu.memtable_bytes = memtable_bytes;
+            gpu.idle_millis = static_cast<std::uint32_t>(idle.count());
             return rocks::open(options, gpu, path, families, handles, db);
           }};
 }
@@ -30,7 +32,8 @@ Opener opener_named(std::string const& name, std::uint64_t seed) {
   if (name == "plain") return plain_rocksdb();
   constexpr std::array<std::uint64_t, 3> kThresholds{16, 1, 500};
   constexpr std::array<std::uint64_t, 4> kBytes{256u << 10, 16u << 20, 64u << 10, 1u << 20};
-  return perdure_rocks(kThresholds[seed % kThresholds.size()], kBytes[seed % kBytes.size()]);
+  return perdure_rocks(kThresholds[seed % kThresholds.size()], kBytes[seed % kBytes.size()],
+                       std::chrono::milliseconds(200));
 }
 
 rocksdb::DBOptions small_db_options() {

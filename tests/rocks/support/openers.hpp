@@ -4,6 +4,7 @@
 
 #include <rocksdb/db.h>
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -24,8 +25,9 @@ struct Opener {
 
 Opener plain_rocksdb();
 /// With memtables that take all batches of `threshold` operations or more, and of which so many
-/// bytes are sealed.
-Opener perdure_rocks(std::uint64_t threshold, std::uint64_t memtable_bytes);
+/// bytes are sealed, or that have had no batch for so long.
+Opener perdure_rocks(std::uint64_t threshold, std::uint64_t memtable_bytes,
+                     std::chrono::milliseconds idle);
 /// By its name on a command line: "plain" or "perdure", whose thresholds and memtables' sizes
 /// differ from seed to seed.
 Opener opener_named(std::string const& name, std::uint64_t seed);
