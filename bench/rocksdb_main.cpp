@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "command_line.hpp"
 #include "common.hpp"
 #include "dataset.hpp"
 #include "driver.hpp"

@@ -1,8 +1,12 @@
 #include "lsm/rocks/column_entries.hpp"
 
+#include <algorithm>
+
 namespace perdure::lsm {
 
 namespace {
+
+constexpr std::size_t kEntriesATurn = 1 << 14;
 
 Kind kind_of(OpKind kind) {
   switch (kind) {
@@ -20,18 +24,24 @@ ValueRef element(Column const& column, std::size_t i) {
 
 }  // namespace
 
-void ColumnEntries::read(wal::BatchOps const& ops, RequestId first,
+void ColumnEntries::read(exec::Workers& workers, wal::BatchOps const& ops, RequestId first,
                          std::span<RequestId const> offsets) {
   std::size_t const n = ops.keys.count;
   entries_ = {};
   entries_.keys = ops.keys;
-  kinds_.resize(n);
+  bool const all_put = ops.kinds.empty() && ops.kind == OpKind::put;
+  kinds_.resize(all_put ? 0 : n);
   values_.resize(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    kinds_[i] = kind_of(ops.kinds.empty() ? ops.kind : ops.kinds[i]);
-    merges_ |= kinds_[i] == Kind::merge;
-    values_[i] = kinds_[i] == Kind::erase ? ValueRef{} : element(ops.values, i);
-  }
+  merges_ = ops.kinds.empty()
+                ? ops.kind == OpKind::update
+                : std::find(ops.kinds.begin(), ops.kinds.end(), OpKind::update) != ops.kinds.end();
+  workers.for_chunks(n, kEntriesATurn, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      Kind const kind = kind_of(ops.kinds.empty() ? ops.kind : ops.kinds[i]);
+      if (!all_put) kinds_[i] = kind;
+      values_[i] = kind == Kind::erase ? ValueRef{} : element(ops.values, i);
+    }
+  });
   requests_.assign(offsets.begin(), offsets.end());
   for (RequestId& request : requests_) request += first;
   entries_.kinds = kinds_;

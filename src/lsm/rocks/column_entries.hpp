@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "exec/workers.hpp"
 #include "lsm/entry.hpp"
 #include "wal/batch_record.hpp"
 
@@ -14,7 +15,8 @@ class ColumnEntries {
  public:
   /// `ops` point into memory that stays, their offsets as long as this; requests first +
   /// offsets[i], or first + i.
-  void read(wal::BatchOps const& ops, RequestId first, std::span<RequestId const> offsets = {});
+  void read(exec::Workers& workers, wal::BatchOps const& ops, RequestId first,
+            std::span<RequestId const> offsets = {});
   /// Valid while this stays as it is.
   [[nodiscard]] Entries entries() const { return entries_; }
   [[nodiscard]] bool has_merges() const { return merges_; }

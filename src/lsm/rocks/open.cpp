@@ -39,7 +39,7 @@ struct RecordEntries {
   std::vector<std::pair<std::uint32_t, std::unique_ptr<ColumnEntries>>> columns;
   std::vector<std::unique_ptr<wal::DecodedBatch>> decoded;  // whose offsets columns use
 
-  perdure::Status read(GwalRecord const& record) {
+  perdure::Status read(exec::Workers& workers, GwalRecord const& record) {
     RequestId next = record.first_request;
     PayloadReader reader;
     reader.batch = [&](rocksdb::WriteBatch const& batch, std::byte const* copy) -> perdure::Status {
@@ -53,7 +53,7 @@ struct RecordEntries {
     reader.columns = [&](std::uint32_t family, wal::DecodedBatch const& batch) -> perdure::Status {
       decoded.push_back(std::make_unique<wal::DecodedBatch>(batch));
       columns.emplace_back(family, std::make_unique<ColumnEntries>());
-      columns.back().second->read(decoded.back()->ops(), next);
+      columns.back().second->read(workers, decoded.back()->ops(), next);
       return {};
     };
     return read_payload(record.payload, reader);
@@ -61,14 +61,16 @@ struct RecordEntries {
 };
 
 /// The memtables of one segment that an earlier process left.
-perdure::Status restore(GwalRecovered& found, Tables& tables, Counters& counters) {
+perdure::Status restore(GwalRecovered& found, DatabaseParts& parts) {
+  Counters& counters = *parts.counters;
+  exec::Workers& workers = *parts.workers;
   auto generation = std::make_shared<Generation>(std::move(found.segment));
   std::vector<RecordEntries> records(found.records.size());
   std::vector<FamilyBatch> batch;
   RequestId last = 0;
   for (std::size_t i = 0; i < records.size(); ++i) {
     GwalRecord const& record = found.records[i];
-    if (perdure::Status s = records[i].read(record); !s.ok()) return s;
+    if (perdure::Status s = records[i].read(workers, record); !s.ok()) return s;
     for (FamilyBatch const& one : records[i].batches.batches()) batch.push_back(one);
     for (auto const& [family, columns] : records[i].columns)
       batch.push_back({family, columns->entries(), columns->has_merges()});
@@ -76,7 +78,7 @@ perdure::Status restore(GwalRecovered& found, Tables& tables, Counters& counters
     counters.recovered_requests += record.requests;
   }
   ++counters.recovered_generations;
-  return tables.restore(std::move(generation), batch, last);
+  return parts.tables->restore(std::move(generation), batch, last);
 }
 
 perdure::Status recover(DatabaseParts& parts, rocksdb::DB& base, rocksdb::Logger* log) {
@@ -94,7 +96,7 @@ perdure::Status recover(DatabaseParts& parts, rocksdb::DB& base, rocksdb::Logger
       }
       continue;
     }
-    if (perdure::Status s = restore(one, *parts.tables, *parts.counters); !s.ok()) return s;
+    if (perdure::Status s = restore(one, parts); !s.ok()) return s;
   }
   return {};
 }
@@ -167,10 +169,10 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
   parts.tables = std::make_unique<Tables>(
       base, *parts.engine, *parts.gwal,
       Tables::Options{memtable_bytes(gpu, base), memtable_bytes(gpu, base)});
-  parts.writer =
-      std::make_unique<Writer>(base, *parts.tables, *parts.families, *parts.counters,
-                               Writer::Options{least.value(), gpu.immutable_memtables,
-                                               std::chrono::milliseconds(gpu.idle_millis)});
+  parts.writer = std::make_unique<Writer>(
+      base, *parts.workers, *parts.tables, *parts.families, *parts.counters,
+      Writer::Options{least.value(), gpu.immutable_memtables,
+                      std::chrono::milliseconds(gpu.idle_millis)});
   std::string const flushes = path + "/perdure-flush";
   if (auto s = make_flush_directory(*options.env, flushes); !s.ok())
     return {Code::io_error, "directory " + flushes + ": " + s.ToString()};

@@ -209,7 +209,7 @@ rocksdb::Status Writer::write_columns(rocksdb::WriteOptions const& options, Colu
   auto const write = [&](std::span<std::byte> room, RequestId first) {
     columns.first = first;
     there.emplace(write_payload(columns.family, encoded, room));
-    entries.read(there->ops(), first, columns.requests);
+    entries.read(workers_, there->ops(), first, columns.requests);
     return std::vector<FamilyBatch>{{columns.family, entries.entries(), entries.has_merges()}};
   };
   return append(written, write, &columns.seen);

@@ -20,6 +20,7 @@
 
 #include "base/mutex.hpp"
 #include "exec/reader_writer_lock.hpp"
+#include "exec/workers.hpp"
 #include "lsm/rocks/counters.hpp"
 #include "lsm/rocks/families.hpp"
 #include "lsm/rocks/flusher.hpp"
@@ -35,9 +36,14 @@ class Writer {
     std::uint32_t immutable_memtables = 0;
     std::chrono::milliseconds idle{200};
   };
-  Writer(rocksdb::DB& base, Tables& tables, Families const& families, Counters& counters,
-         Options const& options)
-      : base_(base), tables_(tables), families_(families), counters_(counters), options_(options) {}
+  Writer(rocksdb::DB& base, exec::Workers& workers, Tables& tables, Families const& families,
+         Counters& counters, Options const& options)
+      : base_(base),
+        workers_(workers),
+        tables_(tables),
+        families_(families),
+        counters_(counters),
+        options_(options) {}
   /// Before the first write.
   void set_flusher(Flusher& flusher) { flusher_ = &flusher; }
 
@@ -117,6 +123,7 @@ class Writer {
   rocksdb::Status flush_sealing();
 
   rocksdb::DB& base_;
+  exec::Workers& workers_;
   Tables& tables_;
   Families const& families_;
   Counters& counters_;
