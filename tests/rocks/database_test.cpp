@@ -149,6 +149,17 @@ TEST(RocksDatabase, IdleMemtablesGiveWayToRocksDB) {
   EXPECT_EQ(get(*db, key(3)), "v3");
 }
 
+TEST(RocksDatabase, ALogInsideTheDatabaseIsRefusedByName) {
+  TemporaryDirectory directory;
+  GpuOptions inside = gpu();
+  inside.log_dir = directory / "db/log";
+  rocksdb::DB* db = nullptr;
+  auto const s = perdure::rocks::open(options(), inside, directory / "db", &db);
+  EXPECT_TRUE(s.IsInvalidArgument());
+  EXPECT_NE(s.ToString().find("db/log"), std::string::npos) << s.ToString();
+  EXPECT_EQ(db, nullptr);
+}
+
 TEST(RocksDatabase, AKilledProcessLosesNothingAndMergesCountOnce) {
   TemporaryDirectory directory;
   pid_t const child = ::fork();

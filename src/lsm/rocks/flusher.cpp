@@ -54,7 +54,9 @@ void Flusher::stop() {
     stopping_ = true;
     changed_.notify_all();
   }
-  if (thread_.joinable()) thread_.join();
+  if (!thread_.joinable()) return;
+  thread_.join();
+  base_.GetEnv()->DeleteDir(directory_).PermitUncheckedError();  // empty but for a failed flush
 }
 
 rocksdb::Status Flusher::failure() const {

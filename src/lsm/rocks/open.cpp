@@ -3,6 +3,7 @@
 #include <rocksdb/env.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -139,12 +140,24 @@ Result<std::uint64_t> threshold(GpuOptions const& gpu, Engine& engine, rocksdb::
   return operations;
 }
 
+bool is_inside(std::string const& directory, std::string const& other) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  fs::path const relative = fs::weakly_canonical(directory, ignored)
+                                .lexically_relative(fs::weakly_canonical(other, ignored));
+  return !relative.empty() && *relative.begin() != "..";
+}
+
 perdure::Status open_log(DatabaseParts& parts, rocksdb::DB& base, GpuOptions const& gpu,
                          std::string const& path) {
   GwalOptions options;
   options.directory = gpu.log_dir.empty() ? path + ".gwal" : gpu.log_dir;
   options.segment_bytes = memtable_bytes(gpu, base);
   options.workers = parts.workers.get();
+  if (is_inside(options.directory, path))
+    return {Code::invalid_argument, "log_dir " + options.directory +
+                                        " lies in the database's own directory, whose files are "
+                                        "RocksDB's; name another"};
   if (auto s = base.GetDbIdentity(options.identity); !s.ok())
     return {Code::io_error, "the identity of database " + path + ": " + s.ToString()};
   auto gwal = Gwal::open(options);
