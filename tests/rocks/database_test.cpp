@@ -149,6 +149,19 @@ TEST(RocksDatabase, IdleMemtablesGiveWayToRocksDB) {
   EXPECT_EQ(get(*db, key(3)), "v3");
 }
 
+TEST(RocksDatabase, AStreamOfFewWritesGoesBackToRocksDB) {
+  TemporaryDirectory directory;
+  auto const db = open(directory / "db");
+  put_many(*db, "v");
+  int written = 0;
+  for (; written < 20'000 && has_memtables(*db); ++written) {
+    ASSERT_TRUE(db->Put(WriteOptions(), "few" + std::to_string(written), "x").ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_FALSE(has_memtables(*db));
+  for (int i = 0; i < written; ++i) ASSERT_EQ(get(*db, "few" + std::to_string(i)), "x");
+}
+
 TEST(RocksDatabase, ALogInsideTheDatabaseIsRefusedByName) {
   TemporaryDirectory directory;
   GpuOptions inside = gpu();

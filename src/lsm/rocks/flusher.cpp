@@ -27,7 +27,8 @@ rocksdb::IngestExternalFileOptions ingest_options() {
 }  // namespace
 
 Flusher::Flusher(rocksdb::DB& base, Engine& engine, Tables& tables, Families const& families,
-                 Counters& counters, std::string directory, std::function<void()> seal_idle)
+                 Counters& counters, std::string directory,
+                 std::function<std::shared_ptr<void>()> seal_idle)
     : base_(base),
       engine_(engine),
       tables_(tables),
@@ -96,7 +97,7 @@ void Flusher::run() {
       if (stopping_) return;
       noticed_ = false;
     }
-    seal_idle_();
+    std::shared_ptr<void> const hold = seal_idle_();  // until all that is sealed is flushed
     for (bool more = true; more;) {
       std::uint64_t const before = tables_.sealed_generations();
       rocksdb::Status const s = flush_sealed();

@@ -30,9 +30,10 @@ namespace perdure::lsm {
 class Flusher {
  public:
   /// `directory`: for the files until RocksDB has them; on its file system.
-  /// `seal_idle`: called now and then; seals what has had no batch for a while.
+  /// `seal_idle`: called now and then (Writer::seal_idle).
   Flusher(rocksdb::DB& base, Engine& engine, Tables& tables, Families const& families,
-          Counters& counters, std::string directory, std::function<void()> seal_idle);
+          Counters& counters, std::string directory,
+          std::function<std::shared_ptr<void>()> seal_idle);
   ~Flusher();
 
   void start();
@@ -69,7 +70,7 @@ class Flusher {
   Families const& families_;
   Counters& counters_;
   std::string const directory_;
-  std::function<void()> const seal_idle_;
+  std::function<std::shared_ptr<void>()> const seal_idle_;
 
   mutable Mutex mutex_;
   Condition changed_;

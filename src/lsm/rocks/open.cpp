@@ -189,9 +189,9 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
   std::string const flushes = path + "/perdure-flush";
   if (auto s = make_flush_directory(*options.env, flushes); !s.ok())
     return {Code::io_error, "directory " + flushes + ": " + s.ToString()};
-  parts.flusher = std::make_unique<Flusher>(base, *parts.engine, *parts.tables, *parts.families,
-                                            *parts.counters, flushes,
-                                            [writer = parts.writer.get()] { writer->seal_idle(); });
+  parts.flusher = std::make_unique<Flusher>(
+      base, *parts.engine, *parts.tables, *parts.families, *parts.counters, flushes,
+      [writer = parts.writer.get()] { return writer->seal_idle(); });
   parts.writer->set_flusher(*parts.flusher);
   parts.reader = std::make_unique<Reader>(base, *parts.engine, *parts.tables, *parts.families,
                                           *parts.counters);

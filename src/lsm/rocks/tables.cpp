@@ -66,6 +66,13 @@ std::uint64_t Tables::sealed_generations() const {
                                                   [](auto const& one) { return one->sealed; }));
 }
 
+std::uint64_t Tables::requests() const {
+  MutexLock lock(mutex_);
+  std::uint64_t all = 0;
+  for (GenerationPtr const& generation : generations_) all += generation->requests;
+  return all;
+}
+
 GenerationPtr Tables::newest_sealed() const {
   MutexLock lock(mutex_);
   auto const at = std::find_if(generations_.begin(), generations_.end(),

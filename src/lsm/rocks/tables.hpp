@@ -50,6 +50,8 @@ class Tables {
   /// The number of the last write, RocksDB's own among them. Never falls.
   [[nodiscard]] std::uint64_t sequence() const;
   [[nodiscard]] std::uint64_t sealed_generations() const;
+  /// Of all generations.
+  [[nodiscard]] std::uint64_t requests() const;
   /// Null where there is none.
   [[nodiscard]] GenerationPtr newest_sealed() const;
   [[nodiscard]] bool has(GenerationPtr const& generation) const;

@@ -11,6 +11,13 @@
 
 namespace perdure::lsm {
 
+namespace {
+
+/// What is flushed while writers wait, which takes a few milliseconds.
+constexpr std::uint64_t kHandedOverAtOnce = 20'000;
+
+}  // namespace
+
 /// A write that waits for its turn, in its own thread's frame.
 struct Writer::Waiting {
   rocksdb::WriteOptions const* options;
@@ -186,7 +193,7 @@ rocksdb::Status Writer::append(Tables::Written const& written, WriteRecord const
   if (!room) return to_rocks(room.status());
   std::vector<FamilyBatch> const batch = write(*room, tables_.next_request());
   if (Status s = tables_.append(batch, written, seen); !s.ok()) return to_rocks(s);
-  last_batch_ = Clock::now();
+  if (written.requests >= options_.threshold) last_batch_ = Clock::now();
   ++counters_.table_batches;
   counters_.table_operations += written.requests;
   if (tables_.is_full()) {
@@ -246,11 +253,14 @@ rocksdb::Status Writer::flush() {
   return flusher_->wait_until_flushed(tables_.newest_sealed());
 }
 
-void Writer::seal_idle() {
+std::shared_ptr<void> Writer::seal_idle() {
   // The flusher never waits for the gate: who has it may wait for a flush.
-  if (!tables_.any() || !gate_.try_lock(exec::kSleepingThreads)) return;
-  exec::ExclusiveHold<> const hold(gate_, std::adopt_lock);
-  if (Clock::now() - last_batch_ >= options_.idle) tables_.seal();
+  if (!tables_.any() || !gate_.try_lock(exec::kSleepingThreads)) return nullptr;
+  auto hold = std::make_shared<exec::ExclusiveHold<>>(gate_, std::adopt_lock);
+  if (Clock::now() - last_batch_ < options_.idle) return nullptr;
+  bool const is_little = tables_.requests() <= kHandedOverAtOnce;
+  tables_.seal();
+  return is_little ? hold : nullptr;
 }
 
 }  // namespace perdure::lsm

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -86,8 +87,10 @@ class Writer {
   rocksdb::Status alone(std::function<rocksdb::Status()> const& call);
   /// All that was written before is RocksDB's when this returns.
   rocksdb::Status flush();
-  /// Seals what has had no batch for a while; called by the flusher.
-  void seal_idle();
+  /// For the flusher. Seals the memtables once there has been no large batch for a while. What has
+  /// become little by then is handed over at once: the answer holds the gate, and with it the few
+  /// writes that come, until it is flushed and RocksDB serves them.
+  [[nodiscard]] std::shared_ptr<void> seal_idle();
 
  private:
   struct Waiting;  // a write that waits for its turn
