@@ -40,7 +40,7 @@ struct GpuOptions {
   std::uint64_t memtable_bytes = 0;
   /// Sealed memtables that wait for their flush before writers wait for it (H-Rocks: 5).
   std::uint32_t immutable_memtables = 5;
-  /// Time without a write after which memtables are flushed and RocksDB serves what comes.
+  /// Time without a large batch after which memtables are flushed and RocksDB serves what comes.
   std::uint32_t idle_millis = 200;
   /// Operations that have to wait, or to come in one batch, for the memtables to take them rather
   /// than RocksDB (H-Rocks: 10,000). 0: measured when the database is opened.

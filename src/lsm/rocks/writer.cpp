@@ -137,6 +137,8 @@ void Writer::write_group(std::span<Waiting* const> group) {
 }
 
 rocksdb::Status Writer::write_by_rocksdb(Waiting& one) {
+  // Without operations it changes nothing; with `sync` it asks for all that was written before.
+  if (one.batch->Count() == 0 && !one.options->sync) return write_rocks(*one.options, one.batch);
   if (auto s = flush_sealing(); !s.ok()) return s;
   ++counters_.passed_through;
   return write_rocks(*one.options, one.batch);
