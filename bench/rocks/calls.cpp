@@ -23,12 +23,13 @@ void timed(Histogram& latencies, Call const& call) {
 }
 
 std::string why_wrong(Pairs const& pairs, rocksdb::Slice const& key, rocksdb::Status const& status,
-                      rocksdb::Slice const& value, std::uint64_t wanted) {
-  if (wanted == kAbsent) return status.IsNotFound() ? "" : "is there, but was deleted";
+                      rocksdb::Slice const& value, std::uint64_t expected) {
+  if (expected == kAbsent) return status.IsNotFound() ? "" : "is there, but was deleted";
   if (!status.ok()) return status.ToString();
   auto const version = pairs.version(key.data(), value);
   if (!version) return "has a value that nobody wrote";
-  return wanted == kAnyVersion || *version == wanted ? "" : "has another version than was written";
+  return expected == kAnyVersion || *version == expected ? ""
+                                                         : "has another version than was written";
 }
 
 }  // namespace
@@ -114,8 +115,8 @@ bool GetClient::prepare() {
     std::uint64_t const count = std::min(batch_, left_);
     reads_[i].clear();
     for (std::uint64_t k = 0; k < count; ++k) {
-      Wanted const wanted = next_();
-      reads_[i].add(wanted.number, wanted.version);
+      Expected const expected = next_();
+      reads_[i].add(expected.number, expected.version);
     }
     left_ -= count;
     operations_ += count;

@@ -68,7 +68,7 @@ class WriteClient : public Client {
 };
 
 /// The record that a get is to read, and its version.
-struct Wanted {
+struct Expected {
   std::uint64_t number = 0;
   std::uint64_t version = 0;
 };
@@ -76,7 +76,7 @@ struct Wanted {
 /// Reads `operations` by MultiGet.
 class GetClient : public Client {
  public:
-  using Next = std::function<Wanted()>;
+  using Next = std::function<Expected()>;
   GetClient(rocksdb::DB& db, Pairs const& pairs, std::uint64_t operations, std::uint64_t batch,
             Next next);
   bool prepare() override;

@@ -119,10 +119,11 @@ Measured get_records(Options const& o, rocksdb::DB& db, Pairs const& pairs, std:
           db, pairs, ArrayClient::What::get, gets / clients, batch,
           [records, random = Random(o.seed + i)]() mutable { return below(random, records); });
     }
-    return std::make_unique<GetClient>(db, pairs, gets / clients, batch,
-                                       [records, random = Random(o.seed + i)]() mutable -> Wanted {
-                                         return {below(random, records), 0};
-                                       });
+    return std::make_unique<GetClient>(
+        db, pairs, gets / clients, batch,
+        [records, random = Random(o.seed + i)]() mutable -> Expected {
+          return {below(random, records), 0};
+        });
   });
   return run_clients(all, o.seconds);
 }
@@ -133,7 +134,7 @@ void verify_records(Options const& o, rocksdb::DB& db, Pairs const& pairs, std::
     std::uint64_t at = records * i / o.threads;
     std::uint64_t const end = records * (i + 1) / o.threads;
     return std::make_unique<GetClient>(db, pairs, end - at, 10'000,
-                                       [&version_of, at]() mutable -> Wanted {
+                                       [&version_of, at]() mutable -> Expected {
                                          std::uint64_t const number = at++;
                                          return {number, version_of(number)};
                                        });

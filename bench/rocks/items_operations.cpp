@@ -118,17 +118,17 @@ class Increments {
 
   /// Every counter by itself, in the order of their keys.
   void verify(rocksdb::DB& db, Pairs const& pairs) const {
-    std::vector<std::pair<std::string, std::uint32_t>> wanted;
+    std::vector<std::pair<std::string, std::uint32_t>> expected;
     for (std::uint64_t number = 0; number < counts_.size(); ++number) {
       if (counts_[number] == 0) continue;
       std::string key(8, 0);
       pairs.key(number, key.data());
-      wanted.emplace_back(std::move(key), counts_[number]);
+      expected.emplace_back(std::move(key), counts_[number]);
     }
-    std::sort(wanted.begin(), wanted.end());
+    std::sort(expected.begin(), expected.end());
     std::unique_ptr<rocksdb::Iterator> const iterator(db.NewIterator({}));
     iterator->SeekToFirst();
-    for (auto const& [key, count] : wanted) {
+    for (auto const& [key, count] : expected) {
       if (!iterator->Valid() || iterator->key() != key) throw Failure("a counter is missing");
       std::uint64_t counted = 0;
       if (iterator->value().size() == sizeof counted)

@@ -124,7 +124,7 @@ struct FindBody {
       for (std::uint32_t s = 0; s < n; ++s) {
         Search const& one = searches[s];
         std::size_t const key = group.first + who[s];
-        std::uint32_t const seen = visible(*one.run, one.wanted, one.at, view.limit_of(key));
+        std::uint32_t const seen = visible(*one.run, one.target, one.at, view.limit_of(key));
         if (seen == one.run->count) continue;
         answers[key] = answer_at(*one.run, seen);
         group.missing &= ~(1u << who[s]);
@@ -153,10 +153,10 @@ PERDURE_FN void walk_chains(ReadView const& view, std::size_t number, F const& f
     }
     search(W{}, searches, n);
     for (std::uint32_t s = 0; s < n; ++s) {
-      Wanted const& wanted = searches[s].wanted;
+      Target const& target = searches[s].target;
       std::size_t const key = group.first + who[s];
-      std::uint32_t at = visible(run, wanted, searches[s].at, view.limit_of(key));
-      for (bool goes_on = true; goes_on && wanted.is(run, at); ++at) {
+      std::uint32_t at = visible(run, target, searches[s].at, view.limit_of(key));
+      for (bool goes_on = true; goes_on && target.is(run, at); ++at) {
         f(key, run, at);
         goes_on = run.versions[at].kind() == Kind::merge;
         if (!goes_on) group.missing &= ~(1u << who[s]);
@@ -215,7 +215,7 @@ struct SeekBody {
     search(W{}, searches, n);
     for (std::uint32_t j = 0; j < n; ++j) {
       Search const& one = searches[j];
-      positions[first + j] = first_bound(run, one.wanted, one.at, bound == Bound::upper);
+      positions[first + j] = first_bound(run, one.target, one.at, bound == Bound::upper);
     }
   }
 };

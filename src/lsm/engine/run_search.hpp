@@ -36,14 +36,14 @@ PERDURE_FN std::uint32_t first_not(std::uint32_t from, std::uint32_t end, F cons
 
 /// A key that is looked for in one run. (Nothing is set at first: a group has an array of these,
 /// and most calls need few.)
-struct Wanted {
+struct Target {
   std::byte const* key;
   std::uint32_t size;
   int side;  // below 0: comes before all of the run's keys, above 0: behind
   std::uint64_t word;  // behind the bytes that the run's keys share
 
-  Wanted() = default;
-  PERDURE_FN Wanted(RunView const& run, std::byte const* at, std::uint32_t bytes)
+  Target() = default;
+  PERDURE_FN Target(RunView const& run, std::byte const* at, std::uint32_t bytes)
       : key(at), size(bytes), side(0), word(key_word(at, bytes, run.shared)) {
     if (run.shared == 0 || run.count == 0) return;
     std::uint32_t const both = size < run.shared ? size : run.shared;
@@ -72,12 +72,12 @@ PERDURE_FN std::uint32_t below_in_line(std::uint64_t const* line, std::uint64_t 
 /// One search of several. Afterwards `at` is the first entry whose prefix is not below the word.
 struct Search {
   RunView const* run;
-  Wanted wanted;
+  Target target;
   std::uint32_t at;
 
   Search() = default;
   PERDURE_FN Search(RunView const& in, std::byte const* key, std::uint32_t size)
-      : run(&in), wanted(in, key, size), at(0) {}
+      : run(&in), target(in, key, size), at(0) {}
 };
 
 /// What is looked at first of an entry; where keys have several sizes, where its key lies.
@@ -106,14 +106,14 @@ PERDURE_FN void search(W const& warp, Search* searches, std::uint32_t n) {
       Search& one = searches[j];
       RunView const& run = *one.run;
       if (level > run.samples.height) continue;
-      one.at = one.at * Samples::kFan + below_in_line(run.line(level, one.at), one.wanted.word);
+      one.at = one.at * Samples::kFan + below_in_line(run.line(level, one.at), one.target.word);
       warp.prefetch(run.line(level - 1, one.at), sizeof(std::uint64_t));
     }
   }
   for (std::uint32_t j = 0; j < n; ++j) {
     Search& one = searches[j];
     if (one.run->count == 0) continue;
-    one.at = one.at * Samples::kFan + below_in_line(one.run->line(0, one.at), one.wanted.word);
+    one.at = one.at * Samples::kFan + below_in_line(one.run->line(0, one.at), one.target.word);
     prefetch_entry(warp, *one.run, one.at);
   }
   for (std::uint32_t j = 0; j < n; ++j) {
@@ -123,29 +123,29 @@ PERDURE_FN void search(W const& warp, Search* searches, std::uint32_t n) {
   }
 }
 
-/// The first entry with a key not below the one that is wanted, or, `above`, above it; `at` is the
+/// The first entry with a key not below the target, or, `above`, above it; `at` is the
 /// first whose prefix is not below its word.
-PERDURE_FN std::uint32_t first_bound(RunView const& run, Wanted const& wanted, std::uint32_t at,
+PERDURE_FN std::uint32_t first_bound(RunView const& run, Target const& target, std::uint32_t at,
                                      bool above) {
-  if (wanted.side != 0) return wanted.side < 0 ? 0 : run.count;
+  if (target.side != 0) return target.side < 0 ? 0 : run.count;
   return first_not(at, run.count, [&](std::uint32_t i) {
-    if (run.prefixes[i] != wanted.word) return false;
-    int const order = wanted.compare_rest(run, i);
+    if (run.prefixes[i] != target.word) return false;
+    int const order = target.compare_rest(run, i);
     return above ? order >= 0 : order > 0;
   });
 }
 
 /// The newest version of the key that a reader with the limit sees, or run.count; `at` as above.
-PERDURE_FN std::uint32_t visible(RunView const& run, Wanted const& wanted, std::uint32_t at,
+PERDURE_FN std::uint32_t visible(RunView const& run, Target const& target, std::uint32_t at,
                                  RequestId limit) {
-  if (wanted.side != 0) return run.count;
-  std::uint32_t const newest = first_bound(run, wanted, at, false);
-  if (!wanted.is(run, newest)) return run.count;
+  if (target.side != 0) return run.count;
+  std::uint32_t const newest = first_bound(run, target, at, false);
+  if (!target.is(run, newest)) return run.count;
   if (run.versions[newest].request() <= limit) return newest;
   std::uint32_t const seen = first_not(newest, run.count, [&](std::uint32_t i) {
-    return wanted.is(run, i) && run.versions[i].request() > limit;
+    return target.is(run, i) && run.versions[i].request() > limit;
   });
-  return wanted.is(run, seen) ? seen : run.count;
+  return target.is(run, seen) ? seen : run.count;
 }
 
 }  // namespace perdure::lsm

@@ -21,9 +21,10 @@ Status newer(std::string const& path, std::uint32_t version) {
                              "; open the database with the newer Perdure that wrote it"};
 }
 
-Status of_another(std::string const& path, GwalIdentity const& found, GwalIdentity const& wanted) {
+Status of_another(std::string const& path, GwalIdentity const& found,
+                  GwalIdentity const& expected) {
   return {Code::corrupt, "G-WAL " + path + " belongs to the database " + shown(found) +
-                             ", and this is " + shown(wanted) +
+                             ", and this is " + shown(expected) +
                              "; give each database a log directory of its own, or, if that " +
                              "database is no more, remove the directory"};
 }

@@ -17,18 +17,21 @@ Database::Database(rocksdb::DB* base, DatabaseParts parts, std::shared_ptr<Famil
 }
 
 Database::~Database() {
-  shut().PermitUncheckedError();
+  shut();
   parts_.families->close(*db_);
 }
 
-/// What cannot be flushed stays in the G-WAL.
-rocksdb::Status Database::shut() {
-  if (std::exchange(closed_, true)) return Status::OK();
+/// What cannot be flushed stays in the G-WAL, and the info log says so.
+void Database::shut() {
+  if (std::exchange(closed_, true)) return;
   listener_->set(nullptr);
-  Status const s = parts_.writer->flush();
+  if (auto s = parts_.writer->flush(); !s.ok())
+    rocksdb::Error(logger_.get(),
+                   "perdure: the database closes before its memtables could be flushed; what was "
+                   "logged of them is in the G-WAL, and the next opening with Perdure has it: %s",
+                   s.ToString().c_str());
   parts_.flusher->stop();
   parts_.tables->close();
-  return s;
 }
 
 rocksdb::DB* Database::GetRootDB() {
@@ -37,7 +40,7 @@ rocksdb::DB* Database::GetRootDB() {
 }
 
 rocksdb::Status Database::Close() {
-  shut().PermitUncheckedError();
+  shut();
   parts_.families->close(*db_);
   return db_->Close();
 }

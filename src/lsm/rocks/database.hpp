@@ -52,7 +52,6 @@ class Database final : public rocksdb::StackableDB, public TransactionStore {
   /// beside this interface.
   rocksdb::DB* GetRootDB() override;
   [[nodiscard]] DatabaseParts& parts() { return parts_; }
-  [[nodiscard]] rocksdb::DB& base() { return *db_; }
 
   // Writes.
   using DB::Put;
@@ -196,7 +195,7 @@ class Database final : public rocksdb::StackableDB, public TransactionStore {
              std::vector<rocksdb::ColumnFamilyDescriptor> const& families);
   void handle_deleted(CF* handle);
   [[nodiscard]] bool own_property(Slice const& property, std::uint64_t* value) const;
-  Status shut();
+  void shut();
 
   DatabaseParts parts_;
   std::shared_ptr<FamilyListener> listener_;

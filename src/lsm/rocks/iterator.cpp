@@ -11,9 +11,9 @@ namespace perdure::lsm {
 namespace {
 
 // The keys that the caller wants: within the bounds, and in prefix mode those of the sought prefix.
-class Wanted {
+class KeysInScope {
  public:
-  Wanted(rocksdb::ReadOptions const& options, rocksdb::SliceTransform const* extractor)
+  KeysInScope(rocksdb::ReadOptions const& options, rocksdb::SliceTransform const* extractor)
       : lower_(options.iterate_lower_bound),
         upper_(options.iterate_upper_bound),
         extractor_(options.prefix_same_as_start ? extractor : nullptr) {}
@@ -49,8 +49,8 @@ class Wanted {
 // In prefix mode RocksDB may leave out what lies outside of the prefix, which its filters make
 // cheap. Else the merge needs its keys in total order. The prefix itself is checked above the
 // merge: below it, tombstones of memtables would end a scan from the first key too early.
-rocksdb::ReadOptions options_of_lsm(rocksdb::ReadOptions options, Wanted const& wanted) {
-  if (!wanted.in_prefix_mode() && !options.auto_prefix_mode) options.total_order_seek = true;
+rocksdb::ReadOptions options_of_lsm(rocksdb::ReadOptions options, KeysInScope const& scope) {
+  if (!scope.in_prefix_mode() && !options.auto_prefix_mode) options.total_order_seek = true;
   options.prefix_same_as_start = false;
   options.tailing = false;
   return options;
@@ -63,8 +63,8 @@ class MergedIterator final : public rocksdb::Iterator {
       : options_(options),
         family_(std::move(family)),
         refresh_(std::move(refresh)),
-        wanted_(options, family_.prefix_extractor.get()),
-        cursor_(*family_.engine, std::move(view), options_of_lsm(options, wanted_)),
+        scope_(options, family_.prefix_extractor.get()),
+        cursor_(*family_.engine, std::move(view), options_of_lsm(options, scope_)),
         columns_(1) {}
 
   bool Valid() const override { return valid_; }
@@ -98,7 +98,7 @@ class MergedIterator final : public rocksdb::Iterator {
   rocksdb::ReadOptions options_;
   IteratorFamily family_;
   RefreshView refresh_;
-  Wanted wanted_;
+  KeysInScope scope_;
   MergedCursor cursor_;
 
   bool valid_ = false;
@@ -110,15 +110,15 @@ class MergedIterator final : public rocksdb::Iterator {
 bool MergedIterator::begin_seek() {
   valid_ = false;
   status_ = options_.tailing && refresh_ ? Refresh() : rocksdb::Status::OK();
-  wanted_.any_prefix();
+  scope_.any_prefix();
   return status_.ok();
 }
 
 void MergedIterator::Seek(rocksdb::Slice const& target) {
   rocksdb::Slice const kept = cursor_.keep(target);
   if (!begin_seek()) return;
-  wanted_.prefix_of(kept);
-  rocksdb::Slice const* const lower = wanted_.lower();
+  scope_.prefix_of(kept);
+  rocksdb::Slice const* const lower = scope_.lower();
   cursor_.seek(lower != nullptr && lower->compare(kept) > 0 ? *lower : kept);
   find(Direction::forward);
 }
@@ -126,26 +126,26 @@ void MergedIterator::Seek(rocksdb::Slice const& target) {
 void MergedIterator::SeekForPrev(rocksdb::Slice const& target) {
   rocksdb::Slice const kept = cursor_.keep(target);
   if (!begin_seek()) return;
-  wanted_.prefix_of(kept);
-  cursor_.seek_for_prev(kept, wanted_.upper());
+  scope_.prefix_of(kept);
+  cursor_.seek_for_prev(kept, scope_.upper());
   find(Direction::backward);
 }
 
 // From an end, any prefix will do, and it counts from then on.
 void MergedIterator::SeekToFirst() {
-  if (wanted_.lower() != nullptr) return Seek(*wanted_.lower());
+  if (scope_.lower() != nullptr) return Seek(*scope_.lower());
   if (!begin_seek()) return;
   cursor_.seek_to_first();
   find(Direction::forward);
-  if (valid_) wanted_.prefix_of(key());
+  if (valid_) scope_.prefix_of(key());
 }
 
 void MergedIterator::SeekToLast() {
-  if (wanted_.upper() != nullptr) return SeekForPrev(*wanted_.upper());
+  if (scope_.upper() != nullptr) return SeekForPrev(*scope_.upper());
   if (!begin_seek()) return;
   cursor_.seek_to_last();
   find(Direction::backward);
-  if (valid_) wanted_.prefix_of(key());
+  if (valid_) scope_.prefix_of(key());
 }
 
 void MergedIterator::Next() {
@@ -161,7 +161,7 @@ void MergedIterator::Prev() {
 void MergedIterator::find(Direction direction) {
   valid_ = false;
   std::uint64_t const most = options_.max_skippable_internal_keys;
-  for (std::uint64_t hidden = 0; cursor_.valid() && wanted_.has(key(), direction); ++hidden) {
+  for (std::uint64_t hidden = 0; cursor_.valid() && scope_.has(key(), direction); ++hidden) {
     valid_ = show();
     if (valid_ || !status_.ok()) return;
     if (most > 0 && hidden >= most) {

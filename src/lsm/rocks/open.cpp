@@ -179,9 +179,8 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
   if (!least) return least.status();
   if (perdure::Status s = open_log(parts, base, gpu, path); !s.ok()) return s;
   parts.counters = std::make_unique<Counters>();
-  parts.tables = std::make_unique<Tables>(
-      base, *parts.engine, *parts.gwal,
-      Tables::Options{memtable_bytes(gpu, base), memtable_bytes(gpu, base)});
+  parts.tables =
+      std::make_unique<Tables>(base, *parts.engine, *parts.gwal, memtable_bytes(gpu, base));
   parts.writer = std::make_unique<Writer>(
       base, *parts.workers, *parts.tables, *parts.families, *parts.counters,
       Writer::Options{least.value(), gpu.immutable_memtables,

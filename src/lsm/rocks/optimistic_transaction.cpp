@@ -26,7 +26,7 @@ void OptimisticTransaction::end() {
 Status OptimisticTransaction::guard(rocksdb::ColumnFamilyHandle* family, rocksdb::Slice const& key,
                                     Guard const& how) {
   if (!how.validate) return Status::OK();
-  take_wanted_snapshot();
+  take_due_snapshot();
   rocksdb::SequenceNumber since = 0;
   if (SnapshotPtr const& snapshot = snapshot_ptr(); snapshot != nullptr) {
     since = snapshot->GetSequenceNumber();

@@ -87,7 +87,7 @@ Status PessimisticTransaction::guard(rocksdb::ColumnFamilyHandle* family, rocksd
   Status status;
   if (before == nullptr || upgrade) status = shared_.locks.acquire(*this, ref, how.exclusive);
 
-  take_wanted_snapshot();
+  take_due_snapshot();
   rocksdb::SequenceNumber since = before != nullptr ? before->since : kNotYet;
   if (!how.validate || GetSnapshot() == nullptr) {
     if (how.assume_tracked && before == nullptr)

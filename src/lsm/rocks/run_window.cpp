@@ -31,11 +31,11 @@ rocksdb::Slice RunWindow::key(std::uint32_t position) const {
   return {reinterpret_cast<char const*>(block_->keys.data()) + offset[0], offset[1] - offset[0]};
 }
 
-bool RunWindow::find_here(rocksdb::Slice const& wanted, Bound bound,
+bool RunWindow::find_here(rocksdb::Slice const& target, Bound bound,
                           std::uint32_t& position) const {
   // An entry is ahead of the bound if its key is below, or for the upper bound if it is the same.
   auto const ahead = [&](std::uint32_t entry) {
-    int const order = key(entry).compare(wanted);
+    int const order = key(entry).compare(target);
     return order < 0 || (order == 0 && bound == Bound::upper);
   };
   if (held() == 0) return false;
@@ -55,12 +55,12 @@ bool RunWindow::find_here(rocksdb::Slice const& wanted, Bound bound,
   return true;
 }
 
-Status RunWindow::seek(rocksdb::Slice const& wanted, Bound bound, std::uint32_t& position) {
-  if (find_here(wanted, bound, position)) return {};
+Status RunWindow::seek(rocksdb::Slice const& target, Bound bound, std::uint32_t& position) {
+  if (find_here(target, bound, position)) return {};
   next_size_ = kFirstSize;
-  std::array<std::int64_t, 2> const offsets{0, static_cast<std::int64_t>(wanted.size())};
+  std::array<std::int64_t, 2> const offsets{0, static_cast<std::int64_t>(target.size())};
   Column keys;
-  keys.data = reinterpret_cast<std::byte const*>(wanted.data());
+  keys.data = reinterpret_cast<std::byte const*>(target.data());
   keys.offsets = offsets.data();
   keys.count = 1;
   return engine_->seek(*run_, keys, bound, std::span(&position, 1));

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <span>
 
-#include "lsm/entry.hpp"
 #include "perdure/status.h"
 
 namespace perdure::lsm {
@@ -30,9 +29,6 @@ namespace perdure::lsm {
   }
 }
 
-[[nodiscard]] inline rocksdb::Slice as_slice(ValueRef const& value) {
-  return {reinterpret_cast<char const*>(value.data), value.size};
-}
 [[nodiscard]] inline rocksdb::Slice as_slice(std::span<std::byte const> bytes) {
   return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
 }

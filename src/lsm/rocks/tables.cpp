@@ -7,8 +7,8 @@
 
 namespace perdure::lsm {
 
-Tables::Tables(rocksdb::DB& base, Engine& engine, Gwal& gwal, Options const& options)
-    : base_(base), engine_(engine), gwal_(gwal), options_(options) {
+Tables::Tables(rocksdb::DB& base, Engine& engine, Gwal& gwal, std::uint64_t memtable_bytes)
+    : base_(base), engine_(engine), gwal_(gwal), memtable_bytes_(memtable_bytes) {
   MutexLock lock(mutex_);
   view_ = std::make_shared<View>();
 }
@@ -90,7 +90,7 @@ Result<std::span<std::byte>> Tables::reserve(std::uint64_t bytes, bool logged) {
   if (active_ == nullptr) active_ = std::make_shared<Generation>(nullptr);
   if (!logged) return active_->buffer(bytes);
   if (active_->segment() == nullptr) {
-    auto segment = gwal_.begin(std::max(bytes, options_.segment_bytes));
+    auto segment = gwal_.begin(std::max(bytes, memtable_bytes_));
     if (!segment) return segment.status();
     active_->set_segment(std::move(*segment));
   }
@@ -177,9 +177,7 @@ void Tables::close() {
   publish();
 }
 
-bool Tables::is_full() const {
-  return active_ != nullptr && active_->bytes >= options_.memtable_bytes;
-}
+bool Tables::is_full() const { return active_ != nullptr && active_->bytes >= memtable_bytes_; }
 
 Status Tables::restore(GenerationPtr generation, std::span<FamilyBatch const> batch,
                        RequestId last) {

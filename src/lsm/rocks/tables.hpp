@@ -27,11 +27,8 @@ namespace perdure::lsm {
 
 class Tables {
  public:
-  struct Options {
-    std::uint64_t memtable_bytes = 0;
-    std::uint64_t segment_bytes = 0;
-  };
-  Tables(rocksdb::DB& base, Engine& engine, Gwal& gwal, Options const& options);
+  /// `memtable_bytes`: of a generation, and of its segment.
+  Tables(rocksdb::DB& base, Engine& engine, Gwal& gwal, std::uint64_t memtable_bytes);
 
   // By any thread.
   /// Whether there are generations: else RocksDB is all there is.
@@ -96,7 +93,7 @@ class Tables {
   rocksdb::DB& base_;
   Engine& engine_;
   Gwal& gwal_;
-  Options const options_;
+  std::uint64_t const memtable_bytes_;
   std::atomic<bool> any_ = false;
   std::atomic<std::uint64_t> ahead_ = 0;  // of sequence() before RocksDB's own, without generations
   GenerationPtr active_;  // the writer's; null or generations_.front()

@@ -73,18 +73,18 @@ void BaseTransaction::begin_anew(rocksdb::WriteOptions const& options) {
 
 void BaseTransaction::SetSnapshot() {
   now_.snapshot = store_.pin();
-  now_.snapshot_wanted = false;
+  now_.snapshot_due = false;
   now_.notifier = nullptr;
 }
 
 void BaseTransaction::SetSnapshotOnNextOperation(
     std::shared_ptr<rocksdb::TransactionNotifier> notifier) {
-  now_.snapshot_wanted = true;
+  now_.snapshot_due = true;
   now_.notifier = std::move(notifier);
 }
 
-void BaseTransaction::take_wanted_snapshot() {
-  if (!now_.snapshot_wanted) return;
+void BaseTransaction::take_due_snapshot() {
+  if (!now_.snapshot_due) return;
   std::shared_ptr<rocksdb::TransactionNotifier> const notifier = now_.notifier;
   SetSnapshot();
   if (notifier != nullptr) notifier->SnapshotCreated(GetSnapshot());
@@ -92,7 +92,7 @@ void BaseTransaction::take_wanted_snapshot() {
 
 void BaseTransaction::ClearSnapshot() {
   now_.snapshot = nullptr;
-  now_.snapshot_wanted = false;
+  now_.snapshot_due = false;
   now_.notifier = nullptr;
 }
 

@@ -62,7 +62,7 @@ class BaseTransaction : public TransactionCalls {
   void clear();
   void begin_anew(rocksdb::WriteOptions const& options);
   [[nodiscard]] SnapshotPtr const& snapshot_ptr() const { return now_.snapshot; }
-  void take_wanted_snapshot();
+  void take_due_snapshot();
   void track(KeyRef const& key, rocksdb::SequenceNumber since, Guard const& how);
 
   rocksdb::DB& db_;
@@ -76,7 +76,7 @@ class BaseTransaction : public TransactionCalls {
   /// What a rollback brings back.
   struct State {
     SnapshotPtr snapshot;
-    bool snapshot_wanted = false;  // by the next operation
+    bool snapshot_due = false;  // by the next operation
     std::shared_ptr<rocksdb::TransactionNotifier> notifier;
     std::uint64_t puts = 0;
     std::uint64_t deletes = 0;

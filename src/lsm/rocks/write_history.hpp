@@ -17,7 +17,7 @@ namespace perdure::lsm {
 
 class WriteHistory {
  public:
-  static constexpr std::size_t kMostKept = 4;  // generations
+  static constexpr std::size_t kMostKept = 16;  // generations
 
   void pin(RequestId sequence) { pins_.insert(sequence); }
   void unpin(RequestId sequence);
