@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "lsm/rocks/write_history.hpp"
 #include "rocks/transaction_databases.hpp"
 
 namespace perdure::test {
@@ -250,7 +251,7 @@ TEST(TransactionsOfOurs, MustBeginAgainWhenTooManyMemtablesWereFlushed) {
   TransactionPtr const one = d.begin(), two = d.begin();
   must(one->Put("mine", "1"));
   must(two->Put("written", "1"));
-  for (int i = 0; i < 9; ++i) {
+  for (int i = 0; i <= static_cast<int>(lsm::WriteHistory::kMostKept); ++i) {
     must(d.db().Put({}, "other", std::to_string(i)));
     must(d.db().Flush({}));
   }
