@@ -63,8 +63,8 @@ def figure(
     force: ForceOption = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Measure figures of GPHash's, GPM's and Dash's evaluations again, beside what the papers
-    report."""
+    """Measure figures of GPHash's, GPM's, Dash's and H-Rocks' evaluations again, beside what the
+    papers report."""
     result = JsonResult(json_file, overwrite, force=force)
     if listing:
         _list(result)
@@ -96,7 +96,7 @@ def figure(
 def _list(result: JsonResult) -> None:
     say = answers_to(result)
     for one in FIGURES.values():
-        say(f"{one.name:11} {one.title}: {one.shows}{'' if 'cpu' in one.devices else ' (GPU)'}")
+        say(f"{one.name:14} {one.title}: {one.shows}{'' if 'cpu' in one.devices else ' (GPU)'}")
     listed = [
         {
             "figure": one.name,

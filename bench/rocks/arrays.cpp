@@ -82,6 +82,7 @@ void ArrayClient::check() {
         throw Failure("the key " + rocksdb::Slice(key, pairs_.key_bytes()).ToString(true) +
                       " is absent from the arrays, or has a wrong value");
     }
+    checked_ += arrays.count;
   }
 }
 

@@ -76,12 +76,13 @@ void Reads::call_one(rocksdb::DB& db) {
   statuses_[0] = db.Get({}, db.DefaultColumnFamily(), slices_[0], values_.data());
 }
 
-void Reads::check() {
+std::uint64_t Reads::check() {
   for (std::size_t i = 0; i < count(); ++i) {
     std::string const why = why_wrong(pairs_, slices_[i], statuses_[i], values_[i], versions_[i]);
     if (!why.empty()) throw Failure("the key " + slices_[i].ToString(true) + " " + why);
     values_[i].Reset();
   }
+  return count();
 }
 
 WriteClient::WriteClient(rocksdb::DB& db, std::uint64_t operations, std::uint64_t batch, Fill fill)
@@ -129,7 +130,7 @@ void GetClient::call() {
 }
 
 void GetClient::check() {
-  for (std::size_t i = 0; i < ready_; ++i) reads_[i].check();
+  for (std::size_t i = 0; i < ready_; ++i) checked_ += reads_[i].check();
 }
 
 MixedClient::MixedClient(rocksdb::DB& db, Pairs const& pairs, std::uint64_t operations,
@@ -162,7 +163,7 @@ void MixedClient::call() {
 }
 
 void MixedClient::check() {
-  for (std::size_t i = 0; i < ready_; ++i) calls_[i].reads.check();
+  for (std::size_t i = 0; i < ready_; ++i) checked_ += calls_[i].reads.check();
 }
 
 }  // namespace perdure::bench::rocks

@@ -31,8 +31,8 @@ class Reads {
   void call(rocksdb::Transaction& transaction, rocksdb::ColumnFamilyHandle* family);
   /// The first key alone, by Get.
   void call_one(rocksdb::DB& db);
-  /// Throws Failure.
-  void check();
+  /// How many were right; throws Failure where one was not.
+  std::uint64_t check();
   [[nodiscard]] std::size_t count() const { return versions_.size(); }
 
  private:

@@ -90,7 +90,11 @@ class Rounds {
   std::barrier<AllMet> barrier_;
 };
 
+std::atomic<std::uint64_t> all_checked = 0;
+
 }  // namespace
+
+std::uint64_t answers_checked() { return all_checked; }
 
 Measured run_clients(Clients const& clients, double most_seconds) {
   Measured measured;
@@ -98,6 +102,7 @@ Measured run_clients(Clients const& clients, double most_seconds) {
   for (auto const& client : clients) {
     measured.operations += client->operations();
     measured.latencies.add(client->latencies());
+    all_checked += client->checked();
   }
   return measured;
 }

@@ -23,11 +23,14 @@ class Client {
   virtual void check() = 0;
 
   [[nodiscard]] std::uint64_t operations() const { return operations_; }
+  /// Answers that were compared with what they had to be.
+  [[nodiscard]] std::uint64_t checked() const { return checked_; }
   /// Of single calls.
   [[nodiscard]] Histogram const& latencies() const { return latencies_; }
 
  protected:
   std::uint64_t operations_ = 0;
+  std::uint64_t checked_ = 0;
   Histogram latencies_;
 };
 
@@ -46,5 +49,7 @@ struct Measured {
 /// Until no client has more, or the clock has run for that long. Throws what a client
 /// threw.
 Measured run_clients(Clients const& clients, double most_seconds);
+/// Of all runs of this process.
+[[nodiscard]] std::uint64_t answers_checked();
 
 }  // namespace perdure::bench::rocks

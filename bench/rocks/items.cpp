@@ -66,13 +66,13 @@ void Context::compare(Figure const& figure, Measure const& measure) {
   }
   for (std::size_t i = 1; i < turns.size(); ++i) {
     report.add({figure.item, figure.what + ", " + calls(turns[i]), figure.unit, figure.better,
-                results[0], results[i]});
+                results[0], results[i], figure.at, turns[i].batch, turns[i].arrays});
   }
 }
 
 void Context::compare_alike(Figure const& figure, std::uint64_t rocksdb_batch,
                             std::uint64_t perdure_batch, Measure const& measure) {
-  Row row{figure.item, figure.what, figure.unit, figure.better, {}, {}};
+  Row row{figure.item, figure.what, figure.unit, figure.better, {}, {}, figure.at, perdure_batch};
   for (std::uint32_t repeat = 0; repeat < o.repeats; ++repeat) {
     bool const last = repeat + 1 == o.repeats;
     for (System const system : {System::rocksdb, System::perdure}) {

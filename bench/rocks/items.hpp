@@ -50,6 +50,7 @@ struct Figure {
   std::string unit = "M ops/s";
   Better better = Better::more;
   bool with_arrays = false;  // Perdure's calls on arrays too
+  std::string at = {};  // see Row
 };
 
 class Context {

@@ -89,7 +89,7 @@ class ArrivalClient : public Client {
     } else {
       reads_.call(db_);
     }
-    reads_.check();
+    checked_ += reads_.check();
   }
 
   rocksdb::DB& db_;
@@ -137,7 +137,8 @@ void compare_latency(Context& c, Figure figure, std::uint64_t rocksdb_batch,
   });
   auto const add = [&](std::string const& part, std::string const& unit, Better better,
                        double Latency::* member) {
-    Row row{figure.item, what + part, unit, better, {}, {}};
+    Row row{.item = figure.item, .what = what + part, .unit = unit, .better = better};
+    row.at = figure.at;
     for (Latency const& each : all[0]) row.rocksdb.push_back(each.*member);
     for (Latency const& each : all[1]) row.perdure.push_back(each.*member);
     c.report.add(std::move(row));
@@ -156,7 +157,9 @@ void measure_rates(Context& c) {
   std::array<std::unique_ptr<Fresh>, 2> databases;
   for (bool const puts : {true, false}) {
     for (std::uint64_t const rate : c.o.rates) {
-      Figure const figure{"rates", (puts ? "PUT at " : "GET at ") + grouped(rate) + "/s"};
+      Figure const figure{.item = "rates",
+                          .what = (puts ? "PUT at " : "GET at ") + grouped(rate) + "/s",
+                          .at = std::to_string(rate)};
       compare_latency(c, figure, c.o.rocksdb_batch, c.o.largest_batch(), true,
                       [&](Turn const& turn) {
                         auto& database = databases[static_cast<std::size_t>(turn.system)];

@@ -151,7 +151,8 @@ void measure_workload(Context& c, Workload workload, Pairs const& pairs,
   std::uint64_t const records = each * c.o.threads;
   Zipf const zipf(workload == Workload::d ? each : records, 0.99);
   std::string const label(1, static_cast<char>(name(workload)[0] - 'a' + 'A'));
-  Figure const figure{"ycsb", "YCSB " + label + ", 16+100 bytes, Zipf 0.99"};
+  Figure const figure{
+      .item = "ycsb", .what = "YCSB " + label + ", 16+100 bytes, Zipf 0.99", .at = label};
   c.compare(figure, [&](Turn const& turn) {
     YcsbDatabase& under = databases[static_cast<std::size_t>(turn.system)];
     if (!under.database) {
@@ -187,7 +188,7 @@ void measure_sustained(Context& c) {
   });
   auto const add = [&](std::string const& what, std::string const& unit, Better better,
                        double Sustained::* member) {
-    Row row{"sustained", what, unit, better, {}, {}};
+    Row row{.item = "sustained", .what = what, .unit = unit, .better = better};
     for (Sustained const& each : runs[0]) row.rocksdb.push_back(each.*member);
     for (Sustained const& each : runs[1]) row.perdure.push_back(each.*member);
     c.report.add(std::move(row));
@@ -215,19 +216,20 @@ void measure_sizes(Context& c) {
     std::string const label = std::to_string(key_bytes) + "+" + std::to_string(value_bytes);
     std::uint64_t const batch = c.o.largest_batch();
     std::array<std::unique_ptr<Fresh>, 2> databases;
-    c.compare_alike({"sizes", "PUT of " + label + " bytes"}, c.o.rocksdb_batch, batch,
-                    [&](Turn const& turn) {
+    c.compare_alike({.item = "sizes", .what = "PUT of " + label + " bytes", .at = label},
+                    c.o.rocksdb_batch, batch, [&](Turn const& turn) {
                       auto& database = databases[static_cast<std::size_t>(turn.system)];
                       database.reset();
                       database = c.fresh(turn.system);
                       return put_records(c.o, database->db(), pairs, 0, records, turn.batch).mops();
                     });
-    c.compare_alike(
-        {"sizes", "GET of " + label + " bytes"}, c.o.rocksdb_batch, batch, [&](Turn const& turn) {
-          auto& database = databases[static_cast<std::size_t>(turn.system)];
-          return get_records(c.o, database->db(), pairs, records, records, turn.batch, c.o.threads)
-              .mops();
-        });
+    c.compare_alike({.item = "sizes", .what = "GET of " + label + " bytes", .at = label},
+                    c.o.rocksdb_batch, batch, [&](Turn const& turn) {
+                      auto& database = databases[static_cast<std::size_t>(turn.system)];
+                      return get_records(c.o, database->db(), pairs, records, records, turn.batch,
+                                         c.o.threads)
+                          .mops();
+                    });
   }
 }
 
@@ -237,8 +239,11 @@ void measure_memtables(Context& c) {
   Pairs const pairs = pairs_of(c.o);
   for (std::uint64_t const mib : c.o.memtables) {
     std::uint64_t const records = (mib << 20) / kEntryBytes;
-    Figure const figure{"memtables", grouped(records) + " pairs, " + grouped(mib) + " MiB",
-                        "us/get", Better::less};
+    Figure const figure{.item = "memtables",
+                        .what = grouped(records) + " pairs, " + grouped(mib) + " MiB",
+                        .unit = "us/get",
+                        .better = Better::less,
+                        .at = std::to_string(mib)};
     std::array<std::unique_ptr<Fresh>, 2> databases;
     c.compare_alike(figure, c.o.rocksdb_batch, c.o.largest_batch(), [&](Turn const& turn) {
       auto& database = databases[static_cast<std::size_t>(turn.system)];

@@ -72,6 +72,7 @@ class RangeClient : public Client {
         throw Failure("a range has too few pairs");
       for (std::size_t k = 0; k < counts_[i]; ++k)
         check_pair(read_.data() + (i * kRange + k) * kPair, starts_[i] + k);
+      checked_ += counts_[i];
     }
   }
 

@@ -39,7 +39,7 @@ class TransactionClient : public Client {
     return true;
   }
 
-  void check() override { reads_.check(); }
+  void check() override { checked_ += reads_.check(); }
 
  protected:
   virtual void prepare_writes() = 0;
@@ -114,7 +114,9 @@ void compare_transactions(Context& c, std::string const& what, bool locking) {
     if (size > c.o.records) continue;
     auto const count =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(c.o.threads, c.o.records / size));
-    Figure const figure{"transactions", what + ", " + grouped(size) + " operations each"};
+    Figure const figure{.item = "transactions",
+                        .what = what + ", " + grouped(size) + " operations each",
+                        .at = std::to_string(size)};
     c.compare_alike(figure, size, size, [&](Turn const& turn) {
       auto& database = databases[static_cast<std::size_t>(turn.system)];
       if (!database) {

@@ -97,6 +97,7 @@ Json as_json(Options const& o, Library const& library, Report const& report) {
           {"batches", o.batches},
           {"threshold", o.threshold},
           {"set", o.set},
+          {"checked", answers_checked()},
           {"failures", report.failures()},
           {"rows", report.rows()}};
 }

@@ -74,6 +74,9 @@ Json Report::rows() const {
   for (Row const& row : rows_) {
     all.push_back({{"item", row.item},
                    {"what", row.what},
+                   {"at", row.at},
+                   {"batch", row.batch},
+                   {"arrays", row.arrays},
                    {"unit", row.unit},
                    {"more_is_better", row.better == Better::more},
                    {"rocksdb", median(row.rocksdb)},

@@ -17,8 +17,11 @@ struct Row {
   std::string unit;
   Better better = Better::more;
   // One a repetition; the table has their medians.
-  std::vector<double> rocksdb;
-  std::vector<double> perdure;
+  std::vector<double> rocksdb = {};
+  std::vector<double> perdure = {};
+  std::string at = {};  // what the rows of an item differ in, where they make a curve
+  std::uint64_t batch = 0;  // Perdure's operations a call; 0: the row says it
+  bool arrays = false;  // Perdure's calls on arrays
 
   /// How many times as good Perdure is as RocksDB; 0 where one of them was not measured.
   [[nodiscard]] double ratio() const;

@@ -277,10 +277,11 @@ def log_size(log_dir: str | None, log_bytes: str | None) -> int | None:
 
 
 def bench_program(name: str = "perdure-bench") -> Path:
+    needs = ", where RocksDB is installed (librocksdb-dev)" if name.endswith("rocks") else ""
     return _installed_program(
         name,
-        "in a checkout, scripts/build.sh PERDURE_BENCH=ON installs it; elsewhere pip install with"
-        " -C cmake.define.PERDURE_BENCH=ON",
+        f"in a checkout, scripts/build.sh PERDURE_BENCH=ON installs it{needs}; elsewhere pip "
+        "install with -C cmake.define.PERDURE_BENCH=ON",
     )
 
 
