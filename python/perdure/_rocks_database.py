@@ -21,12 +21,6 @@ from perdure._rocks_reads import DEFAULT, Reads
 from perdure._rocks_writes import Writes
 from perdure.options import PathLike
 
-_OWN_NUMBERS = (
-    *("table-batches", "table-operations", "passed-through", "table-hits", "table-misses"),
-    *("flushed-generations", "flushed-entries", "writer-waits", "writer-wait-micros"),
-    *("ingest-waits", "recovered-generations", "recovered-requests", "sealed-generations"),
-    "memtables",
-)
 _ROCKS_NUMBERS = (
     *("estimate-num-keys", "estimate-live-data-size", "total-sst-files-size"),
     *("num-files-at-level0", "cur-size-all-mem-tables", "estimate-pending-compaction-bytes"),
@@ -340,10 +334,35 @@ class Database(Writes):
         ...     db.stats()["rocksdb.estimate-num-keys"]
         1
         """
-        names = [f"perdure.{name}" for name in _OWN_NUMBERS]
-        names += [f"rocksdb.{name}" for name in _ROCKS_NUMBERS]
-        told = {name: self._native.property(name, family) for name in names}
-        return {name: int(text) for name, text in told.items() if text is not None}
+        own = (self._native.property("perdure.stats", family) or "").splitlines()
+        told = dict(line.split(" COUNT : ") for line in own)
+        for name in (f"rocksdb.{name}" for name in _ROCKS_NUMBERS):
+            if (text := self._native.property(name, family)) is not None:
+                told[name] = text
+        return {name: int(text) for name, text in told.items()}
+
+    def prometheus(self) -> str:
+        """What the database counts, in Prometheus' text format, for an HTTP handler to answer with.
+
+        Returns
+        -------
+        str
+            The `perdure.*` of `stats` as counters and gauges `perdure_rocks_*`, with the database's
+            path as the label `db`.
+
+        Raises
+        ------
+        Closed
+            As in `get`.
+
+        Examples
+        --------
+        >>> import perdure.rocks
+        >>> with perdure.rocks.open("/dev/shm/prometheus") as db:
+        ...     db.prometheus().splitlines()[2]
+        'perdure_rocks_table_batches_total{db="/dev/shm/prometheus"} 0'
+        """
+        return self._native.property("perdure.prometheus", DEFAULT) or ""
 
     @property
     def families(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 import perdure
 import pyarrow as pa
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from rocks_world import THRESHOLD, World, opened, rocks, says
 
 
@@ -101,6 +102,22 @@ def test_counts_and_properties(db: rocks.Database) -> None:
     assert stats["rocksdb.estimate-num-keys"] == 5000
     assert "Level" in (db.get_property("rocksdb.levelstats") or "")
     assert db.device.startswith("cpu") and "cpu" in repr(db)
+
+
+def test_prometheus_reads_what_the_database_counts(pools: Path) -> None:
+    db = opened(pools / 'with "quotes", \\ and a\nline')
+    db.put(np.arange(5000), np.arange(5000))
+    db.get(np.arange(10))
+    families = {one.name: one for one in text_string_to_metric_families(db.prometheus())}
+    stats = db.stats()
+    own = [name for name in stats if name.startswith("perdure.")]
+    assert len(families) == len(own) and all(one.documentation for one in families.values())
+    operations = families["perdure_rocks_table_operations"]
+    assert operations.type == "counter" and families["perdure_rocks_memtables"].type == "gauge"
+    (sample,) = operations.samples
+    assert sample.value == stats["perdure.table-operations"] == 5000
+    assert sample.labels == {"db": db.path}
+    db.close()
 
 
 # --- what is refused ----------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lsm/rocks/database.hpp"
+#include "lsm/rocks/metrics.hpp"
 #include "lsm/rocks/status.hpp"
 
 namespace perdure::lsm {
@@ -46,30 +47,9 @@ constexpr char kEstimatedKeys[] = "rocksdb.estimate-num-keys";
 }  // namespace
 
 bool Database::own_property(Slice const& property, std::uint64_t* value) const {
-  Counters const& counters = *parts_.counters;
-  struct Named {
-    char const* name;
-    std::uint64_t value;
-  };
-  Named const all[] = {
-      {"perdure.table-batches", counters.table_batches},
-      {"perdure.table-operations", counters.table_operations},
-      {"perdure.passed-through", counters.passed_through},
-      {"perdure.table-hits", counters.table_hits},
-      {"perdure.table-misses", counters.table_misses},
-      {"perdure.flushed-generations", counters.flushed_generations},
-      {"perdure.flushed-entries", counters.flushed_entries},
-      {"perdure.writer-waits", counters.writer_waits},
-      {"perdure.writer-wait-micros", counters.writer_wait_micros},
-      {"perdure.ingest-waits", counters.ingest_waits},
-      {"perdure.recovered-generations", counters.recovered_generations},
-      {"perdure.recovered-requests", counters.recovered_requests},
-      {"perdure.sealed-generations", parts_.tables->sealed_generations()},
-      {"perdure.threshold", parts_.writer->threshold()},
-      {"perdure.memtables", parts_.tables->any() ? 1u : 0u},
-  };
-  for (Named const& one : all) {
-    if (property != one.name) continue;
+  if (!property.starts_with("perdure.")) return false;
+  for (Metric const& one : metrics_of(parts_)) {
+    if (property != one.property) continue;
     *value = one.value;
     return true;
   }
@@ -80,14 +60,17 @@ bool Database::GetProperty(CF* cf, Slice const& property, std::string* value) {
   std::uint64_t number = 0;
   if (property == "perdure.device") {
     *value = parts_.engine->describe();
-    return true;
-  }
-  if (own_property(property, &number) ||
-      (property == kEstimatedKeys && GetIntProperty(cf, property, &number))) {
+  } else if (property == "perdure.stats") {
+    *value = as_statistics(metrics_of(parts_));
+  } else if (property == "perdure.prometheus") {
+    *value = as_prometheus(metrics_of(parts_), db_->GetName());
+  } else if (own_property(property, &number) ||
+             (property == kEstimatedKeys && GetIntProperty(cf, property, &number))) {
     *value = std::to_string(number);
-    return true;
+  } else {
+    return db_->GetProperty(cf, property, value);
   }
-  return db_->GetProperty(cf, property, value);
+  return true;
 }
 
 bool Database::GetIntProperty(CF* cf, Slice const& property, uint64_t* value) {
