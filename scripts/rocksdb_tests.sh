@@ -4,12 +4,12 @@
 # where it passes with plain RocksDB; those that look into RocksDB's memtables are in
 # tests/rocks/rocksdb_cases.txt, with the reason. Needs apt and its network; fetches 11 MB.
 # PERDURE_PRELOAD names a preload library that is built already.
-#   scripts/rocksdb_tests.sh [TEST ...]     default merge_test db_merge_operator_test db_iterator_test
+#   scripts/rocksdb_tests.sh [TEST ...]     default: all of the next line but one
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tests=("$@")
-[ $# -gt 0 ] || tests=(merge_test db_merge_operator_test db_iterator_test)
+[ $# -gt 0 ] || tests=(merge_test db_merge_operator_test db_iterator_test transaction_test optimistic_transaction_test)
 build=$PWD/build/rocksdb-tests
 kept=$PWD/tests/rocks/rocksdb_cases.txt
 mkdir -p "$build"
@@ -41,6 +41,7 @@ route() {
     cd "$build/source/db"
     sed -i 's/return static_cast_with_check<DBImpl>(db_);/return static_cast_with_check<DBImpl>(db_->GetRootDB());/' \
       db_test_util.h
+    sed -i 's/options\.env = env;/options.env = Env::Default();/' ../utilities/transactions/*_test.h
     sed -i -E -e 's/options\.env = env_;/options.env = Env::Default();/' -e "s/dbfull\(\)->($calls)\(/db_->\1(/" \
       -e 's/dbfull\(\)->NewIteratorImpl\(read_options, cfd, seq, read_callback\)/db_->NewIterator(read_options, column_family)/' \
       ./*_test.cc db_test_util.cc
@@ -60,9 +61,21 @@ compile() {
   done | xargs -0 -r -P "$(nproc)" -I{} sh -c '{}'
 }
 
-# cases TEST: Suite.Name of each.
+# cases TEST: Suite.Name of each. Of transactions those of write-committed ones, once: the other
+# policies are RocksDB's alone.
 cases() {
-  "$build/$1" --gtest_list_tests 2>/dev/null | sed 's/ *#.*//' | awk '/^[^ ]/ { suite = $1 } /^ / { print suite $1 }'
+  local which=.
+  [ "$1" != transaction_test ] || which='^DBAsBaseDB/TransactionTest.*/0$'
+  "$build/$1" --gtest_list_tests 2>/dev/null | sed 's/ *#.*//' |
+    awk '/^[^ ]/ { suite = $1 } /^ / { print suite $1 }' | grep -E "$which"
+}
+
+# source_of TEST: where RocksDB has it.
+source_of() {
+  case $1 in
+    *transaction_test) echo "utilities/transactions/$1.cc" ;;
+    *) echo "db/$1.cc" ;;
+  esac
 }
 
 # passes TEST CASE [VARIABLE=VALUE ...]: whether the case does, in an environment with those.
@@ -72,9 +85,11 @@ passes() {
 
 [ -d "$build/source" ] || fetch
 support=(db/db_test_util.cc test_util/mock_time_env.cc test_util/testharness.cc test_util/testutil.cc
-  utilities/agg_merge/test_agg_merge.cc third-party/gtest-1.8.1/fused-src/gtest/gtest-all.cc)
-sources=("${tests[@]/#/db/}")
-compile "${support[@]}" "${sources[@]/%/.cc}"
+  utilities/agg_merge/test_agg_merge.cc utilities/fault_injection_env.cc test_util/transaction_test_util.cc
+  table/mock_table.cc third-party/gtest-1.8.1/fused-src/gtest/gtest-all.cc)
+sources=()
+for test in "${tests[@]}"; do sources+=("$(source_of "$test")"); done
+compile "${support[@]}" "${sources[@]}"
 objects=()
 for one in "${support[@]}"; do objects+=("$build/$(basename "$one" .cc).o"); done
 for test in "${tests[@]}"; do
@@ -88,8 +103,8 @@ if [ -z "$preload" ]; then
   cmake --build build/rocks --target perdure_rocks_preload
   preload=$PWD/build/rocks/src/lsm/libperdure_rocks_preload.so
 fi
-ours=(LD_PRELOAD="$preload" PERDURE_ROCKS_DEVICE=cpu
-  PERDURE_ROCKS_THRESHOLD=1)
+ours=(LD_PRELOAD="$preload" PERDURE_ROCKS_DEVICE=cpu PERDURE_ROCKS_THRESHOLD=1
+  PERDURE_ROCKS_TRANSACTIONS=perdure)
 
 scratch=$(mktemp -d -p /dev/shm perdure-rocksdb-tests.XXXXXX)
 trap 'rm -rf "$scratch"' EXIT
