@@ -6,6 +6,9 @@
 #   make test-gpu   the same, and the GPU tests; needs a GPU
 #   make bench      the figures of docs/benchmarks.md, beside RocksDB, with RECORDS (16000000)
 #   make bench-gpu  builds, checks and measures what a GPU reaches, beside the targets
+#   make bench-rocks
+#                   perdure::rocks beside RocksDB's Release build, with targets; on a GPU where
+#                   there is one
 #   make docs       the documentation's site, in build/docs/html
 #   make fuzz       fuzz pools, logs, images, snapshots, tables and traces for FUZZ_SECONDS (60)
 #                   each
@@ -30,7 +33,7 @@ ROCKS_KILLS ?= 200
 RECORDS ?= 16000000
 export PERDURE_CUDA
 
-.PHONY: demo test test-all test-gpu bench bench-gpu fuzz explore soak rocks-fuzz wheels docs format build setup clean distclean
+.PHONY: demo test test-all test-gpu bench bench-gpu bench-rocks fuzz explore soak rocks-fuzz wheels docs format build setup clean distclean
 .NOTPARALLEL:
 
 demo: build
@@ -61,6 +64,9 @@ bench:
 
 bench-gpu: setup
 	scripts/bench_gpu.sh
+
+bench-rocks: setup
+	scripts/bench_rocks.sh
 
 fuzz:
 	@scripts/setup.sh --fuzz

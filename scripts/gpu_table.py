@@ -10,7 +10,7 @@ from pathlib import Path
 
 # M/s: (uniform gets at 2^12, 2^16, 2^20, 2^24), misses at 2^20, Zipf at (2^20, 2^24), inserts,
 # updates.
-WANTED = {
+TARGETS = {
     "none": ((45, 125, 400, 600), 6500, (600, 900), 300, 300),
     "fifth": ((55, 150, 450, 700), 6500, (1500, 2000), 300, 300),
     "all": ((180, 1800, 4300, 5000), 6500, (4500, 5200), 300, 300),
@@ -49,7 +49,7 @@ def show(
 
 
 def show_batches(folder: Path, name: str) -> None:
-    hits, misses, zipf, inserts, updates = WANTED[name]
+    hits, misses, zipf, inserts, updates = TARGETS[name]
     got = rates(folder, name)
     print(TITLES[name])
     for log2, target in zip((12, 16, 20, 24), hits, strict=True):
@@ -148,7 +148,7 @@ def main() -> None:
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     folder = Path(sys.argv[1])
-    for name in WANTED:
+    for name in TARGETS:
         show_batches(folder, name)
     show_large(folder)
     show_in_place(folder)
