@@ -426,10 +426,10 @@ class CudaMachine {
           !s.ok())
         return s;
     }
-    Status forked = cuda_status(cudaEventRecord(fork_, stream_), "launching beside a batch");
+    Status const forked = cuda_status(cudaEventRecord(fork_, stream_), "launching beside a batch");
     if (!forked.ok()) return forked;
-    forked = cuda_status(cudaStreamWaitEvent(beside_, fork_), "launching beside a batch");
-    if (!forked.ok()) return forked;
+    Status const waits = cuda_status(cudaStreamWaitEvent(beside_, fork_), "launching beside it");
+    if (!waits.ok()) return waits;
     std::swap(stream_, beside_);
     Status const launched = launches();
     std::swap(stream_, beside_);

@@ -140,13 +140,7 @@ class EngineOn final : public MachineEngine {
   Status copy_out(Run const& run, std::byte* to) override {
     return reading_.with([&](Reading& session) {
       std::byte const* const from = RunOn<Machine>::of(run).memory();
-      Status copied;
-      if constexpr (Machine::kPoolIsFar) {
-        copied = session.machine.download_much(to, from, run.bytes());
-      } else {
-        copied = session.machine.copy(to, from, run.bytes());
-      }
-      return copied.ok() ? session.machine.wait() : copied;
+      return copy_there(session.machine, to, from, run.bytes());
     });
   }
 
@@ -170,6 +164,15 @@ class EngineOn final : public MachineEngine {
     session.views.clear();
     for (Run const* run : runs) session.views.push_back(RunOn<Machine>::of(*run).view());
     return bring(session.machine, session.views_here, std::span<RunView const>(session.views));
+  }
+
+  static Status copy_there(Machine& machine, std::byte* to, std::byte const* from,
+                           std::uint64_t bytes) {
+    if constexpr (Machine::kPoolIsFar) {
+      Status const copied = machine.download_much(to, from, bytes);
+      return copied.ok() ? machine.wait() : copied;
+    }
+    return machine.copy(to, from, bytes);
   }
 
   static Status copy_here(Machine& machine, MachineEngine& from, Run const& run, std::byte* to) {
