@@ -15,6 +15,9 @@ class CountingEngine final : public Engine {
 
   std::size_t trips = 0;
   bool lost = false;
+  static constexpr std::size_t kNever = ~std::size_t{0};
+  /// The host may read runs as they lie from this question on.
+  std::size_t direct_from = kNever;
 
   std::string describe() const override { return engine_->describe(); }
   std::uint64_t free_bytes() const override { return engine_->free_bytes(); }
@@ -37,11 +40,15 @@ class CountingEngine final : public Engine {
     ++trips;
     return lost ? gone() : engine_->fetch(run, first, count, block);
   }
+  RunView const* host_view(Run const& run) const override {
+    return questions_++ >= direct_from ? engine_->host_view(run) : nullptr;
+  }
 
  private:
   static Status gone() { return {Code::device_error, "the machine was lost, as the test asked"}; }
 
   std::unique_ptr<Engine> engine_;
+  std::size_t mutable questions_ = 0;
 };
 
 }  // namespace perdure::lsm::test

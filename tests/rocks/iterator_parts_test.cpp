@@ -2,6 +2,7 @@
 // outlived, and a machine that is lost.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 
 #include "rocks/iterator_world.hpp"
@@ -9,10 +10,24 @@
 namespace perdure::lsm::test {
 namespace {
 
-std::string numbered(std::uint32_t i) {
+/// How runs hold keys: as numbers, with a common beginning, and as they are.
+constexpr std::array<char const*, 3> kBeginnings{"", "key", "a long beginning of all keys / "};
+
+std::string numbered(std::uint32_t i, std::string const& begin = "key") {
   std::string digits = std::to_string(i);
-  return "key" + std::string(6 - digits.size(), '0') + digits;
+  return begin + std::string(6 - digits.size(), '0') + digits;
 }
+
+/// By windows, and as runs lie in host memory.
+class RocksIteratorParts : public testing::TestWithParam<bool> {
+ protected:
+  void direct(World& world) const {
+    world.engine.direct_from = GetParam() ? 0 : CountingEngine::kNever;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Ways, RocksIteratorParts, testing::Bool(), [](auto const& way) {
+  return std::string(way.param ? "direct" : "windows");
+});
 
 std::vector<std::string> all_forward(rocksdb::Iterator& iterator) {
   std::vector<std::string> all;
@@ -35,46 +50,68 @@ void expect_the_same(World& world, rocksdb::ReadOptions const& options = {}) {
 }
 
 // Three runs and RocksDB, with keys taken in turn.
-Plan long_plan(std::uint32_t keys) {
+Plan long_plan(std::uint32_t keys, std::string const& begin = "key") {
   Plan plan;
   plan.flush_older = true;
   plan.runs.resize(3);
   for (std::uint32_t i = 0; i < keys; ++i) {
     Writes& where = i % 4 == 3 ? plan.older : plan.runs[i % 4];
-    where.push_back({numbered(i), Kind::put, "v" + std::to_string(i)});
-    if (i % 7 == 0) plan.runs[2].push_back({numbered(i), Kind::erase, ""});
+    where.push_back({numbered(i, begin), Kind::put, "v" + std::to_string(i)});
+    if (i % 7 == 0) plan.runs[2].push_back({numbered(i, begin), Kind::erase, ""});
   }
   return plan;
 }
 
-TEST(RocksIteratorParts, LongScansPassManyWindowsInFewTrips) {
+TEST_P(RocksIteratorParts, LongScansPassManyWindowsInFewTrips) {
   World world(long_plan(30000), small_blocks(false));
+  direct(world);
   expect_the_same(world);
   world.engine.trips = 0;
   auto const tested = world.tested({});
   all_forward(*tested);
-  EXPECT_LE(world.engine.trips, 24u) << "a run of 10,000 entries takes 6 windows";
+  EXPECT_LE(world.engine.trips, GetParam() ? 0u : 24u) << "a run of 10,000 entries takes 6 windows";
   world.engine.trips = 0;
   tested->Seek(numbered(15000));
   for (int i = 0; i < 100; ++i) tested->Next();
-  EXPECT_LE(world.engine.trips, 12u) << "of each run a search and two windows";
+  EXPECT_LE(world.engine.trips, GetParam() ? 0u : 12u) << "of each run a search and two windows";
 }
 
-TEST(RocksIteratorParts, TurningRoundAtTheEdgesOfWindowsMissesNothing) {
-  World world(long_plan(1200), small_blocks(false));
-  auto const truth = world.true_one({});
-  auto const tested = world.tested({});
-  truth->SeekToFirst();
-  tested->SeekToFirst();
-  for (int i = 0; truth->Valid(); ++i) {  // seven forward, three back
-    ASSERT_EQ(seen(*tested), seen(*truth)) << "step " << i;
-    bool const back = i % 10 >= 7;
-    for (rocksdb::Iterator* it : {truth.get(), tested.get()}) back ? it->Prev() : it->Next();
+TEST_P(RocksIteratorParts, TurningRoundAtTheEdgesOfWindowsMissesNothing) {
+  for (char const* begin : kBeginnings) {
+    World world(long_plan(1200, begin), small_blocks(false));
+    direct(world);
+    auto const truth = world.true_one({});
+    auto const tested = world.tested({});
+    truth->SeekToFirst();
+    tested->SeekToFirst();
+    for (int i = 0; truth->Valid(); ++i) {  // seven forward, three back
+      ASSERT_EQ(seen(*tested), seen(*truth)) << "step " << i;
+      bool const back = i % 10 >= 7;
+      for (rocksdb::Iterator* it : {truth.get(), tested.get()}) back ? it->Prev() : it->Next();
+    }
+    EXPECT_EQ(seen(*tested), seen(*truth));
   }
-  EXPECT_EQ(seen(*tested), seen(*truth));
 }
 
-TEST(RocksIteratorParts, ManyVersionsOfAKeyAreOneKey) {
+TEST_P(RocksIteratorParts, SeeksFindTheirPlaceInKeysOfAnyShape) {
+  for (char const* begin : kBeginnings) {
+    World world(long_plan(1000, begin), small_blocks(false));
+    direct(world);
+    auto const truth = world.true_one({});
+    auto const tested = world.tested({});
+    for (std::uint32_t i = 0; i < 1010; i += 3) {
+      for (std::string const& key :
+           {numbered(i, begin), numbered(i, begin) + "5", numbered(i, begin).substr(0, 5)}) {
+        for (rocksdb::Iterator* it : {truth.get(), tested.get()}) it->Seek(key);
+        ASSERT_EQ(seen(*tested), seen(*truth)) << key;
+        for (rocksdb::Iterator* it : {truth.get(), tested.get()}) it->SeekForPrev(key);
+        ASSERT_EQ(seen(*tested), seen(*truth)) << key;
+      }
+    }
+  }
+}
+
+TEST_P(RocksIteratorParts, ManyVersionsOfAKeyAreOneKey) {
   Plan plan;
   plan.older = {{"a", Kind::put, "0"}, {"hot", Kind::put, "0"}, {"z", Kind::put, "0"}};
   plan.runs.resize(2);
@@ -84,6 +121,7 @@ TEST(RocksIteratorParts, ManyVersionsOfAKeyAreOneKey) {
     plan.unseen.push_back({i % 2 == 0 ? "hot" : "warm", Kind::put, "unseen"});
   }
   World world(plan, small_blocks(false));
+  direct(world);
   expect_the_same(world);
   auto const tested = world.tested({});
   for (char const* target : {"hot", "i", "warm", "wary"}) {
@@ -97,7 +135,7 @@ TEST(RocksIteratorParts, ManyVersionsOfAKeyAreOneKey) {
   }
 }
 
-TEST(RocksIteratorParts, ASeekToAnEndGoesOnIntoTheNextPrefixWhereTombstonesHideTheFirst) {
+TEST_P(RocksIteratorParts, ASeekToAnEndGoesOnIntoTheNextPrefixWhereTombstonesHideTheFirst) {
   Plan plan;
   plan.older = {{"aa0", Kind::put, "v"},
                 {"ab0", Kind::put, "v"},
@@ -106,18 +144,21 @@ TEST(RocksIteratorParts, ASeekToAnEndGoesOnIntoTheNextPrefixWhereTombstonesHideT
                 {"ad0", Kind::put, "v"}};
   plan.runs = {{{"aa0", Kind::erase, ""}, {"ad0", Kind::erase, ""}}};
   World world(plan, small_blocks(true));
+  direct(world);
   rocksdb::ReadOptions options;
   options.prefix_same_as_start = true;
   expect_the_same(world, options);
   EXPECT_EQ(all_forward(*world.tested(options)).size(), 3u) << "ab0, ab1 and the end";
 }
 
-TEST(RocksIteratorParts, EntitiesKeepTheirColumnsAndDoNotMerge) {
+TEST_P(RocksIteratorParts, EntitiesKeepTheirColumnsAndDoNotMerge) {
   Plan plan;
   plan.runs = {{{"a", Kind::put, "plain"}, {"c", Kind::erase, ""}, {"e", Kind::put, "newer"}},
                {{"d", Kind::merge, "operand"}}};
   World world(plan, small_blocks(false));
+  direct(world);
   World empty({}, small_blocks(false));
+  direct(empty);
   rocksdb::WideColumns const columns{{rocksdb::kDefaultWideColumnName, "x"}, {"color", "red"}};
   // The truth's come first there, too.
   for (char const* key : {"b", "c", "d", "e"}) {
@@ -135,8 +176,9 @@ TEST(RocksIteratorParts, EntitiesKeepTheirColumnsAndDoNotMerge) {
   EXPECT_TRUE(tested->status().IsNotSupported());  // at d
 }
 
-TEST(RocksIteratorParts, ASeekToItsOwnKeyStaysThere) {
+TEST_P(RocksIteratorParts, ASeekToItsOwnKeyStaysThere) {
   World world(long_plan(40), small_blocks(false));
+  direct(world);
   auto const tested = world.tested({});
   for (tested->SeekToFirst(); tested->Valid(); tested->Next()) {
     std::string const before = seen(*tested);
@@ -147,26 +189,30 @@ TEST(RocksIteratorParts, ASeekToItsOwnKeyStaysThere) {
   }
 }
 
-TEST(RocksIteratorParts, PinnedKeysStayAsLongAsTheIterator) {
-  World world(long_plan(3000), small_blocks(false));
-  rocksdb::ReadOptions options;
-  options.pin_data = true;
-  auto const tested = world.tested(options);
-  std::vector<std::pair<rocksdb::Slice, std::string>> keys;
-  for (tested->SeekToFirst(); tested->Valid(); tested->Next()) {
-    std::string pinned;
-    must(tested->GetProperty("rocksdb.iterator.is-key-pinned", &pinned));
-    ASSERT_EQ(pinned, "1") << tested->key().ToString();
-    keys.emplace_back(tested->key(), tested->key().ToString());
+TEST_P(RocksIteratorParts, PinnedKeysStayAsLongAsTheIterator) {
+  for (char const* begin : kBeginnings) {
+    World world(long_plan(3000, begin), small_blocks(false));
+    direct(world);
+    rocksdb::ReadOptions options;
+    options.pin_data = true;
+    auto const tested = world.tested(options);
+    std::vector<std::pair<rocksdb::Slice, std::string>> keys;
+    for (tested->SeekToFirst(); tested->Valid(); tested->Next()) {
+      std::string pinned;
+      must(tested->GetProperty("rocksdb.iterator.is-key-pinned", &pinned));
+      ASSERT_EQ(pinned, "1") << tested->key().ToString();
+      keys.emplace_back(tested->key(), tested->key().ToString());
+    }
+    EXPECT_GT(keys.size(), 2000u);
+    for (auto const& [slice, copy] : keys) EXPECT_EQ(slice, copy);
   }
-  EXPECT_GT(keys.size(), 2000u);
-  for (auto const& [slice, copy] : keys) EXPECT_EQ(slice, copy);
 }
 
-TEST(RocksIteratorParts, TheEmptyKeyIsAKey) {
+TEST_P(RocksIteratorParts, TheEmptyKeyIsAKey) {
   Plan plan;
   plan.runs = {{{"", Kind::put, "v"}}};
   World world(plan, small_blocks(false));
+  direct(world);
   rocksdb::ReadOptions options;
   options.pin_data = true;
   expect_the_same(world, options);
@@ -176,8 +222,9 @@ TEST(RocksIteratorParts, TheEmptyKeyIsAKey) {
   EXPECT_NE(tested->key().data(), nullptr) << "to RocksDB, null is no key";
 }
 
-TEST(RocksIteratorParts, PropertiesAnswerAsRocksDbsDo) {
+TEST_P(RocksIteratorParts, PropertiesAnswerAsRocksDbsDo) {
   World world(long_plan(40), small_blocks(false));
+  direct(world);
   auto const tested = world.tested({});
   auto const truth = world.true_one({});
   std::string value;
@@ -204,8 +251,9 @@ struct Current {
   }
 };
 
-TEST(RocksIteratorParts, RefreshTakesTheCurrentView) {
+TEST_P(RocksIteratorParts, RefreshTakesTheCurrentView) {
   World world(long_plan(8), small_blocks(false));
+  direct(world);
   auto const fixed = world.tested({});
   EXPECT_TRUE(fixed->Refresh().IsNotSupported());
   auto const tested = new_iterator({}, world.family(), world.view(), Current{&world});
@@ -222,8 +270,9 @@ TEST(RocksIteratorParts, RefreshTakesTheCurrentView) {
   EXPECT_EQ(tested->key(), "aaa");
 }
 
-TEST(RocksIteratorParts, ATailingIteratorSeesTheCurrentViewAtEverySeek) {
+TEST_P(RocksIteratorParts, ATailingIteratorSeesTheCurrentViewAtEverySeek) {
   World world(long_plan(8), small_blocks(false));
+  direct(world);
   rocksdb::ReadOptions options;
   options.tailing = true;
   auto const tested = new_iterator(options, world.family(), world.view(), Current{&world});
@@ -239,8 +288,9 @@ TEST(RocksIteratorParts, ATailingIteratorSeesTheCurrentViewAtEverySeek) {
   EXPECT_EQ(tested->key(), "zzz");
 }
 
-TEST(RocksIteratorParts, AnIteratorKeepsItsViewWhileMemtablesAreFlushedAndDropped) {
+TEST_P(RocksIteratorParts, AnIteratorKeepsItsViewWhileMemtablesAreFlushedAndDropped) {
   World world(long_plan(2000), small_blocks(false));
+  direct(world);
   auto const truth = world.true_one({});
   std::weak_ptr<void const> const held = world.owner;
   auto tested = world.tested({});
@@ -254,7 +304,32 @@ TEST(RocksIteratorParts, AnIteratorKeepsItsViewWhileMemtablesAreFlushedAndDroppe
   EXPECT_TRUE(held.expired());
 }
 
-TEST(RocksIteratorParts, ALostMachineIsAnErrorUntilTheNextSeek) {
+TEST(RocksIteratorMachine, MayHandItsRunsToTheHostBetweenSeeks) {
+  for (char const* begin : kBeginnings) {
+    World world(long_plan(400, begin), small_blocks(false));
+    world.engine.direct_from = 8;  // of three runs, one at the third seek, all from the next on
+    rocksdb::ReadOptions options;
+    options.pin_data = true;
+    auto const truth = world.true_one({});
+    auto const tested = world.tested(options);
+    for (std::uint32_t i = 0; i < 6; ++i) {
+      for (rocksdb::Iterator* it : {truth.get(), tested.get()}) it->Seek(numbered(i * 60, begin));
+      rocksdb::Slice const key = tested->key();
+      std::string const copy = key.ToString();
+      for (int step = 0; step < 90 && truth->Valid(); ++step) {
+        ASSERT_EQ(seen(*tested), seen(*truth)) << "step " << step;
+        bool const back = step % 10 >= 7;
+        for (rocksdb::Iterator* it : {truth.get(), tested.get()}) back ? it->Prev() : it->Next();
+      }
+      EXPECT_EQ(key, copy);
+    }
+    world.engine.lost = true;
+    tested->SeekToFirst();
+    EXPECT_TRUE(tested->Valid()) << "what the host has needs no machine";
+  }
+}
+
+TEST(RocksIteratorMachine, ThatIsLostIsAnErrorUntilTheNextSeek) {
   World world(long_plan(2000), small_blocks(false));
   auto const tested = world.tested({});
   tested->SeekToFirst();
@@ -270,11 +345,12 @@ TEST(RocksIteratorParts, ALostMachineIsAnErrorUntilTheNextSeek) {
   EXPECT_TRUE(tested->status().ok());
 }
 
-TEST(RocksIteratorParts, OperandsWithoutAnOperatorAreRefused) {
+TEST_P(RocksIteratorParts, OperandsWithoutAnOperatorAreRefused) {
   Plan plan;
   plan.runs = {{{"a", Kind::put, "v"}, {"b", Kind::merge, "m"}}};
   rocksdb::Options options = small_blocks(false);
   World world(plan, options);
+  direct(world);
   IteratorFamily family = world.family();
   family.merge_operator.reset();
   auto const tested = new_iterator({}, family, world.view(), {});
@@ -285,12 +361,13 @@ TEST(RocksIteratorParts, OperandsWithoutAnOperatorAreRefused) {
   EXPECT_TRUE(tested->status().IsInvalidArgument()) << tested->status().ToString();
 }
 
-TEST(RocksIteratorParts, TooManyHiddenKeysInARowAreIncomplete) {
+TEST_P(RocksIteratorParts, TooManyHiddenKeysInARowAreIncomplete) {
   Plan plan;
   plan.runs.resize(1);
   for (std::uint32_t i = 0; i < 50; ++i) plan.runs[0].push_back({numbered(i), Kind::erase, ""});
   plan.runs[0].push_back({"z", Kind::put, "v"});
   World world(plan, small_blocks(false));
+  direct(world);
   rocksdb::ReadOptions options;
   options.max_skippable_internal_keys = 49;
   auto tested = world.tested(options);

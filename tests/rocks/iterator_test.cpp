@@ -127,6 +127,8 @@ void walks_alike(bool prefixes, bool failing) {
   auto const made = *plan(!prefixes, failing).as("writes");
   auto const steps = *walk(!prefixes);
   World world(made, small_blocks(prefixes));
+  world.engine.direct_from =
+      *rc::gen::elementOf(std::vector<std::size_t>{CountingEngine::kNever, 0, 0, 1, 2, 5, 9});
   rocksdb::ReadOptions options;
   Bounds bounds;
   bounds.set(prefixes ? "aa" : "", "zz");

@@ -206,11 +206,7 @@ class CudaMachine {
     std::size_t const bytes =
         column.offsets == nullptr ? n * column.width : static_cast<std::size_t>(column.offsets[n]);
     if (Status s = columns_[which].resize(bytes); !s.ok()) return s;
-    Status const sent =
-        CudaStaging::pays(column.data, bytes)
-            ? staging_.send(columns_[which].data(), column.data, bytes, stream_, *shared_->workers)
-            : send(columns_[which].data(), column.data, bytes);
-    if (!sent.ok()) return sent;
+    if (Status s = send_much(columns_[which].data(), column.data, bytes); !s.ok()) return s;
     here.data = columns_[which].data();
     if (column.offsets == nullptr) return {};
     if (Status s = offsets_[which].resize(n + 1); !s.ok()) return s;
@@ -297,6 +293,20 @@ class CudaMachine {
     if (column.space == MemorySpace::host || column.count == 0) return {};
     return send(column.data, static_cast<std::byte const*>(out_.twin()),
                 column.count * column.width);
+  }
+
+  /// Of any size, from and to host memory that need not be pinned.
+  Status send_much(std::byte* to, std::byte const* from, std::size_t bytes) {
+    if (!CudaStaging::pays(from, bytes)) return send(to, from, bytes);
+    return staging_.send(to, from, bytes, stream_, *shared_->workers);
+  }
+  Status download_much(std::byte* to, std::byte const* from, std::size_t bytes) {
+    constexpr std::size_t kRow = 4096;
+    std::size_t const rows = CudaStaging::pays(to, bytes) ? bytes / kRow : 0;
+    Status const staged = staging_.fetch(to, from, kRow, rows, stream_, *shared_->workers,
+                                         [](std::size_t) { return true; });
+    if (!staged.ok()) return staged;
+    return download_bytes(to + rows * kRow, from + rows * kRow, bytes - rows * kRow);
   }
 
   template <class T>
@@ -416,12 +426,10 @@ class CudaMachine {
           !s.ok())
         return s;
     }
-    if (Status s = cuda_status(cudaEventRecord(fork_, stream_), "launching beside a batch");
-        !s.ok())
-      return s;
-    if (Status s = cuda_status(cudaStreamWaitEvent(beside_, fork_), "launching beside a batch");
-        !s.ok())
-      return s;
+    Status const forked = cuda_status(cudaEventRecord(fork_, stream_), "launching beside a batch");
+    if (!forked.ok()) return forked;
+    Status const waits = cuda_status(cudaStreamWaitEvent(beside_, fork_), "launching beside it");
+    if (!waits.ok()) return waits;
     std::swap(stream_, beside_);
     Status const launched = launches();
     std::swap(stream_, beside_);

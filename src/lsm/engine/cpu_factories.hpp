@@ -3,11 +3,11 @@
 // return.
 #pragma once
 
-#include "lsm/engine/engine.hpp"
+#include "lsm/engine/machine_engine.hpp"
 
 namespace perdure::lsm {
 
-extern "C" Engine* perdure_lsm_engine_avx2(exec::Workers& workers);
-extern "C" Engine* perdure_lsm_engine_avx512(exec::Workers& workers);
+extern "C" MachineEngine* perdure_lsm_engine_avx2(exec::Workers& workers);
+extern "C" MachineEngine* perdure_lsm_engine_avx512(exec::Workers& workers);
 
 }  // namespace perdure::lsm

@@ -20,6 +20,8 @@
 
 namespace perdure::lsm {
 
+struct RunView;
+
 /// Entries sorted by key (as bytes compare), the newest version of a key first.
 class Run {
  public:
@@ -95,11 +97,17 @@ class Engine {
   /// Entries [first, first + count) of the run; `block` holds these alone afterwards.
   virtual Status fetch(Run const& run, std::uint32_t first, std::uint32_t count,
                        EntryBlock& block) = 0;
+
+  /// Where host memory has all of the run, its arrays, which live as long as it; else null. What
+  /// was null once need not stay so.
+  [[nodiscard]] virtual RunView const* host_view(Run const&) const { return nullptr; }
 };
 
 /// By the CPU's warps, on the workers' threads, which must outlive it.
 Result<std::unique_ptr<Engine>> make_cpu_engine(exec::Workers& workers);
 /// By the GPU. Code::unsupported: this build has no GPU code, or the machine no GPU.
 Result<std::unique_ptr<Engine>> make_cuda_engine(exec::Workers& workers);
+/// By both, each for what it does faster (two_sided.hpp). As make_cuda_engine().
+Result<std::unique_ptr<Engine>> make_two_sided_engine(exec::Workers& workers);
 
 }  // namespace perdure::lsm

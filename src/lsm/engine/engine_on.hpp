@@ -1,5 +1,7 @@
 // The engine on a machine: what each call brings there, runs, and brings back. Calls from several
 // threads run side by side; what they share are runs, which never change.
+//
+// Where the machine's memory is the host's, reads of few keys are done by their caller alone.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +12,8 @@
 #include <vector>
 
 #include "base/assert.hpp"
-#include "lsm/engine/engine.hpp"
+#include "lsm/engine/few_reads.hpp"
+#include "lsm/engine/machine_engine.hpp"
 #include "lsm/engine/read_bodies.hpp"
 #include "lsm/engine/run_on.hpp"
 #include "lsm/engine/sessions.hpp"
@@ -18,12 +21,17 @@
 namespace perdure::lsm {
 
 template <class Machine>
-class EngineOn final : public Engine {
+class EngineOn final : public MachineEngine {
   using Making = MakingSession<Machine>;
   using Reading = ReadingSession<Machine>;
+  using Few = FewReads<Machine>;
   using Solo = typename Machine::Solo;
 
  public:
+  using MachineEngine::chains;
+  using MachineEngine::find;
+  using MachineEngine::merge;
+
   explicit EngineOn(typename Machine::Shared machine) : machines_(std::move(machine)) {}
 
   [[nodiscard]] std::string describe() const override { return machines_.describe(); }
@@ -36,7 +44,7 @@ class EngineOn final : public Engine {
         [&](Making& s) { return s.batch.build(s.machine, s.order, s.maker, entries); });
   }
 
-  Result<RunPtr> merge(RunList runs) override {
+  Result<RunPtr> merge(RunSpan runs) override {
     return making_.with([&](Making& session) -> Result<RunPtr> {
       auto const here = see(session, runs);
       if (!here) return here.status();
@@ -45,9 +53,16 @@ class EngineOn final : public Engine {
     });
   }
 
-  Status find(RunList runs, Column const& keys, Limits const& limits,
+  Status find(RunSpan runs, Column const& keys, Limits const& limits,
               std::span<Answer> answers) override {
     PERDURE_ASSERT(answers.size() == keys.count);
+    if constexpr (Few::kPossible) {
+      if (Few::are_few(runs, keys)) {
+        Few const few(runs, keys, limits);
+        few.run(FindBody<Solo, kGroup<Machine>>{few.view(), answers.data()});
+        return {};
+      }
+    }
     return reading_.with([&](Reading& session) {
       ReadView view;
       if (Status s = bring_reads(session, runs, keys, limits, view); !s.ok()) return s;
@@ -57,7 +72,11 @@ class EngineOn final : public Engine {
     });
   }
 
-  Status chains(RunList runs, Column const& keys, Limits const& limits, Chains& chains) override {
+  Status chains(RunSpan runs, Column const& keys, Limits const& limits, Chains& chains) override {
+    if constexpr (Few::kPossible) {
+      if (Few::are_few(runs, keys))
+        return caught([&] { return few_chains(runs, keys, limits, chains); });
+    }
     return reading_.with([&](Reading& session) {
       ReadView view;
       if (Status s = bring_reads(session, runs, keys, limits, view); !s.ok()) return s;
@@ -81,15 +100,17 @@ class EngineOn final : public Engine {
   Status seek(Run const& run, Column const& keys, Bound bound,
               std::span<std::uint32_t> positions) override {
     PERDURE_ASSERT(positions.size() == keys.count);
+    Run const* const one = &run;
+    if constexpr (Few::kPossible) {
+      if (Few::are_few({&one, 1}, keys)) {
+        Few const few({&one, 1}, keys, {});
+        few.run(SeekBody<Solo, kGroup<Machine>>{few.view(), bound, positions.data()});
+        return {};
+      }
+    }
     return reading_.with([&](Reading& session) {
       ReadView view;
-      session.views.assign(1, RunOn<Machine>::of(run).view());
-      auto const views =
-          bring(session.machine, session.views_here, std::span<RunView const>(session.views));
-      if (!views) return views.status();
-      view.runs = views.value();
-      view.count = 1;
-      if (Status s = bring_keys(session, keys, {}, view); !s.ok()) return s;
+      if (Status s = bring_reads(session, {&one, 1}, keys, {}, view); !s.ok()) return s;
       return read_into<std::uint32_t>(
           session, positions, groups<Machine>(keys.count),
           [&](std::uint32_t* to) { return SeekBody<Solo, kGroup<Machine>>{view, bound, to}; });
@@ -104,16 +125,77 @@ class EngineOn final : public Engine {
     });
   }
 
+  [[nodiscard]] RunView const* host_view(Run const& run) const override {
+    return Machine::kPoolIsFar ? nullptr : &RunOn<Machine>::of(run).view();
+  }
+
+  [[nodiscard]] RunForm form(Run const& run) const override {
+    return RunOn<Machine>::of(run).form();
+  }
+
+  [[nodiscard]] std::byte const* host_bytes(Run const& run) const override {
+    return Machine::kPoolIsFar ? nullptr : RunOn<Machine>::of(run).memory();
+  }
+
+  Status copy_out(Run const& run, std::byte* to) override {
+    return reading_.with([&](Reading& session) {
+      std::byte const* const from = RunOn<Machine>::of(run).memory();
+      return copy_there(session.machine, to, from, run.bytes());
+    });
+  }
+
+  Result<RunPtr> copy_in(MachineEngine& from, Run const& run) override {
+    return reading_.with([&](Reading& session) -> Result<RunPtr> {
+      RunForm form = from.form(run);
+      RunShape const shape = form.shape;
+      RunArrays arrays;
+      auto made = new_run<Machine>(std::move(form), arrays);
+      if (!made) return made.status();
+      if (Status s = copy_here(session.machine, from, run, arrays.memory()); !s.ok()) return s;
+      made.value()->set_view(arrays.view(shape));
+      return RunPtr(std::move(*made));
+    });
+  }
+
  private:
   /// The runs' views, for the host in `views`, and where the machine reads them.
   template <class Session>
-  static Result<RunView const*> see(Session& session, RunList runs) {
+  static Result<RunView const*> see(Session& session, RunSpan runs) {
     session.views.clear();
-    for (RunPtr const& run : runs) session.views.push_back(RunOn<Machine>::of(*run).view());
+    for (Run const* run : runs) session.views.push_back(RunOn<Machine>::of(*run).view());
     return bring(session.machine, session.views_here, std::span<RunView const>(session.views));
   }
 
-  static Status bring_reads(Reading& session, RunList runs, Column const& keys,
+  static Status copy_there(Machine& machine, std::byte* to, std::byte const* from,
+                           std::uint64_t bytes) {
+    if constexpr (Machine::kPoolIsFar) {
+      Status const copied = machine.download_much(to, from, bytes);
+      return copied.ok() ? machine.wait() : copied;
+    }
+    return machine.copy(to, from, bytes);
+  }
+
+  static Status copy_here(Machine& machine, MachineEngine& from, Run const& run, std::byte* to) {
+    if constexpr (Machine::kPoolIsFar) {
+      PERDURE_ASSERT(run.count() == 0 || from.host_bytes(run) != nullptr);
+      Status const sent = machine.send_much(to, from.host_bytes(run), run.bytes());
+      return sent.ok() ? machine.wait() : sent;
+    }
+    return from.copy_out(run, to);
+  }
+
+  static Status few_chains(RunSpan runs, Column const& keys, Limits const& limits, Chains& chains) {
+    Few const few(runs, keys, limits);
+    chains.offsets.assign(keys.count + 1, 0);
+    few.run(ChainLengthBody<Solo, kGroup<Machine>>{few.view(), chains.offsets.data() + 1});
+    add_up(chains.offsets);
+    chains.versions.resize(chains.offsets.back());
+    few.run(ChainBody<Solo, kGroup<Machine>>{few.view(), chains.offsets.data(),
+                                             chains.versions.data()});
+    return {};
+  }
+
+  static Status bring_reads(Reading& session, RunSpan runs, Column const& keys,
                             Limits const& limits, ReadView& view) {
     auto const views = see(session, runs);
     if (!views) return views.status();

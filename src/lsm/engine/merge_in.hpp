@@ -84,10 +84,10 @@ class MergeIn {
 
   /// `views`: of the runs, for the host and where the machine reads them.
   Result<RunPtr> merge(Machine& machine, KeyOrder<Machine>& order, RunMaker<Machine>& maker,
-                       RunList runs, std::vector<RunView> const& views, RunView const* views_here) {
+                       RunSpan runs, std::vector<RunView> const& views, RunView const* views_here) {
     std::uint64_t n = 0;
     std::uint64_t words = 0;
-    for (RunPtr const& run : runs) {
+    for (Run const* run : runs) {
       n += run->count();
       words += RunOn<Machine>::of(*run).key_words();
     }
@@ -140,7 +140,7 @@ class MergeIn {
     return RunsKeys{views_here, blocks.value(), starts.value()};
   }
 
-  static RunShape shape_of(RunList runs, std::vector<RunView> const& views, std::uint32_t n,
+  static RunShape shape_of(RunSpan runs, std::vector<RunView> const& views, std::uint32_t n,
                            std::vector<std::byte>& shared) {
     RunShape shape;
     bool first = true;

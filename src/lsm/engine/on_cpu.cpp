@@ -6,7 +6,7 @@
 
 namespace perdure::lsm {
 
-extern "C" Engine* PERDURE_CPU_FACTORY(exec::Workers& workers) {
+extern "C" MachineEngine* PERDURE_CPU_FACTORY(exec::Workers& workers) {
   using exec::HWY_NAMESPACE::CpuMachine;
   return new EngineOn<CpuMachine>(CpuMachine::Shared{&workers});
 }

@@ -5,12 +5,12 @@
 
 namespace perdure::lsm {
 
-Result<std::unique_ptr<Engine>> make_cuda_engine(exec::Workers& workers) {
-  return caught([&]() -> Result<std::unique_ptr<Engine>> {
+Result<std::unique_ptr<MachineEngine>> make_cuda_side(exec::Workers& workers) {
+  return caught([&]() -> Result<std::unique_ptr<MachineEngine>> {
     if (Status s = exec::check_gpu(); !s.ok()) return s;
     auto shared = exec::CudaMachine::describe_device(workers);
     if (!shared) return shared.status();
-    return std::unique_ptr<Engine>(new EngineOn<exec::CudaMachine>(std::move(*shared)));
+    return std::unique_ptr<MachineEngine>(new EngineOn<exec::CudaMachine>(std::move(*shared)));
   });
 }
 

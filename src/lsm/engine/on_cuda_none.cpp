@@ -1,9 +1,9 @@
 // The engine of a GPU in builds without CUDA: an error that says so.
-#include "lsm/engine/engine.hpp"
+#include "lsm/engine/machine_engine.hpp"
 
 namespace perdure::lsm {
 
-Result<std::unique_ptr<Engine>> make_cuda_engine(exec::Workers&) {
+Result<std::unique_ptr<MachineEngine>> make_cuda_side(exec::Workers&) {
   return Status{Code::unsupported,
                 "device cuda: this build has no CUDA (configure with -DPERDURE_CUDA=ON); use "
                 "device cpu"};

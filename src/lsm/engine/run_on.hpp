@@ -14,6 +14,7 @@
 #include "base/assert.hpp"
 #include "lsm/engine/engine.hpp"
 #include "lsm/engine/filter.hpp"
+#include "lsm/engine/machine_engine.hpp"
 #include "lsm/engine/run_view.hpp"
 
 namespace perdure::lsm {
@@ -57,6 +58,17 @@ class RunOn final : public Run {
   void set_view(RunView const& view) { view_ = view; }
 
   [[nodiscard]] RunView const& view() const { return view_; }
+  [[nodiscard]] std::byte const* memory() const { return memory_.data(); }
+  [[nodiscard]] RunForm form() const {
+    RunForm form{{}, key_words_, shared_};
+    form.shape.count = view_.count;
+    form.shape.shared = view_.shared;
+    form.shape.width = view_.width;
+    form.shape.value_size = view_.value_size;
+    form.shape.sizes_vary = view_.sizes != nullptr;
+    form.shape.value_sizes_vary = view_.value_sizes != nullptr;
+    return form;
+  }
   /// Of all keys together.
   [[nodiscard]] std::uint64_t key_words() const {
     return std::max<std::uint64_t>(key_words_, count());
@@ -70,19 +82,6 @@ class RunOn final : public Run {
   std::uint64_t key_words_;  // that are kept
   std::vector<std::byte> shared_;
   typename Machine::template Buffer<std::byte> memory_;
-};
-
-/// What a run is to have.
-struct RunShape {
-  std::uint32_t count = 0;
-  std::uint32_t shared = 0;
-  std::uint32_t width = 0;  // of all keys, unless `sizes_vary`
-  std::uint32_t value_size = 0;  // of all values, unless `value_sizes_vary`
-  bool sizes_vary = false;
-  bool value_sizes_vary = false;
-
-  /// Prefixes are the keys.
-  [[nodiscard]] bool whole() const { return !sizes_vary && width <= 8; }
 };
 
 /// The arrays of a run while it is made.
@@ -116,6 +115,9 @@ struct RunArrays {
     return at;
   }
 
+  /// Where that memory begins.
+  [[nodiscard]] std::byte* memory() const { return reinterpret_cast<std::byte*>(prefixes); }
+
   [[nodiscard]] RunView view(RunShape const& shape) const {
     RunView view;
     view.count = shape.count;
@@ -138,6 +140,18 @@ struct RunArrays {
     return std::uint64_t{Samples::lines_of(n)} * Samples::kFan;
   }
 };
+
+/// A run of that form, of which nothing is filled yet.
+template <class Machine>
+Result<std::shared_ptr<RunOn<Machine>>> new_run(RunForm form, RunArrays& arrays) {
+  std::uint64_t const bytes = arrays.lay_out(nullptr, form.shape, form.key_words);
+  auto run = std::make_shared<RunOn<Machine>>(form.shape.count, bytes, form.key_words,
+                                              std::move(form.shared));
+  auto const memory = run->allocate();
+  if (!memory) return memory.status();
+  arrays.lay_out(memory.value(), form.shape, form.key_words);
+  return run;
+}
 
 template <class From>
 struct KeySizesBody {
@@ -221,12 +235,9 @@ class RunMaker {
     auto const words = key_words(machine, shape, from);
     if (!words) return words.status();
     RunArrays arrays;
-    std::uint64_t const bytes = arrays.lay_out(nullptr, shape, words.value());
-    auto run =
-        std::make_shared<RunOn<Machine>>(shape.count, bytes, words.value(), std::move(shared));
-    auto const memory = run->allocate();
-    if (!memory) return memory.status();
-    arrays.lay_out(memory.value(), shape, words.value());
+    auto made = new_run<Machine>({shape, words.value(), std::move(shared)}, arrays);
+    if (!made) return made.status();
+    auto& run = *made;
     FillBody<From> const fill{from, arrays, RunView::words(shape.width),
                               shape.sizes_vary ? places_.data() : nullptr, sizes_.data()};
     if (Status s = machine.threads(shape.count, fill); !s.ok()) return s;

@@ -26,7 +26,7 @@ constexpr std::uint64_t kLeastMemtable = 1 << 16;
 Result<std::unique_ptr<Engine>> make_engine(GpuOptions const& gpu, exec::Workers& workers,
                                             rocksdb::Logger* log) {
   if (gpu.device != Device::cpu) {
-    auto engine = make_cuda_engine(workers);
+    auto engine = make_two_sided_engine(workers);
     if (engine || gpu.device == Device::cuda) return engine;
     rocksdb::Info(log, "perdure: no GPU (%s): memtables run on CPU warps",
                   engine.status().message().c_str());

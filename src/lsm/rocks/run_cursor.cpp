@@ -2,29 +2,24 @@
 #include "lsm/rocks/run_cursor.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace perdure::lsm {
 namespace {
 
-/// For a heap whose front comes first in the direction: of one key, the newest run's.
-struct ComesLater {
-  std::vector<RunSource> const& sources;
-  Direction direction;
-
-  bool operator()(std::uint32_t a, std::uint32_t b) const {
-    std::strong_ordering const order = sources[a].order(sources[b]);
-    if (order == 0) return a > b;
-    return (order > 0) == (direction == Direction::forward);
-  }
-};
+// As many as a core has lines on their way: searches side by side, and values that a scan comes to.
+constexpr std::uint32_t kTogether = 16;
+constexpr std::uint32_t kValues = 12;
 
 }  // namespace
 
 RunCursor::RunCursor(Engine& engine, RunList runs, RequestId limit, bool pin_keys)
-    : pin_keys_(pin_keys) {
+    : ahead_(std::clamp<std::uint32_t>(
+          kValues / std::max<std::uint32_t>(1, static_cast<std::uint32_t>(runs.size())), 2, 8)) {
   sources_.reserve(runs.size());
   for (RunPtr const& run : runs) sources_.emplace_back(engine, run, limit, pin_keys);
+  words_.resize(sources_.size());
 }
 
 bool RunCursor::check(Status status) {
@@ -39,6 +34,23 @@ void RunCursor::begin_seek() {
   status_ = {};
   valid_ = false;
   ordered_ = false;
+  bool changed = false;
+  for (RunSource& source : sources_) changed |= source.look();
+  if (changed) shared_ = shared_bytes();
+}
+
+std::uint32_t RunCursor::shared_bytes() const {
+  rocksdb::Slice shared;
+  bool is_first = true;
+  for (RunSource const& source : sources_) {
+    if (!source.direct().is_there()) return 0;
+    if (source.direct().view().count == 0) continue;
+    rocksdb::Slice const mine = source.direct().shared();
+    if (is_first) shared = mine;
+    is_first = false;
+    shared = {shared.data(), shared.difference_offset(mine)};
+  }
+  return static_cast<std::uint32_t>(shared.size());
 }
 
 void RunCursor::seek_to_first() {
@@ -55,10 +67,29 @@ void RunCursor::seek_to_last() {
 
 void RunCursor::seek_all(rocksdb::Slice const& key, Bound bound, Direction direction) {
   begin_seek();
+  if (find_bounds(key, bound, direction)) step(direction);
+}
+
+bool RunCursor::find_bounds(rocksdb::Slice const& key, Bound bound, Direction direction) {
+  std::array<Search, kTogether> searches;
+  std::array<RunSource*, kTogether> who;
+  std::uint32_t n = 0;
+  auto const search_all = [&] {
+    search(HostWarp{}, searches.data(), n);
+    for (std::uint32_t i = 0; i < n; ++i) who[i]->seek(searches[i], bound, direction);
+    n = 0;
+  };
   for (RunSource& source : sources_) {
-    if (!check(source.seek(key, bound))) return;
+    if (!source.direct().is_there()) {
+      if (!check(source.seek(key, bound))) return false;
+      continue;
+    }
+    who[n] = &source;
+    searches[n++] = source.direct().search_for(key);
+    if (n == kTogether) search_all();
   }
-  step(direction);
+  search_all();
+  return true;
 }
 
 void RunCursor::seek(rocksdb::Slice const& key) { seek_all(key, Bound::lower, Direction::forward); }
@@ -73,7 +104,7 @@ void RunCursor::step(Direction direction) {
   if ((!ordered_ || direction_ != direction) && !turn(direction)) return;
   do {
     valid_ = false;
-    if (order_.empty() || !take(direction)) return;
+    if (is_at_end() || !take()) return;
   } while (chain_.versions.empty());
   valid_ = true;
 }
@@ -87,40 +118,62 @@ bool RunCursor::turn(Direction direction) {
     }
   }
   direction_ = direction;
-  order_.clear();
   for (std::uint32_t i = 0; i < sources_.size(); ++i) {
-    if (!enter(i, direction)) return false;
+    if (!find_word(i)) return false;
   }
+  for (RunSource const& source : sources_) {
+    if (!source.direct().is_there()) continue;
+    for (std::uint32_t ahead = 0; ahead < ahead_; ++ahead) source.prefetch(direction, ahead);
+  }
+  order_.begin(static_cast<std::uint32_t>(sources_.size()),
+               [&](std::uint32_t a, std::uint32_t b) { return comes_before(a, b); });
   ordered_ = true;
   return true;
 }
 
-bool RunCursor::enter(std::uint32_t source, Direction direction) {
-  if (sources_[source].at_end(direction)) return true;
-  if (!check(sources_[source].find_head(direction))) return false;
-  order_.push_back(source);
-  std::ranges::push_heap(order_, ComesLater{sources_, direction});
+bool RunCursor::find_word(std::uint32_t source) {
+  RunSource& one = sources_[source];
+  words_[source] = ~std::uint64_t{0};
+  if (one.at_end(direction_)) return true;
+  std::uint64_t word = 0;
+  if (one.direct().is_there()) {
+    word = one.find_head(direction_, shared_);
+  } else if (!check(one.find_head(direction_, word))) {
+    return false;
+  }
+  words_[source] = direction_ == Direction::forward ? word : ~word;
   return true;
 }
 
-bool RunCursor::take(Direction direction) {
-  key_ = sources_[order_.front()].head();
-  if (!pin_keys_) {  // windows move on while the key stays
-    key_bytes_.assign(key_.data(), key_.size());
-    key_ = key_bytes_;
-  }
-  same_.clear();
-  while (!order_.empty() && sources_[order_.front()].head() == key_) {
-    std::ranges::pop_heap(order_, ComesLater{sources_, direction});
-    same_.push_back(order_.back());
-    order_.pop_back();
-  }
+bool RunCursor::pass_head(std::uint32_t source) {
+  RunSource& one = sources_[source];
+  if (!one.direct().is_there()) return check(one.pass(key_, direction_, chain_));
+  one.pass_head(key_, direction_, chain_);
+  one.prefetch(direction_, ahead_);
+  return true;
+}
+
+bool RunCursor::tied_comes_before(std::uint32_t a, std::uint32_t b) {
+  bool const a_ends = sources_[a].at_end(direction_);
+  bool const b_ends = sources_[b].at_end(direction_);
+  if (a_ends || b_ends) return a_ends == b_ends ? a < b : b_ends;
+  int const order = sources_[a].head().compare(sources_[b].head());
+  if (order == 0) return a < b;  // the newest run's first
+  return (order < 0) == (direction_ == Direction::forward);
+}
+
+bool RunCursor::take() {
+  std::uint32_t source = order_.winner();
+  std::uint64_t const word = words_[source];
+  key_ = sources_[source].keep_head(room_);
   chain_.versions.clear();
   chain_.closed = false;
-  for (std::uint32_t const i : same_) {
-    if (!check(sources_[i].pass(key_, direction, chain_))) return false;
-  }
-  return std::ranges::all_of(same_, [&](auto i) { return enter(i, direction); });
+  do {
+    if (!pass_head(source) || !find_word(source)) return false;
+    order_.play_again([&](std::uint32_t a, std::uint32_t b) { return comes_before(a, b); });
+    source = order_.winner();
+  } while (words_[source] == word && !is_at_end() && sources_[source].head() == key_);
+  return true;
 }
 
 }  // namespace perdure::lsm

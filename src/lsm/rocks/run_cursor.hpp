@@ -2,21 +2,22 @@
 //
 // Invariants:
 //  1. Going forward, every run's gap is the one behind the cursor's key, going backward the one
-//  ahead
-//     of it. So a step in either direction is well defined, also from behind the last key and from
-//     ahead of the first.
+//     ahead of it. So a step in either direction is well defined, also from behind the last key and
+//     from ahead of the first.
 //  2. A key whose versions are all above the limit is not there.
+//  3. In the order of a direction, words_ are those of the sources' heads behind the bytes that all
+//     keys share, backward turned round, and of sources at their end above all others.
 #pragma once
 
 #include <rocksdb/slice.h>
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "lsm/engine/engine.hpp"
 #include "lsm/rocks/run_source.hpp"
+#include "lsm/rocks/tournament.hpp"
 
 namespace perdure::lsm {
 
@@ -46,24 +47,38 @@ class RunCursor {
  private:
   void seek_all(rocksdb::Slice const& key, Bound bound, Direction direction);
   void begin_seek();
+  /// Every source's position.
+  bool find_bounds(rocksdb::Slice const& key, Bound bound, Direction direction);
+  /// How many bytes all keys begin with alike, where all sources are read directly.
+  [[nodiscard]] std::uint32_t shared_bytes() const;
   void step(Direction direction);
   /// The order for a direction, from the other side of the cursor's key where it is on one.
   bool turn(Direction direction);
-  /// Gives the source its place in the order, unless the run ends there.
-  bool enter(std::uint32_t source, Direction direction);
+  /// The source's word, where it stands now.
+  bool find_word(std::uint32_t source);
+  /// The source, on whose head the cursor is, goes on.
+  bool pass_head(std::uint32_t source);
   /// The key at the front of the order, and its chain.
-  bool take(Direction direction);
+  bool take();
+  [[nodiscard]] bool comes_before(std::uint32_t a, std::uint32_t b) {
+    return words_[a] != words_[b] ? words_[a] < words_[b] : tied_comes_before(a, b);
+  }
+  [[nodiscard]] bool tied_comes_before(std::uint32_t a, std::uint32_t b);
+  [[nodiscard]] bool is_at_end() const {
+    return sources_.empty() || sources_[order_.winner()].at_end(direction_);
+  }
   /// Keeps an error.
   bool check(Status status);
 
-  bool pin_keys_;
   bool valid_ = false;
   bool ordered_ = false;  // the order is that of direction_
   Direction direction_ = Direction::forward;
   std::vector<RunSource> sources_;  // one a run, in the list's order
-  std::vector<std::uint32_t> order_;  // a heap of the sources that are not at their end
-  std::vector<std::uint32_t> same_;  // the sources that have the key, newest first
-  std::string key_bytes_;
+  std::uint32_t shared_ = 0;  // bytes
+  std::uint32_t ahead_;  // entries whose values are on their way
+  std::vector<std::uint64_t> words_;  // one a source
+  Tournament order_;  // of sources
+  KeyRoom room_;
   rocksdb::Slice key_;
   VersionChain chain_;
   Status status_;

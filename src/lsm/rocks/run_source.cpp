@@ -9,33 +9,46 @@ namespace {
 constexpr std::uint32_t kManyVersions = 64;
 
 std::uint64_t first_word(rocksdb::Slice const& key) {
-  std::uint64_t word = 0;
-  for (std::size_t i = 0; i < sizeof(word); ++i) {
-    word = word << 8 | (i < key.size() ? static_cast<unsigned char>(key[i]) : 0);
-  }
-  return word;
+  return key_word(reinterpret_cast<std::byte const*>(key.data()), key.size(), 0);
 }
 
 }  // namespace
 
-Status RunSource::find_head(Direction direction) {
-  std::uint32_t const entry = direction == Direction::forward ? position_ : position_ - 1;
-  Status const loaded = window_.load(entry, direction);
+Status RunSource::find_head(Direction direction, std::uint64_t& word) {
+  entry_ = direction == Direction::forward ? position_ : position_ - 1;
+  Status const loaded = window_.load(entry_, direction);
   if (!loaded.ok()) return loaded;
-  head_ = window_.key(entry);
-  head_word_ = first_word(head_);
+  word = first_word(window_.key(entry_));
   return {};
 }
 
-std::strong_ordering RunSource::order(RunSource const& other) const {
-  if (head_word_ != other.head_word_) return head_word_ <=> other.head_word_;
-  return head_.compare(other.head_) <=> 0;
+rocksdb::Slice RunSource::keep_window_head(KeyRoom& room) {
+  rocksdb::Slice const head = window_.key(entry_);
+  if (pin_keys_) return head;
+  room.bytes.assign(head.data(), head.size());
+  return room.bytes;
+}
+
+rocksdb::Slice RunSource::pin(rocksdb::Slice const& head) {
+  if (head.empty()) return head;
+  if (pinned_ == nullptr) pinned_ = std::make_unique<std::deque<std::uint64_t>>();
+  std::uint64_t& pinned = pinned_->emplace_back();
+  std::memcpy(&pinned, head.data(), head.size());
+  return {reinterpret_cast<char const*>(&pinned), head.size()};
+}
+
+Status RunSource::pass(rocksdb::Slice const& key, Direction direction, VersionChain& chain) {
+  if (direct_.is_there()) {
+    pass_directly(direct_.target(key), direction, chain);
+    return {};
+  }
+  return direction == Direction::forward ? pass_forward(key, chain) : pass_backward(key, chain);
 }
 
 Status RunSource::pass_forward(rocksdb::Slice const& key, VersionChain& chain) {
   if (Status const added = add_from(key, position_, chain); !added.ok()) return added;
   std::uint32_t passed = 0;
-  for (; position_ < window_.count(); ++position_, ++passed) {
+  for (; position_ < count_; ++position_, ++passed) {
     if (!window_.holds(position_) && passed > kManyVersions) {
       return window_.seek(key, Bound::upper, position_);
     }
@@ -69,7 +82,7 @@ Status RunSource::pass_backward(rocksdb::Slice const& key, VersionChain& chain) 
 
 Status RunSource::add_from(rocksdb::Slice const& key, std::uint32_t& position,
                            VersionChain& chain) {
-  for (; !chain.closed && position < window_.count(); ++position) {
+  for (; !chain.closed && position < count_; ++position) {
     Status const loaded = window_.load(position, Direction::forward);
     if (!loaded.ok()) return loaded;
     if (window_.key(position) != key) break;

@@ -21,6 +21,7 @@ class RunWindow {
  public:
   RunWindow(Engine& engine, RunPtr run, bool pin_keys);
 
+  [[nodiscard]] Run const& run() const { return *run_; }
   [[nodiscard]] std::uint32_t count() const { return run_->count(); }
   [[nodiscard]] bool holds(std::uint32_t position) const {
     return position >= first_ && position - first_ < held();

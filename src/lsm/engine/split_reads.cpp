@@ -1,0 +1,66 @@
+#include "lsm/engine/split_reads.hpp"
+
+#include <numeric>
+
+namespace perdure::lsm {
+
+Side RunParts::take(RunPointers& part) {
+  part.clear();
+  auto const begins = [&](TwoSidedRun const& run) {
+    return run.on(wish_) != nullptr ? wish_ : other(wish_);
+  };
+  Side const side = begins(TwoSidedRun::of(*runs_.front()));
+  for (; !runs_.empty(); runs_ = runs_.subspan(1)) {
+    TwoSidedRun const& run = TwoSidedRun::of(*runs_.front());
+    Run const* const here = run.on(side);
+    // a launch that is due anyway takes what the device has besides
+    if (here == nullptr || (side == Side::host && begins(run) != side)) break;
+    part.add(here);
+  }
+  return side;
+}
+
+OpenKeys::OpenKeys(Column const& keys, Limits const& limits)
+    : all_(keys), all_limits_(limits), which_(keys.count), column_(keys), limits_(limits) {
+  std::iota(which_.begin(), which_.end(), std::size_t{0});
+}
+
+void OpenKeys::gather() {
+  bytes_.clear();
+  each_.clear();
+  offsets_.assign(1, 0);
+  auto const begin = [&](std::size_t i) {
+    return all_.offsets != nullptr ? all_.offsets[i]
+                                   : static_cast<std::int64_t>(i * std::size_t{all_.width});
+  };
+  for (std::size_t const i : which_) {
+    bytes_.insert(bytes_.end(), all_.data + begin(i), all_.data + begin(i + 1));
+    offsets_.push_back(static_cast<std::int64_t>(bytes_.size()));
+    if (!all_limits_.each.empty()) each_.push_back(all_limits_.each[i]);
+  }
+  column_ = all_;
+  column_.data = bytes_.data();
+  column_.count = which_.size();
+  if (all_.offsets != nullptr) column_.offsets = offsets_.data();
+  limits_.each = each_;
+}
+
+void GrowingChains::add(OpenKeys const& open, Chains const& part) {
+  for (std::size_t k = 0; k < open.which().size(); ++k) {
+    auto const begin = part.versions.begin() + static_cast<std::ptrdiff_t>(part.offsets[k]);
+    auto const end = part.versions.begin() + static_cast<std::ptrdiff_t>(part.offsets[k + 1]);
+    std::vector<Version>& chain = versions_[open.which()[k]];
+    chain.insert(chain.end(), begin, end);
+  }
+}
+
+void GrowingChains::finish(Chains& chains) const {
+  chains.offsets.assign(1, 0);
+  chains.versions.clear();
+  for (std::vector<Version> const& chain : versions_) {
+    chains.versions.insert(chains.versions.end(), chain.begin(), chain.end());
+    chains.offsets.push_back(chains.versions.size());
+  }
+}
+
+}  // namespace perdure::lsm

@@ -1,0 +1,233 @@
+// Which side does what, and when a run comes to the other one.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rocks/engine_runs.hpp"
+#include "rocks/two_sides.hpp"
+
+namespace perdure::lsm {
+namespace {
+
+class LsmTwoSides : public testing::Test {
+ protected:
+  void begin(SideRules const& rules = low_rules()) {
+    engine_ = make_two_cpu_sides(workers_, host_, device_, rules);
+    runs_ = std::make_unique<Runs>(*engine_);
+  }
+  /// A run of so many entries, of keys that no other has, but for the first.
+  void write(std::size_t entries) {
+    std::vector<Write> writes{{"all", Kind::merge, "v"}};
+    for (std::size_t i = 1; i < entries; ++i)
+      writes.push_back({std::to_string(++keys_) + "-key", Kind::put, "v"});
+    runs_->write(writes);
+  }
+  /// The keys of all runs and some that none has.
+  [[nodiscard]] std::vector<std::string> all_keys() const {
+    std::vector<std::string> keys{"all", "none", ""};
+    for (std::size_t k = 1; k <= keys_; ++k) keys.push_back(std::to_string(k) + "-key");
+    return keys;
+  }
+  Answer find(std::string const& key) {
+    KeyColumn const column({key});
+    Answer answer;
+    EXPECT_TRUE(engine_->find(runs_->list(), column.column(), {}, {&answer, 1}).ok());
+    return answer;
+  }
+
+  exec::Workers workers_{2};
+  SideCalls host_, device_;
+  std::unique_ptr<TwoSidedEngine> engine_;
+  std::unique_ptr<Runs> runs_;
+  std::size_t keys_ = 0;
+};
+
+TEST_F(LsmTwoSides, FewEntriesAreSortedOnTheHostAndManyOnTheDevice) {
+  begin();
+  write(29);
+  EXPECT_EQ(host_.builds, 1u);
+  write(30);
+  EXPECT_EQ(device_.builds, 1u);
+  EXPECT_EQ(engine_->describe(), "the device");
+  EXPECT_EQ(engine_->free_bytes(), 2u);
+}
+
+TEST_F(LsmTwoSides, SmallRunsOfTheHostMergeThereAndOthersOnTheDevice) {
+  begin();
+  write(20);
+  write(20);
+  runs_->merge(0, 2);
+  EXPECT_EQ(host_.merges, 1u);
+  write(25);
+  runs_->merge(0, 2);  // 65 entries
+  EXPECT_EQ(device_.merges, 1u);
+  EXPECT_EQ(device_.copies_in, 2u);
+  write(1);
+  runs_->merge(0, 2);  // one entry joins what the device has
+  EXPECT_EQ(device_.merges, 2u);
+  EXPECT_EQ(device_.copies_in, 3u);
+  EXPECT_EQ(host_.copies_in, 0u);
+  runs_->check(all_keys(), {});
+  runs_->check_entries(10);
+}
+
+TEST_F(LsmTwoSides, AKeyThatTheHostFindsCostsNoLaunch) {
+  begin();
+  write(40);  // the device's
+  write(5);
+  EXPECT_EQ(find("43-key").found, Found::put);
+  EXPECT_EQ(device_.finds, 0u);
+  EXPECT_EQ(find("1-key").found, Found::put);
+  EXPECT_EQ(device_.finds, 1u);
+}
+
+TEST_F(LsmTwoSides, ARunComesToTheHostOnceReadsHaveCostAsMuchAsTheCopy) {
+  begin();
+  write(40);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(find("1-key").found, Found::put);
+  EXPECT_EQ(device_.finds, 2u);
+  EXPECT_EQ(engine_->host_view(*runs_->list()[0]), nullptr);
+  EXPECT_EQ(engine_->image_bytes(), 0u);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(find("1-key").found, Found::put);  // the first one copies
+  EXPECT_EQ(device_.finds, 2u);
+  EXPECT_EQ(host_.copies_in, 1u);
+  ASSERT_NE(engine_->host_view(*runs_->list()[0]), nullptr);
+  EXPECT_EQ(engine_->image_bytes(), runs_->list()[0]->bytes());
+  runs_->check(all_keys(), {});
+  runs_->check_bounds(all_keys());
+  runs_->check_entries(7);
+  runs_ = nullptr;
+  EXPECT_EQ(engine_->image_bytes(), 0u);
+}
+
+TEST_F(LsmTwoSides, RunsThatOneLaunchReadsShareItsCost) {
+  begin();
+  write(40);
+  write(40);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(find("none").found, Found::absent);
+  EXPECT_EQ(host_.copies_in, 0u);  // two copies cost as much as five reads
+  EXPECT_EQ(find("none").found, Found::absent);
+  EXPECT_EQ(host_.copies_in, 2u);
+  EXPECT_EQ(device_.finds, 4u);
+}
+
+TEST_F(LsmTwoSides, SeeksAndFetchesPayTooAndThenNeedNoLaunch) {
+  begin();
+  write(40);
+  KeyColumn const column({std::string("2")});
+  EntryBlock block;
+  for (int i = 0; i < 4; ++i) {
+    std::uint32_t position = 0;
+    RunPtr const run = runs_->list()[0];
+    EXPECT_TRUE(engine_->seek(*run, column.column(), Bound::lower, {&position, 1}).ok());
+    EXPECT_TRUE(engine_->fetch(*run, position, 3, block).ok());
+    EXPECT_EQ(block.size(), 3u);
+  }
+  EXPECT_EQ(device_.seeks, 1u);
+  EXPECT_EQ(device_.fetches, 1u);
+  EXPECT_EQ(host_.seeks + host_.fetches, 6u);
+}
+
+TEST_F(LsmTwoSides, ManyKeysBringTheHostsRunsToTheDevice) {
+  begin();
+  write(40);
+  write(20);
+  std::vector<std::string> const keys = all_keys();  // 61 of them
+  for (int i = 0; i < 10; ++i) runs_->check_newest(keys);
+  EXPECT_EQ(device_.copies_in, 1u);
+  EXPECT_EQ(host_.finds, 4u);  // whose keys cost 4 * 61, when a copy costs 250
+  EXPECT_EQ(host_.copies_in, 0u);
+  EXPECT_EQ(device_.finds, 10u);
+  runs_->check(keys, {});
+}
+
+TEST_F(LsmTwoSides, OnlyKeysThatTheHostLacksGoToTheDevice) {
+  SideRules rules = low_rules();
+  rules.copy = 1e9;
+  begin(rules);
+  write(40);
+  write(20);
+  runs_->check_newest(all_keys());
+  EXPECT_EQ(host_.keys, 61u);
+  EXPECT_EQ(device_.keys, 41u);  // and not the 20 that the newer run has
+}
+
+TEST_F(LsmTwoSides, WithoutRoomForCopiesAllIsReadWhereItLies) {
+  SideRules rules = low_rules();
+  rules.image_bytes = 0;
+  begin(rules);
+  write(40);
+  write(5);
+  write(50);
+  for (int i = 0; i < 20; ++i) runs_->check({"all", "1-key", "none"}, {});
+  EXPECT_EQ(host_.copies_in, 0u);
+  EXPECT_EQ(engine_->image_bytes(), 0u);
+  runs_->check_entries(9);
+}
+
+TEST_F(LsmTwoSides, ACopyThatFailsIsTriedAgainOnceItHasPaidAgain) {
+  begin();
+  write(40);
+  host_.refuses_copies = true;
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(find("1-key").found, Found::put);
+  EXPECT_EQ(host_.copies_in, 2u);
+  EXPECT_EQ(device_.finds, 6u);
+  EXPECT_EQ(engine_->image_bytes(), 0u);
+  host_.refuses_copies = false;
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(find("1-key").found, Found::put);
+  EXPECT_EQ(host_.copies_in, 3u);
+  EXPECT_EQ(device_.finds, 8u);
+}
+
+TEST_F(LsmTwoSides, AMergeThatTheDeviceHasNoRoomForIsTheHosts) {
+  begin();
+  write(20);
+  write(40);
+  device_.refuses_copies = true;
+  runs_->merge(0, 2);
+  EXPECT_EQ(device_.merges, 0u);
+  EXPECT_EQ(host_.merges, 1u);
+  runs_->check(all_keys(), {});
+}
+
+TEST_F(LsmTwoSides, ChainsGoOnFromSideToSide) {
+  SideRules rules = low_rules();
+  rules.copy = 1e9;
+  begin(rules);
+  runs_->write({{"all", Kind::put, "base"}});  // the host's
+  write(40);
+  write(10);
+  write(45);
+  for (RequestId limit : {kNewest, RequestId{60}, RequestId{11}, RequestId{10}, RequestId{0}})
+    runs_->check({"all", "1-key", "none"}, {.all = limit});
+  runs_->check(all_keys(), {});
+}
+
+TEST_F(LsmTwoSides, ThreadsReadWhileCopiesAreMade) {
+  for (int round = 0; round < 5; ++round) {
+    begin();
+    write(40);
+    write(10);
+    write(80);
+    write(29);
+    std::vector<std::string> const few{"all", "none", "1-key", "45-key", "60-key"};
+    std::vector<std::string> const many = all_keys();
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < 12; ++i) {
+          runs_->check(t % 2 == 0 ? few : many, {.all = runs_->next() - static_cast<RequestId>(i)});
+          runs_->check_bounds(few);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(host_.copies_in, 2u * static_cast<std::uint64_t>(round + 1));
+    EXPECT_EQ(device_.copies_in, 2u * static_cast<std::uint64_t>(round + 1));
+  }
+}
+
+}  // namespace
+}  // namespace perdure::lsm
