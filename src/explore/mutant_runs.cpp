@@ -297,6 +297,8 @@ constexpr MutantInfo kMutants[] = {
     {"epochs_wait_once", "dash-records",
      "who waits for readers does not wait for what they retire on their way out"},
     {"gwal_record_without_checksum", "gwal", "a record counts whose header or payload is torn"},
+    {"gwal_last_chunk_not_summed", "gwal",
+     "a record's checksums say nothing of the last chunk of its payload"},
     {"gwal_not_ordered", "gwal", "a record is acknowledged before it is ordered"},
     {"gwal_header_not_ordered", "gwal", "a segment has its name before its header is ordered"},
     {"gwal_stale_record", "gwal", "a record's checksum says nothing of its segment"},

@@ -198,6 +198,7 @@ inline constexpr char const* kMutantNames[] = {
     "epochs_wait_for_older",
     // The G-WAL.
     "gwal_record_without_checksum",
+    "gwal_last_chunk_not_summed",
     "gwal_not_ordered",
     "gwal_header_not_ordered",
     "gwal_stale_record",

@@ -32,9 +32,13 @@ struct ValueRef {
 struct Entries {
   Column keys = {};  // of any lengths, 0 among them
   std::span<Kind const> kinds = {};  // one a key; empty: all `put`
-  std::span<RequestId const> requests = {};  // one a key, ascending; empty: first_request + i
   RequestId first_request = 0;
+  // one a key, ascending, counted from first_request; empty: 0, 1, ...
+  std::span<RequestId const> requests = {};
   std::span<ValueRef const> values = {};  // one a key; of an erase, nothing
+  // In place of `values`: one a key, of which an erase has whatever. So nobody handles an address a
+  // value. Nothing looks behind `data` here; it is the value buffer's, as a ValueRef's is.
+  Column value_column = {};
 };
 
 /// One version of a key.

@@ -76,6 +76,25 @@ class RunModel {
     return refs;
   }
 
+  /// The same as a column, which has bytes for erases, too, and does not begin at its first offset.
+  Column keep_column(std::span<Write const> writes, bool fixed, std::vector<ValueRef>& refs) {
+    std::vector<std::string> values{writes.empty() ? "" : writes[0].value};
+    for (Write const& write : writes) values.push_back(write.value);
+    Column column = columns_.emplace_back(values, fixed).column();
+    --column.count;
+    if (fixed)
+      column.data += column.width;
+    else
+      ++column.offsets;
+    refs.clear();
+    for (std::size_t i = 0; i < writes.size(); ++i) {
+      auto const at = fixed ? static_cast<std::int64_t>(i * column.width) : column.offsets[i];
+      refs.emplace_back();
+      if (writes[i].kind != Kind::erase) refs.back() = {column.data + at, writes[i].value.size()};
+    }
+    return column;
+  }
+
   void add_run(std::span<Write const> writes, Requests const& requests,
                std::vector<ValueRef> const& values) {
     std::vector<KeyedVersion> run;
@@ -122,6 +141,7 @@ class RunModel {
 
   std::vector<std::vector<KeyedVersion>> runs_;
   std::deque<std::string> values_;
+  std::deque<KeyColumn> columns_;
 };
 
 }  // namespace perdure::lsm

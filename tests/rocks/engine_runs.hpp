@@ -20,23 +20,32 @@ class Runs {
   [[nodiscard]] RunModel const& model() const { return model_; }
   [[nodiscard]] RequestId next() const { return next_; }
 
+  /// How the engine is told of values; `fixed`: they have one width.
+  enum class Values : std::uint8_t { each, column, fixed_column };
+
   /// `fixed`: keys of one width, told so. `gap` between the requests.
-  void write(std::vector<Write> const& writes, bool fixed = false, RequestId gap = 1) {
+  void write(std::vector<Write> const& writes, bool fixed = false, RequestId gap = 1,
+             Values as = Values::each) {
     std::vector<std::string> keys;
     std::vector<Kind> kinds;
-    RunModel::Requests requests;
+    RunModel::Requests requests, from_first;
     bool all_puts = true;
     for (Write const& one : writes) {
       keys.push_back(one.key);
       kinds.push_back(one.kind);
-      requests.push_back(next_ + requests.size() * gap);
+      from_first.push_back(from_first.size() * gap);
+      requests.push_back(next_ + from_first.back());
       all_puts &= one.kind == Kind::put;
     }
     KeyColumn const column(keys, fixed);
-    std::vector<ValueRef> const values = model_.keep_values(writes);
-    Entries entries{.keys = column.column(), .first_request = next_, .values = values};
+    std::vector<ValueRef> values = model_.keep_values(writes);
+    Entries entries{.keys = column.column(), .first_request = next_};
+    if (as == Values::each)
+      entries.values = values;
+    else
+      entries.value_column = model_.keep_column(writes, as == Values::fixed_column, values);
     if (!all_puts) entries.kinds = kinds;
-    if (gap != 1) entries.requests = requests;
+    if (gap != 1) entries.requests = from_first;
     auto run = engine_->build(entries);
     ASSERT_TRUE(run.ok()) << run.status().message();
     ASSERT_EQ(run.value()->count(), writes.size());

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <array>
 #include <thread>
 
 #include "fault/planted_faults.hpp"
@@ -78,8 +79,11 @@ void any_sequence(Engine& engine) {
   Runs runs(engine);
   auto const steps = *rc::gen::inRange(1, 7);
   for (int step = 0; step < steps; ++step) {
+    auto const values =
+        *rc::gen::element(Runs::Values::each, Runs::Values::column,
+                          one_value_size ? Runs::Values::fixed_column : Runs::Values::column);
     runs.write(any_batch(keys, one_value_size), keys.width != 0 && *rc::gen::arbitrary<bool>(),
-               *rc::gen::element(1, 3));
+               *rc::gen::element(1, 3), values);
     if (*rc::gen::inRange(0, 3) != 0) continue;
     auto const last = *rc::gen::inRange<std::size_t>(1, runs.list().size() + 1);
     runs.merge(*rc::gen::inRange<std::size_t>(0, last), last);
@@ -114,7 +118,7 @@ TEST_P(LsmEngine, LargeRunsReadAsAMapOfVersions) {
       std::vector<Write> writes;
       for (std::uint32_t n = 0; n < 20 * kKeys / 3; ++n)
         writes.push_back({spread_key(n * 7919u % (kKeys * 4), width), Kind::put, "v"});
-      runs.write(writes, true);
+      runs.write(writes, true, 1, batch == 0 ? Runs::Values::each : Runs::Values::fixed_column);
     }
     EXPECT_NO_FATAL_FAILURE(runs.check_newest(probes));
     EXPECT_NO_FATAL_FAILURE(runs.check_bounds(probes));
@@ -215,6 +219,10 @@ TEST_P(LsmEngine, WhatAMemtableCannotTakeIsAnError) {
   std::vector<ValueRef> const values{{nullptr, std::uint64_t{1} << 32}};
   auto const run = engine_->build({.keys = column.column(), .values = values});
   EXPECT_EQ(run.status().code(), Code::invalid_argument) << run.status().message();
+  std::array<std::int64_t, 2> const offsets{0, std::int64_t{1} << 32};
+  Column const long_one{nullptr, offsets.data(), 0, 1, MemorySpace::host};
+  auto const of_column = engine_->build({.keys = column.column(), .value_column = long_one});
+  EXPECT_EQ(of_column.status().code(), Code::invalid_argument) << of_column.status().message();
 }
 
 TEST_P(LsmEngine, NothingAtAllIsARunToo) {

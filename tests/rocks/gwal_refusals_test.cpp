@@ -160,13 +160,27 @@ TEST(GwalRefusals, AnEmptyLogIsAnybodys) {
   EXPECT_TRUE(open_gwal(folder.options("a third one")).ok());
 }
 
-TEST(GwalRefusals, NewerFormatsAreRefused) {
+TEST(GwalRefusals, NewerAndOlderFormatsAreRefusedByTheirNumber) {
+  for (bool const is_newer : {true, false}) {
+    GwalFolder const folder;
+    make_log(folder, {1});
+    std::uint32_t const version = is_newer ? lsm::kGwalVersion + 1 : 1;
+    std::string const number = "format version " + std::to_string(version);
+    char const* const way_out = is_newer ? "newer Perdure" : "with the older Perdure";
+    change_header<GwalSegmentHeader>(folder.segment(1),
+                                     [&](auto& h) { h.format_version = version; });
+    expect_refused(folder, {folder.segment(1), number, way_out});
+    change_header<lsm::GwalLockHeader>(folder.lock(), [&](auto& h) { h.format_version = version; });
+    expect_refused(folder, {folder.lock(), number, way_out});
+  }
+}
+
+TEST(GwalRefusals, AnEmptyLogOfAnOlderFormatIsTakenOver) {
   GwalFolder const folder;
-  make_log(folder, {1});
-  change_header<GwalSegmentHeader>(folder.segment(1), [](auto& h) { ++h.format_version; });
-  expect_refused(folder, {folder.segment(1), "format version 2", "newer Perdure"});
-  change_header<lsm::GwalLockHeader>(folder.lock(), [](auto& h) { ++h.format_version; });
-  expect_refused(folder, {folder.lock(), "format version 2", "newer Perdure"});
+  make_log(folder, {});
+  change_header<lsm::GwalLockHeader>(folder.lock(), [](auto& h) { h.format_version = 1; });
+  auto open = open_gwal(folder.options());
+  EXPECT_TRUE(open.ok()) << open.status().message();
 }
 
 TEST(GwalRefusals, ADamagedLockIsMadeAnewWhereThereIsNothingToLose) {

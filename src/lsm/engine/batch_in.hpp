@@ -65,12 +65,22 @@ struct BatchFrom {
   RequestId const* requests = nullptr;
   RequestId first_request = 0;
   ValueRef const* values = nullptr;
+  exec::ByteColumn value_column;  // its bytes are the host's, its offsets here
+  bool has_values = false;  // of one of the two kinds
 
   [[nodiscard]] PERDURE_FN std::uint32_t entry(std::size_t k) const {
     return last - static_cast<std::uint32_t>(order[k].index);
   }
   [[nodiscard]] PERDURE_FN bool has_value(std::uint64_t i) const {
-    return values != nullptr && (kinds == nullptr || kinds[i] != Kind::erase);
+    return has_values && (kinds == nullptr || kinds[i] != Kind::erase);
+  }
+  [[nodiscard]] PERDURE_FN std::byte const* value(std::uint64_t i) const {
+    return values != nullptr ? values[i].data : value_column.at(i);
+  }
+  [[nodiscard]] PERDURE_FN std::uint64_t value_bytes(std::uint64_t i) const {
+    if (values != nullptr) return values[i].size;
+    if (value_column.offsets == nullptr) return value_column.width;
+    return static_cast<std::uint64_t>(value_column.offsets[i + 1] - value_column.offsets[i]);
   }
   [[nodiscard]] PERDURE_FN std::uint32_t key_size(std::size_t k) const {
     return keys.size(entry(k));
@@ -84,13 +94,13 @@ struct BatchFrom {
   [[nodiscard]] PERDURE_FN std::uint64_t prefix(std::size_t k) const { return order[k].hash; }
   [[nodiscard]] PERDURE_FN StoredVersion version(std::size_t k) const {
     std::uint32_t const i = entry(k);
-    std::uint64_t const request = requests != nullptr ? requests[i] : first_request + i;
+    std::uint64_t const request = first_request + (requests != nullptr ? requests[i] : i);
     auto const kind = static_cast<std::uint64_t>(kinds != nullptr ? kinds[i] : Kind::put);
-    return {request << StoredVersion::kKindBits | kind, has_value(i) ? values[i].data : nullptr};
+    return {request << StoredVersion::kKindBits | kind, has_value(i) ? value(i) : nullptr};
   }
   [[nodiscard]] PERDURE_FN std::uint32_t value_size(std::size_t k) const {
     std::uint32_t const i = entry(k);
-    return has_value(i) ? static_cast<std::uint32_t>(values[i].size) : 0;
+    return has_value(i) ? static_cast<std::uint32_t>(value_bytes(i)) : 0;
   }
 };
 
@@ -103,7 +113,7 @@ struct ValueSizesBody {
   std::uint32_t* too_long;
   PERDURE_FN void operator()(std::size_t i) const {
     if (!batch.has_value(i)) return;
-    std::uint64_t const mine = batch.values[i].size;
+    std::uint64_t const mine = batch.value_bytes(i);
     if (mine == size) return;
     W::store(vary, 1u);
     if (mine > ~0u) W::store(too_long, 1u);
@@ -148,12 +158,18 @@ class BatchIn {
     return keys.offsets != nullptr ? keys.offsets[0] : 0;
   }
 
+  static bool has_column(Entries const& entries) { return entries.value_column.count != 0; }
+  static bool is_host(Entries const& entries, std::size_t n) {
+    return entries.value_column.space == MemorySpace::host && entries.value_column.count == n;
+  }
+
   static Status check(Entries const& entries) {
     std::size_t const n = entries.keys.count;
     PERDURE_ASSERT(entries.keys.space == MemorySpace::host);
     PERDURE_ASSERT(entries.kinds.empty() || entries.kinds.size() == n);
     PERDURE_ASSERT(entries.requests.empty() || entries.requests.size() == n);
     PERDURE_ASSERT(entries.values.empty() || entries.values.size() == n);
+    PERDURE_ASSERT(!has_column(entries) || (entries.values.empty() && is_host(entries, n)));
     PERDURE_ASSERT(!kCostlyAssertions || std::ranges::is_sorted(entries.requests));
     if (n <= kMostEntries) return {};
     return {Code::invalid_argument, "a batch of " + std::to_string(n) +
@@ -167,12 +183,26 @@ class BatchIn {
     exec::ByteColumn values_here;
     if (Status s = machine.upload(values, values_here, 1); !s.ok()) return s;
     if (!entries.values.empty()) batch.values = reinterpret_cast<ValueRef const*>(values_here.data);
+    if (Status s = bring_column(machine, entries.value_column, batch.value_column); !s.ok())
+      return s;
+    batch.has_values = !entries.values.empty() || has_column(entries);
     auto const kinds = bring(machine, kinds_, entries.kinds);
     if (!kinds) return kinds.status();
     if (!entries.kinds.empty()) batch.kinds = kinds.value();
     auto const requests = bring(machine, requests_, entries.requests);
     if (!requests) return requests.status();
     if (!entries.requests.empty()) batch.requests = requests.value();
+    return {};
+  }
+
+  /// Of a column of values, what tells where each of them is.
+  Status bring_column(Machine& machine, Column const& values, exec::ByteColumn& here) {
+    here = {values.data, nullptr, values.width};
+    if (values.offsets == nullptr) return {};
+    auto const offsets =
+        bring(machine, value_offsets_, std::span(values.offsets, values.count + 1));
+    if (!offsets) return offsets.status();
+    here.offsets = offsets.value();
     return {};
   }
 
@@ -212,18 +242,26 @@ class BatchIn {
 
   Status value_shape(Machine& machine, Entries const& entries, BatchFrom const& batch,
                      RunShape& shape) {
+    if (has_column(entries) && entries.value_column.offsets == nullptr) {
+      shape.value_size = entries.value_column.width;
+      return {};
+    }
     auto const has_value = [&](std::size_t i) {
       return entries.kinds.empty() || entries.kinds[i] != Kind::erase;
     };
+    std::size_t const n = batch.has_values ? entries.keys.count : 0;
     std::size_t first = 0;
-    while (first < entries.values.size() && !has_value(first)) ++first;
-    if (first >= entries.values.size()) return {};
-    std::uint64_t const size = entries.values[first].size;
+    while (first < n && !has_value(first)) ++first;
+    if (first >= n) return {};
+    std::int64_t const* const offsets = entries.value_column.offsets;
+    std::uint64_t const size = offsets != nullptr
+                                   ? static_cast<std::uint64_t>(offsets[first + 1] - offsets[first])
+                                   : entries.values[first].size;
     if (Status s = flags_.resize(2); !s.ok()) return s;
     if (Status s = machine.fill(flags_.data(), 0, 2); !s.ok()) return s;
     ValueSizesBody<typename Machine::Solo> const body{batch, size, flags_.data(),
                                                       flags_.data() + 1};
-    if (Status s = machine.threads(entries.keys.count, body); !s.ok()) return s;
+    if (Status s = machine.threads(n, body); !s.ok()) return s;
     auto const flags = machine.fetch(flags_, 2);
     if (!flags) return flags.status();
     shape.value_size = static_cast<std::uint32_t>(size);
@@ -234,6 +272,7 @@ class BatchIn {
 
   Buffer<Kind> kinds_;
   Buffer<RequestId> requests_;
+  Buffer<std::int64_t> value_offsets_;
   Buffer<std::uint32_t> flags_;
   Buffer<std::uint64_t> shared_;
 };

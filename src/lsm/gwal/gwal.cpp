@@ -18,7 +18,8 @@ class LogOfSegments final : public Gwal {
   LogOfSegments(std::unique_ptr<GwalFiles> files, std::vector<GwalLeft> left,
                 GwalOptions const& options)
       : log_(std::make_shared<GwalLog>(std::move(files), gwal_identity(options.identity),
-                                       static_cast<std::uint32_t>(options.identity.size()))),
+                                       static_cast<std::uint32_t>(options.identity.size()),
+                                       options.workers)),
         segment_bytes_(options.segment_bytes),
         workers_(options.workers),
         left_(std::move(left)) {}

@@ -35,7 +35,8 @@ struct GwalOptions {
       std::uint64_t{64} << 20;  // at least; a record that is longer has a segment of its size
   // files of retired segments that are kept to be used again, for as long as the log is open
   std::uint32_t spare_segments = 2;
-  exec::Workers* workers = nullptr;  // verify what is recovered; none: threads of its own
+  // sum long records, and verify what is recovered; none: who writes, and threads of its own
+  exec::Workers* workers = nullptr;
 };
 
 /// What one record says.

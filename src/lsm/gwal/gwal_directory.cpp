@@ -15,6 +15,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "base/mutex.hpp"
 #include "base/process.hpp"
 #include "lsm/gwal/gwal_files.hpp"

@@ -19,12 +19,10 @@
 #include <type_traits>
 
 #include "base/crc32c.hpp"
-#include "base/hash.hpp"
-#include "base/hooks.hpp"
 
 namespace perdure::lsm {
 
-inline constexpr std::uint32_t kGwalVersion = 1;
+inline constexpr std::uint32_t kGwalVersion = 2;
 
 inline constexpr std::array<char, 8> kGwalLockMagic{'P', 'R', 'D', 'G', 'W', 'L', 'K', '\n'};
 inline constexpr std::array<char, 8> kGwalSegmentMagic{'P', 'R', 'D', 'G', 'W', 'A', 'L', '\n'};
@@ -104,7 +102,7 @@ struct GwalRecordHeader {  // bytes
   std::uint64_t first_request;  // 32
   std::uint64_t requests;  // 40
   std::uint64_t payload_bytes;  // 48
-  std::uint32_t sum;  // 56  of the payload, gwal_sum()
+  std::uint32_t sum;  // 56  hash of the payload (gwal_sum.hpp)
   std::uint32_t crc;  // 60  CRC-32C of the identity, of bytes 0..59 and of the payload
 };
 static_assert(offsetof(GwalRecordHeader, magic) == 0 &&
@@ -127,18 +125,13 @@ static_assert(std::has_unique_object_representations_v<GwalRecordHeader>);
 }
 inline constexpr std::uint64_t kMostGwalPayload = std::uint64_t{1} << 40;
 
-/// Of a payload, beside the CRC: that is linear, and so does not see that a value that ends with
-/// its own CRC stands where an older file's stood.
-[[nodiscard]] inline std::uint32_t gwal_sum(std::byte const* payload, std::uint64_t bytes) {
-  return static_cast<std::uint32_t>(hash_bytes(payload, bytes));
-}
-[[nodiscard]] inline std::uint32_t gwal_crc(GwalIdentity const& identity, GwalRecordHeader h,
-                                            std::byte const* payload) {
-  if (mutated("gwal_stale_record")) h.number = 0;
-  std::uint32_t const of_identity = crc32c(0, identity.data(), identity.size());
-  std::uint32_t const head = crc32c(of_identity, &h, offsetof(GwalRecordHeader, crc));
-  return crc32c(head, payload, h.payload_bytes);
-}
+/// Bytes of a payload that are summed together.
+#if defined(PERDURE_EXPLORE)
+inline constexpr std::uint64_t kGwalChunk = 8;  // so that payloads have several
+#else
+inline constexpr std::uint64_t kGwalChunk = 256u << 10;
+#endif
+
 [[nodiscard]] inline std::uint32_t gwal_crc(GwalIdentity const& identity,
                                             GwalIntent const& intent) {
   std::uint32_t const of_identity = crc32c(0, identity.data(), identity.size());

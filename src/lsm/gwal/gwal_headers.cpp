@@ -21,6 +21,13 @@ Status newer(std::string const& path, std::uint32_t version) {
                              "; open the database with the newer Perdure that wrote it"};
 }
 
+Status older(std::string const& path, std::uint32_t version) {
+  return {Code::corrupt, "G-WAL " + path + " has format version " + std::to_string(version) +
+                             ", and this Perdure knows " + std::to_string(kGwalVersion) +
+                             "; open and close the database with the older Perdure that wrote it, "
+                             "which hands all of it over to RocksDB"};
+}
+
 Status of_another(std::string const& path, GwalIdentity const& found,
                   GwalIdentity const& expected) {
   return {Code::corrupt, "G-WAL " + path + " belongs to the database " + shown(found) +
@@ -59,6 +66,7 @@ Status check_gwal_lock(GwalLockHeader const& h, std::string const& directory,
   if (h.magic != kGwalLockMagic) return gwal_lock_damaged(directory);
   if (h.format_version > kGwalVersion) return newer(path, h.format_version);
   if (h.crc != checksum(h)) return gwal_lock_damaged(directory);
+  if (h.format_version < kGwalVersion) return older(path, h.format_version);
   return h.identity == identity ? Status{} : of_another(path, h.identity, identity);
 }
 
@@ -68,6 +76,7 @@ Status check_gwal_segment(GwalSegmentHeader const& h, std::string const& path,
   if (h.magic != kGwalSegmentMagic) return gwal_damaged(path, "is no segment");
   if (h.format_version > kGwalVersion) return newer(path, h.format_version);
   if (h.crc != checksum(h)) return gwal_damaged(path, "has a damaged header, at offset 0");
+  if (h.format_version < kGwalVersion) return older(path, h.format_version);
   if (h.identity != identity) return of_another(path, h.identity, identity);
   if (h.number != number)
     return gwal_damaged(path, "is segment " + std::to_string(h.number) + " under another's name");

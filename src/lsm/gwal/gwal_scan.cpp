@@ -1,8 +1,11 @@
 #include "lsm/gwal/gwal_scan.hpp"
 
 #include <algorithm>
+#include <utility>
 
+#include "base/hooks.hpp"
 #include "base/mutex.hpp"
+#include "lsm/gwal/gwal_sum.hpp"
 #include "pm/host_verbs.hpp"
 
 namespace perdure::lsm {
@@ -13,7 +16,8 @@ constexpr std::size_t kScanChunk = std::size_t{1} << 14;  // places: 1 MiB
 struct Candidate {
   std::size_t segment;
   GwalRecordHeader header;
-  bool passes;
+  GwalPayloadSum sum;
+  bool passes = false;
 };
 
 /// One segment, as it is read.
@@ -31,14 +35,22 @@ class Reader {
     return h.format_version == kGwalVersion && h.number == number_ && h.offset == offset &&
            h.payload_bytes <= bytes_.size() - offset - sizeof h;
   }
-  [[nodiscard]] std::byte const* payload(GwalRecordHeader const& h) const {
-    return bytes_.data() + h.offset + sizeof h;
+  [[nodiscard]] std::span<std::byte const> payload(GwalRecordHeader const& h) const {
+    return bytes_.subspan(h.offset + sizeof h, h.payload_bytes);
+  }
+  [[nodiscard]] GwalPayloadSum to_be_summed(GwalRecordHeader const& h) const {
+    pm::will_read(payload(h).data(), h.payload_bytes);
+    return GwalPayloadSum(payload(h));
+  }
+  /// `sum`: of all of its payload.
+  [[nodiscard]] bool passes(GwalRecordHeader const& h, GwalPayloadSum const& sum) const {
+    if (mutated("gwal_record_without_checksum")) return true;
+    return gwal_crc(*identity_, h, sum) == h.crc && sum.hash() == h.sum;
   }
   [[nodiscard]] bool passes(GwalRecordHeader const& h) const {
-    if (mutated("gwal_record_without_checksum")) return true;
-    pm::will_read(payload(h), h.payload_bytes);
-    return gwal_crc(*identity_, h, payload(h)) == h.crc &&
-           gwal_sum(payload(h), h.payload_bytes) == h.sum;
+    GwalPayloadSum sum = to_be_summed(h);
+    sum.sum_all(nullptr);
+    return passes(h, sum);
   }
   /// Whether the header of a record of this segment was begun there.
   [[nodiscard]] bool begun_at(std::uint64_t offset) const {
@@ -60,7 +72,24 @@ void follow(Reader const& reader, std::size_t segment, std::vector<Candidate>& c
   GwalRecordHeader h;
   for (std::uint64_t at = kGwalRecords; reader.stands_at(at, h);
        at += gwal_record_bytes(h.payload_bytes))
-    candidates.push_back({segment, h, false});
+    candidates.push_back({segment, h, reader.to_be_summed(h)});
+}
+
+/// Says which of them pass. A long payload is the work of many.
+void check(std::span<Reader const> readers, std::span<Candidate> candidates,
+           exec::Workers& workers) {
+  std::vector<std::pair<GwalPayloadSum*, std::size_t>> chunks;
+  for (Candidate& c : candidates)
+    for (std::size_t i = 0; i < c.sum.chunks(); ++i) chunks.emplace_back(&c.sum, i);
+  workers.for_chunks(chunks.size(), 1, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) chunks[i].first->sum_chunk(chunks[i].second);
+  });
+  workers.for_chunks(candidates.size(), 1, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      Candidate& c = candidates[i];
+      c.passes = readers[c.segment].passes(c.header, c.sum);
+    }
+  });
 }
 
 /// All records behind its end that pass.
@@ -93,18 +122,14 @@ std::vector<GwalScanned> scan_gwal(std::span<std::span<std::byte const> const> s
     readers.emplace_back(segments[i], first + i, identity);
     follow(readers.back(), i, candidates);
   }
-  workers.for_chunks(candidates.size(), 1, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i)
-      candidates[i].passes = readers[candidates[i].segment].passes(candidates[i].header);
-  });
+  check(readers, candidates, workers);
   std::vector<GwalScanned> scanned(segments.size());
   auto next = candidates.begin();
   for (std::size_t i = 0; i < segments.size(); ++i) {
     GwalScanned& mine = scanned[i];
     for (; next != candidates.end() && next->segment == i && next->passes; ++next) {
       GwalRecordHeader const& h = next->header;
-      mine.records.push_back(
-          {h.first_request, h.requests, {readers[i].payload(h), h.payload_bytes}});
+      mine.records.push_back({h.first_request, h.requests, readers[i].payload(h)});
       mine.end = h.offset + gwal_record_bytes(h.payload_bytes);
       mine.synced = h.synced;
     }

@@ -5,15 +5,17 @@
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "base/process.hpp"
+#include "lsm/gwal/gwal_sum.hpp"
 #include "pm/host_verbs.hpp"
 
 namespace perdure::lsm {
 
 GwalLog::GwalLog(std::unique_ptr<GwalFiles> files, GwalIdentity const& identity,
-                 std::uint32_t identity_bytes)
+                 std::uint32_t identity_bytes, exec::Workers* workers)
     : files_(std::move(files)),
       identity_(identity),
       identity_bytes_(identity_bytes),
+      workers_(workers),
       boot_(files_->boot()),
       process_(this_process()) {}
 
@@ -110,37 +112,39 @@ Result<std::span<std::byte>> GwalLog::room(std::uint64_t number, std::uint64_t b
   return segment.file->bytes().subspan(segment.end + sizeof(GwalRecordHeader), bytes);
 }
 
+/// Where the next record goes, of this many bytes and with these requests.
+Result<GwalLive> GwalLog::place_for(std::uint64_t number, GwalRecord const& record) const {
+  MutexLock const lock(mutex_);
+  if (Status s = takes_records(number); !s.ok()) return s;
+  if (record.first_request >= next_request_ && record.requests != 0) return live_.back();
+  return Status{Code::invalid_argument,
+                name_of(number) + ": a record of " + std::to_string(record.requests) +
+                    " requests from " + std::to_string(record.first_request) +
+                    " on does not follow: the next is " + std::to_string(next_request_)};
+}
+
 /// The payload stands there already. What orders it before the acknowledgement orders the header,
-/// too: a record of which a part is missing does not pass.
+/// too: a record of which a part is missing does not pass. Nobody else appends, so the lock is not
+/// held while the payload is summed.
 Status GwalLog::append(std::uint64_t number, GwalRecord const& record, bool sync) {
+  if (Status s = ours(); !s.ok()) return s;
+  auto const segment = place_for(number, record);
+  if (!segment.ok()) return segment.status();
+  std::byte* const at = segment.value().file->bytes().data() + segment.value().end;
+  std::uint64_t const bytes = record.payload.size();
+  PERDURE_ASSERT(record.payload.data() == at + sizeof(GwalRecordHeader));
+  pm::wrote(record.payload.data(), bytes);
+  GwalPayloadSum sum(record.payload);
+  sum.sum_all(workers_);
+  GwalRecordHeader h{
+      kGwalRecordMagic,     kGwalVersion,    number, segment.value().end, segment.value().synced,
+      record.first_request, record.requests, bytes,  sum.hash(),          0};
+  h.crc = gwal_crc(identity_, h, sum);
+  pm::write_bytes(at, &h, sizeof h);
+  if (!mutated("gwal_not_ordered")) pm::order();
   {
-    if (Status s = ours(); !s.ok()) return s;
     MutexLock const lock(mutex_);
-    if (Status s = takes_records(number); !s.ok()) return s;
-    if (record.first_request < next_request_ || record.requests == 0)
-      return {Code::invalid_argument,
-              name_of(number) + ": a record of " + std::to_string(record.requests) +
-                  " requests from " + std::to_string(record.first_request) +
-                  " on does not follow: the next is " + std::to_string(next_request_)};
-    GwalLive& segment = live_.back();
-    std::byte* const at = segment.file->bytes().data() + segment.end;
-    std::uint64_t const bytes = record.payload.size();
-    PERDURE_ASSERT(record.payload.data() == at + sizeof(GwalRecordHeader));
-    pm::wrote(record.payload.data(), bytes);
-    GwalRecordHeader h{kGwalRecordMagic,
-                       kGwalVersion,
-                       number,
-                       segment.end,
-                       segment.synced,
-                       record.first_request,
-                       record.requests,
-                       bytes,
-                       gwal_sum(record.payload.data(), bytes),
-                       0};
-    h.crc = gwal_crc(identity_, h, record.payload.data());
-    pm::write_bytes(at, &h, sizeof h);
-    if (!mutated("gwal_not_ordered")) pm::order();
-    segment.end += gwal_record_bytes(bytes);
+    live_.back().end += gwal_record_bytes(bytes);
     next_request_ = record.first_request + record.requests;
   }
   return sync ? sync_all() : Status{};

@@ -32,8 +32,9 @@ struct GwalLive {
 
 class GwalLog {
  public:
+  /// `workers` sum long records; none: who writes them does.
   GwalLog(std::unique_ptr<GwalFiles> files, GwalIdentity const& identity,
-          std::uint32_t identity_bytes);
+          std::uint32_t identity_bytes, exec::Workers* workers);
 
   [[nodiscard]] GwalFiles& files() { return *files_; }
   [[nodiscard]] GwalIdentity const& identity() const { return identity_; }
@@ -56,6 +57,8 @@ class GwalLog {
  private:
   Status ours() const;
   Status takes_records(std::uint64_t number) const PERDURE_REQUIRES(mutex_);
+  [[nodiscard]] Result<GwalLive> place_for(std::uint64_t number, GwalRecord const& record) const
+      PERDURE_EXCLUDES(mutex_);
   [[nodiscard]] GwalLive* live(std::uint64_t number) PERDURE_REQUIRES(mutex_);
   [[nodiscard]] std::string name_of(std::uint64_t number) const;
   Status write_header(GwalFile& file, std::uint64_t number, std::uint64_t previous_end) const;
@@ -69,6 +72,7 @@ class GwalLog {
   std::unique_ptr<GwalFiles> const files_;
   GwalIdentity const identity_;
   std::uint32_t const identity_bytes_;
+  exec::Workers* const workers_;
   std::uint64_t const boot_;
   std::uint64_t const process_;
 

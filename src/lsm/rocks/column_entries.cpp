@@ -1,12 +1,12 @@
 #include "lsm/rocks/column_entries.hpp"
 
-#include <algorithm>
+#include <atomic>
 
 namespace perdure::lsm {
 
 namespace {
 
-constexpr std::size_t kEntriesATurn = 1 << 14;
+constexpr std::size_t kEntriesATurn = 1 << 16;
 
 Kind kind_of(OpKind kind) {
   switch (kind) {
@@ -16,38 +16,29 @@ Kind kind_of(OpKind kind) {
   }
 }
 
-ValueRef element(Column const& column, std::size_t i) {
-  if (column.offsets == nullptr) return {column.data + i * column.width, column.width};
-  return {column.data + column.offsets[i],
-          static_cast<std::uint64_t>(column.offsets[i + 1] - column.offsets[i])};
-}
-
 }  // namespace
 
 void ColumnEntries::read(exec::Workers& workers, wal::BatchOps const& ops, RequestId first,
-                         std::span<RequestId const> offsets) {
+                         std::span<RequestId const> requests) {
   std::size_t const n = ops.keys.count;
-  entries_ = {};
-  entries_.keys = ops.keys;
   bool const all_put = ops.kinds.empty() && ops.kind == OpKind::put;
   kinds_.resize(all_put ? 0 : n);
-  values_.resize(n);
-  merges_ = ops.kinds.empty()
-                ? ops.kind == OpKind::update
-                : std::find(ops.kinds.begin(), ops.kinds.end(), OpKind::update) != ops.kinds.end();
-  workers.for_chunks(n, kEntriesATurn, [&](std::size_t begin, std::size_t end) {
+  std::atomic<bool> merges = ops.kinds.empty() && ops.kind == OpKind::update;
+  workers.for_chunks(kinds_.size(), kEntriesATurn, [&](std::size_t begin, std::size_t end) {
+    bool some = false;
     for (std::size_t i = begin; i < end; ++i) {
-      Kind const kind = kind_of(ops.kinds.empty() ? ops.kind : ops.kinds[i]);
-      if (!all_put) kinds_[i] = kind;
-      values_[i] = kind == Kind::erase ? ValueRef{} : element(ops.values, i);
+      kinds_[i] = kind_of(ops.kinds.empty() ? ops.kind : ops.kinds[i]);
+      some |= kinds_[i] == Kind::merge;
     }
+    if (some) merges.store(true, std::memory_order_relaxed);
   });
-  requests_.assign(offsets.begin(), offsets.end());
-  for (RequestId& request : requests_) request += first;
+  merges_ = merges;
+  entries_ = {};
+  entries_.keys = ops.keys;
   entries_.kinds = kinds_;
-  entries_.requests = requests_;
   entries_.first_request = first;
-  entries_.values = values_;
+  entries_.requests = requests;
+  entries_.value_column = ops.values;
 }
 
 }  // namespace perdure::lsm

@@ -13,10 +13,10 @@ namespace perdure::lsm {
 
 class ColumnEntries {
  public:
-  /// `ops` point into memory that stays, their offsets as long as this; requests first +
-  /// offsets[i], or first + i.
+  /// `ops` point into memory that stays, their offsets and `requests` as long as this; requests
+  /// first + requests[i], or first + i.
   void read(exec::Workers& workers, wal::BatchOps const& ops, RequestId first,
-            std::span<RequestId const> offsets = {});
+            std::span<RequestId const> requests = {});
   /// Valid while this stays as it is.
   [[nodiscard]] Entries entries() const { return entries_; }
   [[nodiscard]] bool has_merges() const { return merges_; }
@@ -25,8 +25,6 @@ class ColumnEntries {
   Entries entries_;
   bool merges_ = false;
   std::vector<Kind> kinds_;
-  std::vector<RequestId> requests_;
-  std::vector<ValueRef> values_;
 };
 
 }  // namespace perdure::lsm

@@ -1,5 +1,6 @@
 #include "lsm/rocks/payload.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <string>
@@ -58,15 +59,32 @@ void write_payload(
   }
 }
 
-wal::DecodedBatch write_payload(std::uint32_t family, wal::EncodedBatch const& columns,
-                                std::span<std::byte> room) {
-  PayloadHead const head{kColumns, family};
-  std::memcpy(room.data(), &head, sizeof head);
-  std::byte* at = room.data() + sizeof head;
-  for (std::span<std::byte const> const piece : columns.pieces()) {
-    std::memcpy(at, piece.data(), piece.size());
+namespace {
+
+constexpr std::uint64_t kCopiedAtOnce = 256u << 10;
+
+/// Bytes [begin, end) of the pieces one behind the other.
+void copy_part(std::span<std::span<std::byte const> const> pieces, std::uint64_t begin,
+               std::uint64_t end, std::byte* to) {
+  std::uint64_t at = 0;  // where the piece begins
+  for (std::span<std::byte const> const piece : pieces) {
+    std::uint64_t const from = std::max(begin, at);
+    std::uint64_t const until = std::min(end, at + piece.size());
+    if (from < until) std::memcpy(to + from, piece.data() + (from - at), until - from);
     at += piece.size();
   }
+}
+
+}  // namespace
+
+wal::DecodedBatch write_payload(exec::Workers& workers, std::uint32_t family,
+                                wal::EncodedBatch const& columns, std::span<std::byte> room) {
+  PayloadHead const head{kColumns, family};
+  std::memcpy(room.data(), &head, sizeof head);
+  std::byte* const to = room.data() + sizeof head;
+  workers.for_chunks(columns.bytes(), kCopiedAtOnce, [&](std::size_t begin, std::size_t end) {
+    copy_part(columns.pieces(), begin, end, to);
+  });
   std::span<std::byte const> const written(room.data() + sizeof head, columns.bytes());
   auto there = wal::DecodedBatch::decode(written);
   PERDURE_ASSERT(there.ok());

@@ -15,6 +15,7 @@
 #include <functional>
 #include <span>
 
+#include "exec/workers.hpp"
 #include "perdure/status.h"
 #include "wal/batch_record.hpp"
 
@@ -27,9 +28,9 @@ namespace perdure::lsm {
 /// place of its bytes.
 void write_payload(std::span<rocksdb::WriteBatch const* const> batches, std::span<std::byte> room,
                    std::function<void(rocksdb::WriteBatch const&, std::byte const*)> const& copied);
-/// The same of columns. Returns them as they lie there.
-wal::DecodedBatch write_payload(std::uint32_t family, wal::EncodedBatch const& columns,
-                                std::span<std::byte> room);
+/// The same of columns, by the workers. Returns them as they lie there.
+wal::DecodedBatch write_payload(exec::Workers& workers, std::uint32_t family,
+                                wal::EncodedBatch const& columns, std::span<std::byte> room);
 
 struct PayloadReader {
   /// A batch, and the place of its bytes in the record.

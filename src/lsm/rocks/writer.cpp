@@ -217,7 +217,7 @@ rocksdb::Status Writer::write_columns(rocksdb::WriteOptions const& options, Colu
   ColumnEntries entries;
   auto const write = [&](std::span<std::byte> room, RequestId first) {
     columns.first = first;
-    there.emplace(write_payload(columns.family, encoded, room));
+    there.emplace(write_payload(workers_, columns.family, encoded, room));
     entries.read(workers_, there->ops(), first, columns.requests);
     return std::vector<FamilyBatch>{{columns.family, entries.entries(), entries.has_merges()}};
   };
