@@ -27,6 +27,11 @@ rocksdb::Status check_statuses(std::size_t keys, std::span<KeyStatus> statuses) 
                                           std::to_string(statuses.size()) + " statuses");
 }
 
+rocksdb::Status check_output(MutableColumn const& values, std::size_t keys) {
+  if (values.space == MemorySpace::host && values.count >= keys) return rocksdb::Status::OK();
+  return rocksdb::Status::InvalidArgument("values go to host memory, with room for one a key");
+}
+
 bool is_for_tables(Database& database, ColumnFamilyHandle* family, bool merges,
                    std::size_t operations) {
   DatabaseParts& parts = database.parts();

@@ -17,6 +17,7 @@ namespace perdure::lsm {
 [[nodiscard]] rocksdb::Status check_call(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family,
                                          Column const& keys, Database*& database);
 [[nodiscard]] rocksdb::Status check_statuses(std::size_t keys, std::span<KeyStatus> statuses);
+[[nodiscard]] rocksdb::Status check_output(MutableColumn const& values, std::size_t keys);
 /// Whether memtables take the batch; else RocksDB's own way of writing does, or refuses it.
 [[nodiscard]] bool is_for_tables(Database& database, rocksdb::ColumnFamilyHandle* family,
                                  bool merges, std::size_t operations);
