@@ -70,15 +70,6 @@ KeyStatus status_of(rocksdb::Status const& status) {
   return status.IsNotFound() ? KeyStatus::not_found : KeyStatus::corrupt;
 }
 
-void collect(std::vector<std::string> const& parts, VariableValues& all) {
-  all.offsets.assign(1, 0);
-  for (std::string const& part : parts)
-    all.offsets.push_back(all.offsets.back() + static_cast<std::int64_t>(part.size()));
-  all.data.resize(static_cast<std::size_t>(all.offsets.back()));
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    std::memcpy(all.data.data() + all.offsets[i], parts[i].data(), parts[i].size());
-}
-
 OneState::OneState(Database& database, rocks::ArrayOptions const& options) {
   options_.snapshot = options.snapshot;
   if (options.snapshot != nullptr) return;

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "lsm/rocks/database.hpp"
 #include "perdure/rocks.h"
@@ -27,8 +26,6 @@ namespace perdure::lsm {
 rocksdb::Status add_operation(rocksdb::WriteBatch& batch, rocksdb::ColumnFamilyHandle* family,
                               OpKind kind, rocksdb::Slice const& key, rocksdb::Slice const& value);
 [[nodiscard]] KeyStatus status_of(rocksdb::Status const& status);
-/// The parts one behind the other.
-void collect(std::vector<std::string> const& parts, VariableValues& all);
 
 /// What all reads of a call see.
 class OneState {

@@ -118,6 +118,7 @@ rocksdb::Status ArrayRead::run() {
                                [&](std::size_t begin, std::size_t end) { read_part(begin, end); });
   }
   ask_below();
+  sink_.finish();
   MutexLock const lock(mutex_);
   return failure_;
 }

@@ -85,10 +85,7 @@ rocksdb::Status get(rocksdb::DB& db, ColumnFamilyHandle* family, Column const& k
   if (!sight.refusal.ok()) return sight.refusal;
   auto const rooms = parts.read_rooms->values.take();
   VariableSink sink(*parts.workers, keys.count, rooms->refs.take(keys.count), {}, statuses, values);
-  ArrayRead read(parts, sight, family, keys, {{}, sight.view->last}, sink);
-  auto const s = read.run();
-  sink.finish();
-  return s;
+  return ArrayRead(parts, sight, family, keys, {{}, sight.view->last}, sink).run();
 }
 
 }  // namespace perdure::rocks

@@ -8,6 +8,7 @@
 #include "exec/counts.hpp"
 #include "lsm/engine/engine.hpp"
 #include "lsm/rocks/found_pairs.hpp"
+#include "lsm/rocks/mixed_columns.hpp"
 #include "lsm/rocks/room.hpp"
 
 namespace perdure::lsm {
@@ -42,6 +43,7 @@ struct ReadRooms {
   Reused<Values> values;
   Reused<Below> below;
   Reused<FoundPairs> pairs;
+  Reused<MixedColumns> mixed;
 };
 
 }  // namespace perdure::lsm

@@ -50,6 +50,8 @@ class ValueSink {
   /// A value that does not stay.
   virtual void made(std::size_t key, rocksdb::Slice const& value, ValueArena& arena) = 0;
   void none(std::size_t key, KeyStatus why) { status(key) = why; }
+  /// After the last key, while what stored() was told of is there.
+  virtual void finish() {}
 
  protected:
   [[nodiscard]] std::size_t place(std::size_t key) const { return places_.of(key); }
@@ -83,8 +85,7 @@ class VariableSink final : public ValueSink {
                Places places, std::span<KeyStatus> statuses, VariableValues& values);
   void stored(std::size_t first, std::span<Answer const> answers) override;
   void made(std::size_t key, rocksdb::Slice const& value, ValueArena& arena) override;
-  /// After the last key.
-  void finish();
+  void finish() override;
 
  private:
   void set(std::size_t key, ValueRef const& value);
