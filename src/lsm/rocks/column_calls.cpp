@@ -3,6 +3,9 @@
 //
 // Invariant: each call sees, or makes, one state of the database.
 
+#include <cstddef>
+#include <vector>
+
 #include "lsm/rocks/array_call.hpp"
 #include "lsm/rocks/array_read.hpp"
 #include "lsm/rocks/value_sink.hpp"
@@ -15,6 +18,16 @@ using rocksdb::Slice;
 
 namespace {
 
+/// Where all elements are empty, `none` says so to the log, to which a width of 0 is no width.
+Column for_log(Column column, std::vector<std::int64_t>& none) {
+  if (column.offsets != nullptr || column.width != 0 || column.count == 0) return column;
+  static constexpr std::byte kNothing{};
+  none.assign(column.count + 1, 0);
+  column.offsets = none.data();
+  if (column.data == nullptr) column.data = &kNothing;
+  return column;
+}
+
 rocksdb::Status write(rocksdb::DB& db, ColumnFamilyHandle* family, OpKind kind, Column const& keys,
                       Column const& values, ArrayOptions const& options) {
   Database* database = nullptr;
@@ -25,11 +38,12 @@ rocksdb::Status write(rocksdb::DB& db, ColumnFamilyHandle* family, OpKind kind, 
                                             std::to_string(values.count) + " values");
   if (auto s = check_host(values, "values"); !s.ok()) return s;
   if (is_for_tables(*database, family, kind == OpKind::update, keys.count)) {
+    std::vector<std::int64_t> no_keys, no_values;
     Writer::Columns columns;
     columns.family = family->GetID();
     columns.ops.kind = kind;
-    columns.ops.keys = keys;
-    if (has_values) columns.ops.values = values;
+    columns.ops.keys = for_log(keys, no_keys);
+    if (has_values) columns.ops.values = for_log(values, no_values);
     columns.all_requests = keys.count;
     return database->parts().writer->write_columns(write_options(options), columns);
   }
