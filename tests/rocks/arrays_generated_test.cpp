@@ -189,17 +189,17 @@ TEST_P(RocksArraysOfShape, AnswerAsAPlainMapDoes) {
   for (int i = 0; i < 150 && !HasFatalFailure(); ++i) calls.call();
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, RocksArraysOfShape,
-    ::testing::Values(Shape{0, 0, false}, Shape{8, 8, true}, Shape{3, 0, false}, Shape{0, 16, true},
-                      Shape{12, 100, true}, Shape{1, 0, true}),
-    [](auto const& one) {
-      auto const width = [](std::uint32_t n, bool fixed) {
-        return fixed ? std::to_string(n) : std::string("any");
-      };
-      return "Keys_" + width(one.param.key_width, one.param.key_width != 0) + "_values_" +
-             width(one.param.value_width, one.param.fixed_values);
-    });
+INSTANTIATE_TEST_SUITE_P(Shapes, RocksArraysOfShape,
+                         ::testing::Values(Shape{0, 0, false}, Shape{8, 8, true},
+                                           Shape{3, 0, false}, Shape{0, 16, true},
+                                           Shape{12, 100, true}, Shape{1, 0, true}),
+                         [](auto const& one) {
+                           auto const width = [](std::uint32_t n, bool fixed) {
+                             return fixed ? std::to_string(n) : std::string("any");
+                           };
+                           return "Keys_" + width(one.param.key_width, one.param.key_width != 0) +
+                                  "_values_" + width(one.param.value_width, one.param.fixed_values);
+                         });
 
 }  // namespace
 }  // namespace perdure::test

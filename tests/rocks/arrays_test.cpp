@@ -63,9 +63,8 @@ TEST_F(RocksArrays, FixedWidthsGoInAndComeOutAndRangesAreInOrder) {
   std::vector<std::uint64_t> asked = keys;
   asked.push_back(__builtin_bswap64(3));  // never put
   std::vector<KeyStatus> statuses(asked.size());
-  ASSERT_TRUE(rocks::get(*db_, family(), Column::of(asked),
-                                  MutableColumn::of(found), statuses)
-                  .ok());
+  ASSERT_TRUE(
+      rocks::get(*db_, family(), Column::of(asked), MutableColumn::of(found), statuses).ok());
   for (std::uint64_t i = 0; i < kCount; ++i) ASSERT_EQ(found[i], values[i]);
   EXPECT_EQ(statuses.back(), KeyStatus::not_found);
 
@@ -171,8 +170,7 @@ TEST_F(RocksArrays, FamiliesThatRocksdbServesAloneAnswerToo) {
   ASSERT_TRUE(rocks::get(*db_, reverse, Strings(all).column(), values, statuses).ok());
   for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(at(values, i), all[i]);
   rocks::Ranges ranges;
-  ASSERT_TRUE(
-      rocks::range(*db_, reverse, Strings({"5", "10"}).column(), {}, 2, ranges).ok());
+  ASSERT_TRUE(rocks::range(*db_, reverse, Strings({"5", "10"}).column(), {}, 2, ranges).ok());
   EXPECT_EQ(at(ranges.keys, 1), "499");
   EXPECT_EQ(at(ranges.keys, 2), "10");
   ASSERT_TRUE(db_->DestroyColumnFamilyHandle(reverse).ok());

@@ -44,15 +44,13 @@ class Apply {
     std::fill(statuses_.begin(), statuses_.end(), KeyStatus::not_tried);
     // Memtables that are there take all writes, and a batch of few costs them one turn.
     std::size_t const counts = parts_.tables->any() && n > 1 ? parts_.writer->threshold() : 0;
-    bool const together =
-        is_for_tables(db_, family_, rooms_->has_merges(), std::max(n, counts));
+    bool const together = is_for_tables(db_, family_, rooms_->has_merges(), std::max(n, counts));
     return together ? apply_together() : apply_in_order();
   }
 
  private:
   rocksdb::Status read_all() {
-    if (has_out())
-      return get(db_, family_, batch_.keys, batch_.out, statuses_, options_);
+    if (has_out()) return get(db_, family_, batch_.keys, batch_.out, statuses_, options_);
     return get(db_, family_, batch_.keys, found_, statuses_, options_);
   }
   [[nodiscard]] bool has_out() const { return batch_.out.count != 0; }
