@@ -44,6 +44,7 @@ void ArrayClient::fill(Arrays& arrays, std::size_t count) {
       pairs_.value(key, 0, value);
     } else {
       std::fill_n(value, pairs_.value_bytes(), 0);
+      value[0] = what_ == What::increment ? 1 : 0;  // the least byte of a counter
     }
   }
 }
@@ -59,9 +60,11 @@ void ArrayClient::call() {
 void ArrayClient::call(Arrays& arrays) {
   Column const keys{arrays.keys.data(), nullptr, pairs_.key_bytes(), arrays.count};
   auto* const family = db_.DefaultColumnFamily();
+  Column const given{arrays.values.data(), nullptr, pairs_.value_bytes(), arrays.count};
   if (what_ == What::put) {
-    Column const values{arrays.values.data(), nullptr, pairs_.value_bytes(), arrays.count};
-    require(perdure::rocks::put(db_, family, keys, values), "put arrays");
+    require(perdure::rocks::put(db_, family, keys, given), "put arrays");
+  } else if (what_ == What::increment) {
+    require(perdure::rocks::merge(db_, family, keys, given), "merge arrays");
   } else {
     MutableColumn const values{arrays.values.data(), pairs_.value_bytes(), arrays.count};
     require(perdure::rocks::get(db_, family, keys, values, arrays.statuses), "get arrays");
@@ -69,7 +72,7 @@ void ArrayClient::call(Arrays& arrays) {
 }
 
 void ArrayClient::check() {
-  if (what_ == What::put) return;
+  if (what_ != What::get) return;
   for (std::size_t i = 0; i < ready_; ++i) {
     Arrays const& arrays = arrays_[i];
     for (std::size_t k = 0; k < arrays.count; ++k) {
@@ -84,6 +87,76 @@ void ArrayClient::check() {
     }
     checked_ += arrays.count;
   }
+}
+
+ArrayMixedClient::ArrayMixedClient(rocksdb::DB& db, Pairs const& pairs, std::uint64_t operations,
+                                   std::uint64_t batch, Next next)
+    : db_(db), pairs_(pairs), left_(operations), batch_(batch), next_(std::move(next)) {}
+
+bool ArrayMixedClient::prepare() {
+  ready_ = std::min(calls_of_round(batch_), (left_ + batch_ - 1) / batch_);
+  if (arrays_.size() < ready_) arrays_.resize(ready_);
+  for (std::size_t i = 0; i < ready_; ++i) {
+    std::uint64_t const count = std::min(batch_, left_);
+    fill(arrays_[i], count);
+    left_ -= count;
+    operations_ += count;
+  }
+  return ready_ > 0;
+}
+
+void ArrayMixedClient::fill(Arrays& arrays, std::size_t count) {
+  arrays.kinds.resize(count);
+  arrays.keys.resize(count * pairs_.key_bytes());
+  arrays.values.resize(count * pairs_.value_bytes());
+  arrays.found.assign(count * pairs_.value_bytes(), std::byte{0});
+  arrays.statuses.assign(count, KeyStatus::not_tried);
+  for (std::size_t i = 0; i < count; ++i) {
+    Operation const operation = next_();
+    auto* const key = reinterpret_cast<char*>(arrays.keys.data() + i * pairs_.key_bytes());
+    pairs_.key(operation.number, key);
+    arrays.kinds[i] = operation.put ? OpKind::put : OpKind::get;
+    auto* const value = reinterpret_cast<char*>(arrays.values.data() + i * pairs_.value_bytes());
+    if (operation.put) pairs_.value(key, operation.version, value);
+  }
+}
+
+void ArrayMixedClient::call() {
+  for (std::size_t i = 0; i < ready_; ++i) {
+    auto const begin = std::chrono::steady_clock::now();
+    call(arrays_[i]);
+    latencies_.add(static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count()));
+  }
+}
+
+void ArrayMixedClient::call(Arrays& arrays) {
+  std::size_t const count = arrays.kinds.size();
+  MixedBatch batch;
+  batch.keys = {arrays.keys.data(), nullptr, pairs_.key_bytes(), count};
+  batch.kinds = arrays.kinds;
+  batch.values = {arrays.values.data(), nullptr, pairs_.value_bytes(), count};
+  batch.out = {arrays.found.data(), pairs_.value_bytes(), count};
+  VariableValues none;
+  require(perdure::rocks::apply(db_, db_.DefaultColumnFamily(), batch, none, arrays.statuses),
+          "apply arrays");
+}
+
+void ArrayMixedClient::check() {
+  for (std::size_t i = 0; i < ready_; ++i)
+    for (std::size_t k = 0; k < arrays_[i].kinds.size(); ++k) check(arrays_[i], k);
+}
+
+void ArrayMixedClient::check(Arrays const& arrays, std::size_t i) const {
+  auto const* const key =
+      reinterpret_cast<char const*>(arrays.keys.data() + i * pairs_.key_bytes());
+  rocksdb::Slice const value(
+      reinterpret_cast<char const*>(arrays.found.data() + i * pairs_.value_bytes()),
+      pairs_.value_bytes());
+  bool const is_right = arrays.statuses[i] == KeyStatus::ok &&
+                        (arrays.kinds[i] == OpKind::put || pairs_.version(key, value));
+  if (!is_right)
+    throw Failure("the key " + rocksdb::Slice(key, pairs_.key_bytes()).ToString(true) +
+                  " of a mixed batch is absent, or has a value that nobody wrote");
 }
 
 }  // namespace perdure::bench::rocks

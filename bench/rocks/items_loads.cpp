@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 
+#include "arrays.hpp"
 #include "failure.hpp"
 #include "items.hpp"
 
@@ -115,22 +116,26 @@ class YcsbRequests {
         own_(under.own[client]),
         random_(seed) {}
 
-  void operator()(rocksdb::WriteBatch& writes, Reads& reads) {
+  ArrayMixedClient::Operation operator()() {
     double const draw = unit(random_);
-    if (workload_ == Workload::d) return latest(draw < 0.05, writes, reads);
+    if (workload_ == Workload::d) return latest(draw < 0.05);
     double const share = workload_ == Workload::a ? 0.5 : workload_ == Workload::b ? 0.05 : 0;
-    if (draw < share) {
-      add_put(writes, pairs_, below(random_, records_), ++version_);
-    } else {
-      reads.add(scramble_(zipf_(random_)), kAnyVersion);
-    }
+    if (draw < share) return {true, below(random_, records_), ++version_};
+    return {false, scramble_(zipf_(random_))};
+  }
+  void operator()(rocksdb::WriteBatch& writes, Reads& reads) {
+    auto const next = (*this)();
+    if (next.put)
+      add_put(writes, pairs_, next.number, next.version);
+    else
+      reads.add(next.number, kAnyVersion);
   }
 
  private:
-  void latest(bool insert, rocksdb::WriteBatch& writes, Reads& reads) {
-    if (insert) return add_put(writes, pairs_, own_++ * clients_ + client_, 0);
+  ArrayMixedClient::Operation latest(bool insert) {
+    if (insert) return {true, own_++ * clients_ + client_, 0};
     std::uint64_t const back = std::min(zipf_(random_), own_ - 1);
-    reads.add((own_ - 1 - back) * clients_ + client_, kAnyVersion);
+    return {false, (own_ - 1 - back) * clients_ + client_};
   }
 
   Workload workload_;
@@ -152,17 +157,23 @@ void measure_workload(Context& c, Workload workload, Pairs const& pairs,
   Zipf const zipf(workload == Workload::d ? each : records, 0.99);
   std::string const label(1, static_cast<char>(name(workload)[0] - 'a' + 'A'));
   Figure const figure{
-      .item = "ycsb", .what = "YCSB " + label + ", 16+100 bytes, Zipf 0.99", .at = label};
+      .item = "ycsb",
+      .what = "YCSB " + label + ", 16+100 bytes, Zipf 0.99",
+      .with_arrays = true,
+      .at = label};
   c.compare(figure, [&](Turn const& turn) {
     YcsbDatabase& under = databases[static_cast<std::size_t>(turn.system)];
     if (!under.database) {
       under = {c.fresh(turn.system), std::vector<std::uint64_t>(c.o.threads, each)};
       put_records(c.o, under.database->db(), pairs, 0, records, loading_batch(c.o, turn.system));
     }
-    auto const clients = make_clients(c.o.threads, [&](std::uint32_t i) {
-      return std::make_unique<MixedClient>(
-          under.database->db(), pairs, each, turn.batch,
-          YcsbRequests(workload, pairs, zipf, records, under, i, mix(c.o.seed + turn.repeat) + i));
+    rocksdb::DB& db = under.database->db();
+    auto const clients = make_clients(c.o.threads, [&](std::uint32_t i) -> std::unique_ptr<Client> {
+      YcsbRequests requests(workload, pairs, zipf, records, under, i,
+                            mix(c.o.seed + turn.repeat) + i);
+      if (turn.arrays)
+        return std::make_unique<ArrayMixedClient>(db, pairs, each, turn.batch, requests);
+      return std::make_unique<MixedClient>(db, pairs, each, turn.batch, requests);
     });
     double const mops = run_clients(clients, c.o.seconds).mops();
     if (turn.last) {

@@ -2,8 +2,10 @@
 #include <atomic>
 #include <cstring>
 
+#include "arrays.hpp"
 #include "failure.hpp"
 #include "items.hpp"
+#include "perdure/rocks.h"
 
 namespace perdure::bench::rocks {
 namespace {
@@ -33,7 +35,7 @@ class SortedKeys {
   std::vector<std::uint64_t> words_;
 };
 
-/// Reads ranges of pairs from keys on that there are. One iterator serves a call of many ranges.
+/// Reads ranges of pairs from keys on that there are, 1,000 a call.
 class RangeClient : public Client {
  public:
   RangeClient(rocksdb::DB& db, Pairs const& pairs, SortedKeys const& keys, std::uint64_t ranges,
@@ -45,10 +47,35 @@ class RangeClient : public Client {
     for (std::size_t& each : starts_) each = below(random_, keys_.size());
     left_ -= starts_.size();
     operations_ += starts_.size();
-    read_.resize(starts_.size() * kRange * kPair);
-    counts_.assign(starts_.size(), 0);
+    make_room();
     return !starts_.empty();
   }
+
+ protected:
+  virtual void make_room() = 0;
+
+  [[nodiscard]] std::size_t pairs_of_range(std::size_t i) const {
+    return std::min(kRange, keys_.size() - starts_[i]);
+  }
+  void check_pair(char const* key, char const* value, std::size_t position) const {
+    char expected[8];
+    keys_.key(position, expected);
+    if (std::memcmp(key, expected, sizeof expected) != 0) throw Failure("a range leaves out a key");
+    if (pairs_.version(expected, {value, 8}) != 0) throw Failure("a range has a wrong value");
+  }
+
+  rocksdb::DB& db_;
+  Pairs pairs_;
+  SortedKeys const& keys_;
+  std::uint64_t left_;
+  Random random_;
+  std::vector<std::size_t> starts_;
+};
+
+/// One iterator serves a call.
+class IteratorClient : public RangeClient {
+ public:
+  using RangeClient::RangeClient;
 
   void call() override {
     std::unique_ptr<rocksdb::Iterator> const iterator(db_.NewIterator({}));
@@ -68,10 +95,11 @@ class RangeClient : public Client {
 
   void check() override {
     for (std::size_t i = 0; i < starts_.size(); ++i) {
-      if (counts_[i] != std::min(kRange, keys_.size() - starts_[i]))
-        throw Failure("a range has too few pairs");
-      for (std::size_t k = 0; k < counts_[i]; ++k)
-        check_pair(read_.data() + (i * kRange + k) * kPair, starts_[i] + k);
+      if (counts_[i] != pairs_of_range(i)) throw Failure("a range has too few pairs");
+      for (std::size_t k = 0; k < counts_[i]; ++k) {
+        char const* const pair = read_.data() + (i * kRange + k) * kPair;
+        check_pair(pair, pair + 8, starts_[i] + k);
+      }
       checked_ += counts_[i];
     }
   }
@@ -79,25 +107,54 @@ class RangeClient : public Client {
  private:
   static constexpr std::size_t kPair = 16;
 
+  void make_room() override {
+    read_.resize(starts_.size() * kRange * kPair);
+    counts_.assign(starts_.size(), 0);
+  }
   static void copy(rocksdb::Slice const& from, char* to) {
     if (from.size() != 8) throw Failure("a key or value of a range has not 8 bytes");
     std::memcpy(to, from.data(), 8);
   }
-  void check_pair(char const* pair, std::size_t position) const {
-    char key[8];
-    keys_.key(position, key);
-    if (std::memcmp(pair, key, sizeof key) != 0) throw Failure("a range leaves out a key");
-    if (pairs_.version(key, {pair + 8, 8}) != 0) throw Failure("a range has a wrong value");
-  }
 
-  rocksdb::DB& db_;
-  Pairs pairs_;
-  SortedKeys const& keys_;
-  std::uint64_t left_;
-  Random random_;
-  std::vector<std::size_t> starts_;
   std::vector<char> read_;
   std::vector<std::size_t> counts_;
+};
+
+/// A call is one on arrays.
+class ArrayRangeClient : public RangeClient {
+ public:
+  using RangeClient::RangeClient;
+
+  void call() override {
+    Column const begins{begins_.data(), nullptr, 8, starts_.size()};
+    require(perdure::rocks::range(db_, db_.DefaultColumnFamily(), begins, {}, kRange, read_),
+            "range arrays");
+  }
+
+  void check() override {
+    std::size_t pair = 0;
+    for (std::size_t i = 0; i < starts_.size(); ++i) {
+      for (std::size_t k = 0; k < pairs_of_range(i); ++k, ++pair)
+        check_pair(at(read_.keys, pair), at(read_.values, pair), starts_[i] + k);
+      if (pair != static_cast<std::size_t>(read_.offsets[i + 1]))
+        throw Failure("a range has too few pairs");
+    }
+  }
+
+ private:
+  void make_room() override {
+    begins_.resize(starts_.size() * 8);
+    for (std::size_t i = 0; i < starts_.size(); ++i)
+      keys_.key(starts_[i], reinterpret_cast<char*>(begins_.data() + i * 8));
+  }
+  static char const* at(VariableValues const& values, std::size_t i) {
+    if (i + 1 >= values.offsets.size() || values.offsets[i + 1] - values.offsets[i] != 8)
+      throw Failure("a key or value of a range has not 8 bytes, or is missing");
+    return reinterpret_cast<char const*>(values.data.data() + values.offsets[i]);
+  }
+
+  std::vector<std::byte> begins_;
+  perdure::rocks::Ranges read_;
 };
 
 /// Increments of random counters, and how often each was incremented.
@@ -105,13 +162,19 @@ class Increments {
  public:
   explicit Increments(std::uint64_t records) : counts_(records) {}
 
-  Measured run(Options const& o, rocksdb::DB& db, Pairs const& pairs, std::uint64_t batch) {
-    auto const clients = make_clients(o.threads, [&](std::uint32_t i) {
+  Measured run(Options const& o, rocksdb::DB& db, Pairs const& pairs, Turn const& turn) {
+    std::uint64_t const each = counts_.size() / o.threads;
+    auto const clients = make_clients(o.threads, [&](std::uint32_t i) -> std::unique_ptr<Client> {
+      if (turn.arrays) {
+        return std::make_unique<ArrayClient>(
+            db, pairs, ArrayClient::What::increment, each, turn.batch,
+            [this, random = Random(o.seed + i)]() mutable { return count_one(random); });
+      }
       return std::make_unique<WriteClient>(
-          db, counts_.size() / o.threads, batch,
+          db, each, turn.batch,
           [this, &pairs, random = Random(o.seed + i)](rocksdb::WriteBatch& writes,
                                                       std::uint64_t n) mutable {
-            for (std::uint64_t k = 0; k < n; ++k) add(writes, pairs, below(random, counts_.size()));
+            for (std::uint64_t k = 0; k < n; ++k) add(writes, pairs, count_one(random));
           });
     });
     return run_clients(clients, 1e9);
@@ -148,11 +211,22 @@ class Increments {
     pairs.key(number, key);
     require(writes.Merge({key, sizeof key}, {reinterpret_cast<char const*>(&one), sizeof one}),
             "add to a WriteBatch");
+  }
+  std::uint64_t count_one(Random& random) {
+    std::uint64_t const number = below(random, counts_.size());
     ++counts_[number];
+    return number;
   }
 
   std::vector<std::atomic<std::uint32_t>> counts_;
 };
+
+std::unique_ptr<Client> range_client(bool arrays, rocksdb::DB& db, Pairs const& pairs,
+                                     SortedKeys const& keys, std::uint64_t ranges,
+                                     std::uint64_t seed) {
+  if (arrays) return std::make_unique<ArrayRangeClient>(db, pairs, keys, ranges, seed);
+  return std::make_unique<IteratorClient>(db, pairs, keys, ranges, seed);
+}
 
 }  // namespace
 
@@ -161,7 +235,8 @@ void measure_put(Context& c) {
   Figure const figure{.item = "put", .what = "PUT of new pairs", .with_arrays = true};
   c.compare(figure, [&](Turn const& turn) {
     auto database = c.fresh(turn.system);
-    double const mops = put_records(c.o, database->db(), pairs, 0, c.o.records, turn.batch).mops();
+    double const mops =
+        put_records(c.o, database->db(), pairs, 0, c.o.records, turn.batch, turn.arrays).mops();
     if (turn.last) c.keep_loaded(std::move(database));
     return mops;
   });
@@ -172,7 +247,7 @@ void measure_get(Context& c) {
   Figure const figure{.item = "get", .what = "GET of what was just put", .with_arrays = true};
   c.compare(figure, [&](Turn const& turn) {
     return get_records(c.o, c.loaded(turn.system).db(), pairs, c.o.records, c.o.records, turn.batch,
-                       c.o.threads)
+                       c.o.threads, turn.arrays)
         .mops();
   });
 }
@@ -200,10 +275,11 @@ void measure_get_half(Context& c) {
 
 void measure_update(Context& c) {
   Pairs const pairs = pairs_of(c.o);
-  c.compare({"update", "increments by Merge"}, [&](Turn const& turn) {
+  Figure const figure{.item = "update", .what = "increments by Merge", .with_arrays = true};
+  c.compare(figure, [&](Turn const& turn) {
     auto const database = c.fresh(turn.system, {.counters = true});
     Increments increments(c.o.records);
-    double const mops = increments.run(c.o, database->db(), pairs, turn.batch).mops();
+    double const mops = increments.run(c.o, database->db(), pairs, turn).mops();
     if (turn.last) increments.verify(database->db(), pairs);
     return mops;
   });
@@ -213,15 +289,18 @@ void measure_range(Context& c) {
   Pairs const pairs = pairs_of(c.o);
   SortedKeys const keys(pairs, c.o.records);
   std::uint64_t const ranges = std::max<std::uint64_t>(c.o.records / kRange, c.o.threads);
-  Figure const figure{"range", "RANGE of 100 pairs, 1,000 an iterator", "M rng/s"};
-  c.compare_alike(figure, 1, 1, [&](Turn const& turn) {
-    Fresh const& database = c.loaded(turn.system);
-    auto const clients = make_clients(c.o.threads, [&](std::uint32_t i) {
-      return std::make_unique<RangeClient>(database.db(), pairs, keys, ranges / c.o.threads,
-                                           c.o.seed + i);
+  auto const measure = [&](std::string const& what, bool arrays) {
+    c.compare_alike({"range", what, "M rng/s"}, 1, 1, [&](Turn const& turn) {
+      Fresh const& database = c.loaded(turn.system);
+      auto const clients = make_clients(c.o.threads, [&](std::uint32_t i) {
+        return range_client(arrays && turn.system == System::perdure, database.db(), pairs, keys,
+                            ranges / c.o.threads, c.o.seed + i);
+      });
+      return run_clients(clients, c.o.seconds).mops();
     });
-    return run_clients(clients, c.o.seconds).mops();
-  });
+  };
+  measure("RANGE of 100 pairs, 1,000 an iterator", false);
+  measure("RANGE of 100 pairs, arrays of 1,000", true);
 }
 
 void measure_delete(Context& c) {

@@ -1,10 +1,11 @@
 // Transactions of half gets and half puts, of a thousand to millions of operations each: as a
-// rocksdb::TransactionDB has them, and as a snapshot with one batch, for those who have no
-// conflicts to fear.
+// rocksdb::TransactionDB has them, and, for those who have no conflicts to fear, as a snapshot with
+// one batch, or as one mixed batch on arrays.
 #include <rocksdb/utilities/transaction_db.h>
 
 #include <memory>
 
+#include "arrays.hpp"
 #include "failure.hpp"
 #include "items.hpp"
 
@@ -106,8 +107,42 @@ class LockingClient : public TransactionClient {
   std::vector<char> writes_;
 };
 
-template <class Kind>
-void compare_transactions(Context& c, std::string const& what, bool locking) {
+enum class Way : std::uint8_t { locking, batch, arrays };
+
+/// What clients share.
+struct Transactions {
+  Fresh const& database;
+  Pairs pairs;
+  std::uint64_t records;
+  std::uint64_t size;  // operations each
+  std::uint64_t each;  // transactions a client
+};
+
+/// A get of any record, a put of one's own, and so on: one transaction a call.
+std::unique_ptr<Client> array_client(Transactions const& of, TransactionClient::Place place,
+                                     std::uint64_t seed) {
+  auto const next = [records = of.records, place, random = Random(seed),
+                     n = std::uint64_t{0}]() mutable -> ArrayMixedClient::Operation {
+    if (++n % 2 == 1) return {false, below(random, records)};
+    return {true, below(random, records / place.clients) * place.clients + place.client, n};
+  };
+  return std::make_unique<ArrayMixedClient>(of.database.db(), of.pairs, of.size * of.each, of.size,
+                                            next);
+}
+
+std::unique_ptr<Client> client(Way way, Transactions const& of, TransactionClient::Place place,
+                               std::uint64_t seed) {
+  if (way == Way::arrays) return array_client(of, place, seed);
+  if (way == Way::batch) {
+    return std::make_unique<BatchClient>(of.database, of.pairs, of.records, of.each, of.size, place,
+                                         seed);
+  }
+  return std::make_unique<LockingClient>(of.database, of.pairs, of.records, of.each, of.size, place,
+                                         seed);
+}
+
+/// RocksDB has no mixed batches, so it has snapshot and batch for them.
+void compare_transactions(Context& c, std::string const& what, Way way) {
   Pairs const pairs = pairs_of(c.o);
   std::array<std::unique_ptr<Fresh>, 2> databases;
   for (std::uint64_t const size : c.o.transactions) {
@@ -120,12 +155,14 @@ void compare_transactions(Context& c, std::string const& what, bool locking) {
     c.compare_alike(figure, size, size, [&](Turn const& turn) {
       auto& database = databases[static_cast<std::size_t>(turn.system)];
       if (!database) {
-        database = c.fresh(turn.system, {.transactions = locking});
+        database = c.fresh(turn.system, {.transactions = way == Way::locking});
         put_records(c.o, database->db(), pairs, 0, c.o.records, loading_batch(c.o, turn.system));
       }
+      bool const rocksdb = turn.system == System::rocksdb;
+      Transactions const of{*database, pairs, c.o.records, size, c.o.records / size / count};
       auto const clients = make_clients(count, [&](std::uint32_t i) {
-        return std::make_unique<Kind>(*database, pairs, c.o.records, c.o.records / size / count,
-                                      size, TransactionClient::Place{i, count}, c.o.seed + i);
+        return client(rocksdb && way == Way::arrays ? Way::batch : way, of, {i, count},
+                      c.o.seed + i);
       });
       return run_clients(clients, c.o.seconds).mops();
     });
@@ -135,8 +172,9 @@ void compare_transactions(Context& c, std::string const& what, bool locking) {
 }  // namespace
 
 void measure_transactions(Context& c) {
-  compare_transactions<LockingClient>(c, "TransactionDB", true);
-  compare_transactions<BatchClient>(c, "snapshot and batch", false);
+  compare_transactions(c, "TransactionDB", Way::locking);
+  compare_transactions(c, "snapshot and batch", Way::batch);
+  compare_transactions(c, "one mixed batch", Way::arrays);
 }
 
 }  // namespace perdure::bench::rocks

@@ -1,86 +1,15 @@
 // Batches as arrays: what they answer is what a plain map answers, for few and for many, whether
 // memtables have the keys or RocksDB.
-#include <gtest/gtest.h>
-#include <rocksdb/convenience.h>
-#include <rocksdb/merge_operator.h>
+#include <rocksdb/comparator.h>
 
-#include <cstring>
-#include <map>
-#include <memory>
+#include <atomic>
 #include <random>
-#include <string>
-#include <vector>
+#include <thread>
 
-#include "perdure/rocks.h"
-#include "rocks/temporary_directory.hpp"
+#include "rocks/arrays_world.hpp"
 
+namespace perdure::test {
 namespace {
-
-using perdure::Column;
-using perdure::KeyStatus;
-using perdure::MixedBatch;
-using perdure::OpKind;
-using perdure::VariableValues;
-using perdure::testing::TemporaryDirectory;
-
-using Model = std::map<std::string, std::string>;
-
-constexpr std::size_t kThreshold = 100;
-
-/// Byte strings as a column of variable width.
-struct Strings {
-  std::vector<std::byte> data;
-  std::vector<std::int64_t> offsets = {0};
-
-  void add(std::string const& text) {
-    auto const* const bytes = reinterpret_cast<std::byte const*>(text.data());
-    data.insert(data.end(), bytes, bytes + text.size());
-    offsets.push_back(static_cast<std::int64_t>(data.size()));
-  }
-  [[nodiscard]] Column column() const {
-    return {data.data(), offsets.data(), 0, offsets.size() - 1, perdure::MemorySpace::host};
-  }
-};
-
-std::string at(VariableValues const& values, std::size_t i) {
-  return {reinterpret_cast<char const*>(values.data.data()) + values.offsets[i],
-          static_cast<std::size_t>(values.offsets[i + 1] - values.offsets[i])};
-}
-
-class RocksArrays : public ::testing::Test {
- protected:
-  RocksArrays() {
-    rocksdb::Options options;
-    options.create_if_missing = true;
-    options.allow_fallocate = false;
-    EXPECT_TRUE(rocksdb::MergeOperator::CreateFromString(rocksdb::ConfigOptions(), "stringappend",
-                                                         &options.merge_operator)
-                    .ok());
-    perdure::rocks::GpuOptions gpu;
-    gpu.device = perdure::rocks::Device::cpu;
-    gpu.threads = 2;
-    gpu.threshold = kThreshold;
-    gpu.memtable_bytes = 1 << 18;
-    rocksdb::DB* db = nullptr;
-    auto const s = perdure::rocks::open(options, gpu, directory_ / "db", &db);
-    EXPECT_TRUE(s.ok()) << s.ToString();
-    db_.reset(db);
-  }
-  rocksdb::ColumnFamilyHandle* family() { return db_->DefaultColumnFamily(); }
-
-  TemporaryDirectory directory_;
-  std::unique_ptr<rocksdb::DB> db_;
-};
-
-void write(Model& model, OpKind kind, std::string const& key, std::string const& value) {
-  auto const found = model.find(key);
-  if (kind == OpKind::erase)
-    model.erase(key);
-  else if (kind == OpKind::update && found != model.end())
-    found->second += "," + value;
-  else
-    model[key] = value;
-}
 
 TEST_F(RocksArrays, MixedBatchesAnswerAsIfOneOperationCameAfterTheOther) {
   std::mt19937 random(7);
@@ -108,7 +37,7 @@ TEST_F(RocksArrays, MixedBatchesAnswerAsIfOneOperationCameAfterTheOther) {
     batch.values = values.column();
     VariableValues found;
     std::vector<KeyStatus> statuses(n);
-    auto const s = perdure::rocks::apply(*db_, family(), batch, found, statuses);
+    auto const s = rocks::apply(*db_, family(), batch, found, statuses);
     ASSERT_TRUE(s.ok()) << s.ToString();
     ASSERT_EQ(statuses, expected_status);
     for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(at(found, i), expected[i]) << i << " of " << n;
@@ -130,19 +59,18 @@ TEST_F(RocksArrays, FixedWidthsGoInAndComeOutAndRangesAreInOrder) {
     keys[i] = __builtin_bswap64(i * 2);
     values[i] = i * i;
   }
-  ASSERT_TRUE(perdure::rocks::put(*db_, family(), Column::of(keys), Column::of(values)).ok());
+  ASSERT_TRUE(rocks::put(*db_, family(), Column::of(keys), Column::of(values)).ok());
   std::vector<std::uint64_t> asked = keys;
   asked.push_back(__builtin_bswap64(3));  // never put
   std::vector<KeyStatus> statuses(asked.size());
-  ASSERT_TRUE(perdure::rocks::get(*db_, family(), Column::of(asked),
-                                  perdure::MutableColumn::of(found), statuses)
-                  .ok());
+  ASSERT_TRUE(
+      rocks::get(*db_, family(), Column::of(asked), MutableColumn::of(found), statuses).ok());
   for (std::uint64_t i = 0; i < kCount; ++i) ASSERT_EQ(found[i], values[i]);
   EXPECT_EQ(statuses.back(), KeyStatus::not_found);
 
   std::vector<std::uint64_t> const begins = {__builtin_bswap64(10), __builtin_bswap64(9991)};
-  perdure::rocks::Ranges ranges;
-  ASSERT_TRUE(perdure::rocks::range(*db_, family(), Column::of(begins), {}, 100, ranges).ok());
+  rocks::Ranges ranges;
+  ASSERT_TRUE(rocks::range(*db_, family(), Column::of(begins), {}, 100, ranges).ok());
   ASSERT_EQ(ranges.offsets, (std::vector<std::int64_t>{0, 100, 104}));
   for (std::uint64_t i = 0; i < 100; ++i) {
     std::uint64_t key = 0;
@@ -153,17 +81,100 @@ TEST_F(RocksArrays, FixedWidthsGoInAndComeOutAndRangesAreInOrder) {
 
 TEST_F(RocksArrays, WrongArgumentsAreNamed) {
   std::vector<std::uint64_t> const two = {1, 2}, three = {1, 2, 3};
-  auto s = perdure::rocks::put(*db_, family(), Column::of(two), Column::of(three));
+  auto s = rocks::put(*db_, family(), Column::of(two), Column::of(three));
   EXPECT_TRUE(s.IsInvalidArgument());
   EXPECT_NE(s.ToString().find("2 keys and 3 values"), std::string::npos) << s.ToString();
   rocksdb::DB* plain = nullptr;
   rocksdb::Options options;
   options.create_if_missing = true;
   ASSERT_TRUE(rocksdb::DB::Open(options, directory_ / "plain", &plain).ok());
-  s = perdure::rocks::put(*plain, plain->DefaultColumnFamily(), Column::of(two), Column::of(two));
+  s = rocks::put(*plain, plain->DefaultColumnFamily(), Column::of(two), Column::of(two));
   EXPECT_TRUE(s.IsInvalidArgument());
   EXPECT_NE(s.ToString().find("perdure::rocks::open"), std::string::npos) << s.ToString();
   delete plain;
 }
 
+TEST_F(RocksArrays, KeysOfTheLsmTreeAreAskedForOnceEach) {
+  std::vector<std::string> all, asked;
+  for (int i = 0; i < 2000; ++i) all.push_back("a rather long prefix " + std::to_string(i));
+  ASSERT_TRUE(rocks::put(*db_, family(), Strings(all).column(), Strings(all).column()).ok());
+  ASSERT_TRUE(db_->Flush({}).ok());
+  std::mt19937 random(3);
+  for (int i = 0; i < 10'000; ++i) asked.push_back(all[random() % 500]);
+  asked.push_back("never put");
+  statistics_->Reset().PermitUncheckedError();
+  VariableValues values;
+  std::vector<KeyStatus> statuses(asked.size());
+  ASSERT_TRUE(rocks::get(*db_, family(), Strings(asked).column(), values, statuses).ok());
+  EXPECT_EQ(statistics_->getTickerCount(rocksdb::NUMBER_MULTIGET_KEYS_READ), 501u);
+  EXPECT_EQ(statuses.back(), KeyStatus::not_found);
+  for (std::size_t i = 0; i + 1 < asked.size(); ++i) ASSERT_EQ(at(values, i), asked[i]);
+}
+
+TEST_F(RocksArrays, AFewOperationsAmongMemtablesAreOneBatch) {
+  std::vector<std::uint64_t> many(kThreshold);
+  for (std::uint64_t i = 0; i < many.size(); ++i) many[i] = i;
+  ASSERT_TRUE(rocks::put(*db_, family(), Column::of(many), Column::of(many)).ok());
+  std::vector<std::uint64_t> const keys = {7, 7, 7}, values = {70, 71, 72};
+  std::vector<OpKind> const kinds = {OpKind::get, OpKind::put, OpKind::get};
+  std::vector<std::uint64_t> out(3, 99);
+  MixedBatch batch{Column::of(keys), kinds, Column::of(values)};
+  batch.out = MutableColumn::of(out);
+  VariableValues found;
+  std::vector<KeyStatus> statuses(3);
+  std::uint64_t const before = parts().counters->table_batches;
+  ASSERT_TRUE(rocks::apply(*db_, family(), batch, found, statuses).ok());
+  EXPECT_EQ(out, (std::vector<std::uint64_t>{7, 99, 71}));
+  EXPECT_EQ(parts().counters->table_batches, before + 1);
+}
+
+TEST_F(RocksArrays, AReadOfManyPartsSeesOneState) {
+  constexpr std::size_t kKeys = 600;
+  split_reads_into(16);
+  std::vector<std::uint64_t> keys(kKeys);
+  for (std::uint64_t i = 0; i < kKeys; ++i) keys[i] = i;
+  auto const put_all = [&](std::uint64_t version) {
+    std::vector<std::uint64_t> const values(kKeys, version);
+    return rocks::put(*db_, family(), Column::of(keys), Column::of(values)).ok();
+  };
+  ASSERT_TRUE(put_all(0));
+  std::atomic<bool> over = false;
+  auto const read = [&] {
+    std::vector<std::uint64_t> found(kKeys);
+    std::vector<KeyStatus> statuses(kKeys);
+    while (!over) {
+      EXPECT_TRUE(
+          rocks::get(*db_, family(), Column::of(keys), MutableColumn::of(found), statuses).ok());
+      if (std::count(found.begin(), found.end(), found[0]) == kKeys) continue;
+      ADD_FAILURE() << "values of two batches in one read";
+      break;
+    }
+  };
+  std::thread one(read), other(read);
+  for (std::uint64_t version = 1; version <= 200; ++version) EXPECT_TRUE(put_all(version));
+  over = true;
+  one.join();
+  other.join();
+}
+
+TEST_F(RocksArrays, FamiliesThatRocksdbServesAloneAnswerToo) {
+  rocksdb::ColumnFamilyOptions options;
+  options.comparator = rocksdb::ReverseBytewiseComparator();
+  rocksdb::ColumnFamilyHandle* reverse = nullptr;
+  ASSERT_TRUE(db_->CreateColumnFamily(options, "reverse", &reverse).ok());
+  std::vector<std::string> all;
+  for (int i = 0; i < 1000; ++i) all.push_back(std::to_string(i));
+  ASSERT_TRUE(rocks::put(*db_, reverse, Strings(all).column(), Strings(all).column()).ok());
+  VariableValues values;
+  std::vector<KeyStatus> statuses(all.size());
+  ASSERT_TRUE(rocks::get(*db_, reverse, Strings(all).column(), values, statuses).ok());
+  for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(at(values, i), all[i]);
+  rocks::Ranges ranges;
+  ASSERT_TRUE(rocks::range(*db_, reverse, Strings({"5", "10"}).column(), {}, 2, ranges).ok());
+  EXPECT_EQ(at(ranges.keys, 1), "499");
+  EXPECT_EQ(at(ranges.keys, 2), "10");
+  ASSERT_TRUE(db_->DestroyColumnFamilyHandle(reverse).ok());
+}
+
 }  // namespace
+}  // namespace perdure::test

@@ -27,6 +27,11 @@ rocksdb::Status check_statuses(std::size_t keys, std::span<KeyStatus> statuses) 
                                           std::to_string(statuses.size()) + " statuses");
 }
 
+rocksdb::Status check_output(MutableColumn const& values, std::size_t keys) {
+  if (values.space == MemorySpace::host && values.count >= keys) return rocksdb::Status::OK();
+  return rocksdb::Status::InvalidArgument("values go to host memory, with room for one a key");
+}
+
 bool is_for_tables(Database& database, ColumnFamilyHandle* family, bool merges,
                    std::size_t operations) {
   DatabaseParts& parts = database.parts();
@@ -63,15 +68,6 @@ rocksdb::Status add_operation(rocksdb::WriteBatch& batch, ColumnFamilyHandle* fa
 KeyStatus status_of(rocksdb::Status const& status) {
   if (status.ok()) return KeyStatus::ok;
   return status.IsNotFound() ? KeyStatus::not_found : KeyStatus::corrupt;
-}
-
-void collect(std::vector<std::string> const& parts, VariableValues& all) {
-  all.offsets.assign(1, 0);
-  for (std::string const& part : parts)
-    all.offsets.push_back(all.offsets.back() + static_cast<std::int64_t>(part.size()));
-  all.data.resize(static_cast<std::size_t>(all.offsets.back()));
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    std::memcpy(all.data.data() + all.offsets[i], parts[i].data(), parts[i].size());
 }
 
 OneState::OneState(Database& database, rocks::ArrayOptions const& options) {

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "lsm/rocks/database.hpp"
 #include "perdure/rocks.h"
@@ -17,6 +16,7 @@ namespace perdure::lsm {
 [[nodiscard]] rocksdb::Status check_call(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family,
                                          Column const& keys, Database*& database);
 [[nodiscard]] rocksdb::Status check_statuses(std::size_t keys, std::span<KeyStatus> statuses);
+[[nodiscard]] rocksdb::Status check_output(MutableColumn const& values, std::size_t keys);
 /// Whether memtables take the batch; else RocksDB's own way of writing does, or refuses it.
 [[nodiscard]] bool is_for_tables(Database& database, rocksdb::ColumnFamilyHandle* family,
                                  bool merges, std::size_t operations);
@@ -26,8 +26,6 @@ namespace perdure::lsm {
 rocksdb::Status add_operation(rocksdb::WriteBatch& batch, rocksdb::ColumnFamilyHandle* family,
                               OpKind kind, rocksdb::Slice const& key, rocksdb::Slice const& value);
 [[nodiscard]] KeyStatus status_of(rocksdb::Status const& status);
-/// The parts one behind the other.
-void collect(std::vector<std::string> const& parts, VariableValues& all);
 
 /// What all reads of a call see.
 class OneState {

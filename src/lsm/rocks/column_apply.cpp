@@ -3,11 +3,12 @@
 // version of a key by itself; a read then sees the newest version below its own request.
 #include <algorithm>
 #include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "lsm/rocks/array_call.hpp"
+#include "lsm/rocks/array_read.hpp"
+#include "lsm/rocks/mixed_columns.hpp"
+#include "lsm/rocks/value_sink.hpp"
 
 namespace perdure::rocks {
 
@@ -18,109 +19,115 @@ using rocksdb::Slice;
 
 namespace {
 
-/// The writes of a mixed batch as columns, and which operations they are.
-struct Writes {
-  std::vector<RequestId> requests;
-  std::vector<OpKind> kinds;
-  std::vector<std::byte> keys, values;
-  std::vector<std::int64_t> key_offsets = {0}, value_offsets = {0};
-  bool merges = false;
+/// A call of apply().
+class Apply {
+ public:
+  Apply(Database& database, ColumnFamilyHandle* family, MixedBatch const& batch,
+        ArrayOptions const& options, VariableValues& found, std::span<KeyStatus> statuses)
+      : db_(database),
+        parts_(database.parts()),
+        family_(family),
+        batch_(batch),
+        options_(options),
+        found_(found),
+        statuses_(statuses),
+        rooms_(parts_.read_rooms->mixed.take()) {}
 
-  explicit Writes(MixedBatch const& batch) {
-    for (std::size_t i = 0; i < batch.keys.count; ++i) {
-      if (batch.kinds[i] == OpKind::get) continue;
-      requests.push_back(i);
-      kinds.push_back(batch.kinds[i]);
-      append(element(batch.keys, i), keys, key_offsets);
-      bool const has_value = batch.kinds[i] != OpKind::erase;
-      append(has_value ? element(batch.values, i) : Slice(), values, value_offsets);
-      merges |= batch.kinds[i] == OpKind::update;
-    }
-  }
-  [[nodiscard]] wal::BatchOps ops() const {
-    wal::BatchOps ops;
-    ops.kinds = kinds;
-    ops.keys = {keys.data(), key_offsets.data(), 0, kinds.size(), MemorySpace::host};
-    ops.values = {values.data(), value_offsets.data(), 0, kinds.size(), MemorySpace::host};
-    return ops;
+  rocksdb::Status run() {
+    std::size_t const n = batch_.keys.count;
+    rooms_->count(*parts_.workers, batch_);
+    if (!rooms_->is_sane())
+      return rocksdb::Status::InvalidArgument("an operation of no known kind");
+    if (rooms_->has_values() && batch_.values.count != n)
+      return rocksdb::Status::InvalidArgument("as many kinds and values as keys");
+    if (rooms_->writes() == 0) return read_all();
+    std::fill(statuses_.begin(), statuses_.end(), KeyStatus::not_tried);
+    // Memtables that are there take all writes, and a batch of few costs them one turn.
+    std::size_t const counts = parts_.tables->any() && n > 1 ? parts_.writer->threshold() : 0;
+    bool const together = is_for_tables(db_, family_, rooms_->has_merges(), std::max(n, counts));
+    return together ? apply_together() : apply_in_order();
   }
 
  private:
-  static void append(Slice const& bytes, std::vector<std::byte>& all,
-                     std::vector<std::int64_t>& offsets) {
-    auto const* const data = reinterpret_cast<std::byte const*>(bytes.data());
-    all.insert(all.end(), data, data + bytes.size());
-    offsets.push_back(static_cast<std::int64_t>(all.size()));
+  rocksdb::Status read_all() {
+    if (has_out()) return get(db_, family_, batch_.keys, batch_.out, statuses_, options_);
+    return get(db_, family_, batch_.keys, found_, statuses_, options_);
   }
-};
+  [[nodiscard]] bool has_out() const { return batch_.out.count != 0; }
 
-/// What the reads of a batch found.
-struct Found {
-  std::vector<std::string> values;
-  std::span<KeyStatus> statuses;
-
-  void set(std::size_t i, rocksdb::Status const& status, Slice const& value) {
-    statuses[i] = status_of(status);
-    if (status.ok()) values[i] = value.ToString();
-  }
-};
-
-/// One operation after the other, as RocksDB has them.
-rocksdb::Status apply_in_order(rocksdb::DB& db, ColumnFamilyHandle* family, MixedBatch const& batch,
-                               ArrayOptions const& options, Found& found) {
-  for (std::size_t i = 0; i < batch.keys.count; ++i) {
-    Slice const key = element(batch.keys, i);
-    if (batch.kinds[i] == OpKind::get) {
-      PinnableSlice value;
-      auto const s = db.Get(rocksdb::ReadOptions(), family, key, &value);
-      found.set(i, s, value);
-      continue;
+  /// f(where the values of `keys` gets go).
+  template <class F>
+  rocksdb::Status with_sink(std::size_t keys, Places places, F f) {
+    if (has_out()) {
+      FixedSink sink(batch_.out, places, statuses_);
+      return f(sink);
     }
-    bool const has_value = batch.kinds[i] != OpKind::erase;
-    rocksdb::WriteBatch one;
-    auto s = add_operation(one, family, batch.kinds[i], key,
-                           has_value ? element(batch.values, i) : Slice());
-    if (s.ok()) s = db.Write(write_options(options), &one);
-    if (!s.ok()) return s;
-    found.statuses[i] = KeyStatus::ok;
+    auto const rooms = parts_.read_rooms->values.take();
+    VariableSink sink(*parts_.workers, batch_.keys.count, rooms->refs.take(keys), places, statuses_,
+                      found_);
+    return f(sink);
   }
-  return rocksdb::Status::OK();
-}
 
-rocksdb::Status apply_together(Database& database, ColumnFamilyHandle* family,
-                               MixedBatch const& batch, ArrayOptions const& options, Found& found) {
-  Writes const writes(batch);
-  Writer::Columns columns;
-  columns.family = family->GetID();
-  columns.ops = writes.ops();
-  columns.requests = writes.requests;
-  columns.all_requests = batch.keys.count;
-  DatabaseParts& parts = database.parts();
-  if (auto s = parts.writer->write_columns(write_options(options), columns); !s.ok()) return s;
-  std::vector<std::size_t> at;
-  std::vector<Slice> keys;
-  std::vector<RequestId> limits;
-  for (std::size_t i = 0; i < batch.keys.count; ++i) {
-    found.statuses[i] = KeyStatus::ok;
-    if (batch.kinds[i] != OpKind::get) continue;
-    at.push_back(i);
-    keys.push_back(element(batch.keys, i));
-    limits.push_back(columns.first + i - 1);
+  /// One operation after the other, as RocksDB has them.
+  rocksdb::Status apply_in_order() {
+    return with_sink(batch_.keys.count, {}, [&](ValueSink& sink) {
+      ValueArena arena;
+      rocksdb::Status s;
+      for (std::size_t i = 0; i < batch_.keys.count && s.ok(); ++i) {
+        if (batch_.kinds[i] == OpKind::get)
+          read_one(i, sink, arena);
+        else
+          s = write_one(i);
+      }
+      sink.finish();
+      return s;
+    });
   }
-  Sight sight;
-  sight.view = columns.seen;
-  sight.options.snapshot = columns.seen->base_snapshot();
-  parts.workers->for_chunks(keys.size(), 256, [&](std::size_t begin, std::size_t end) {
-    std::size_t const n = end - begin;
-    std::vector<PinnableSlice> values(n);
-    std::vector<rocksdb::Status> statuses(n);
-    parts.reader->multi_get(sight, family, std::span(keys).subspan(begin, n),
-                            {std::span(limits).subspan(begin, n)}, values.data(), statuses.data(),
-                            false);
-    for (std::size_t i = 0; i < n; ++i) found.set(at[begin + i], statuses[i], values[i]);
-  });
-  return rocksdb::Status::OK();
-}
+
+  void read_one(std::size_t i, ValueSink& sink, ValueArena& arena) {
+    PinnableSlice value;
+    auto const s = db_.Get(rocksdb::ReadOptions(), family_, element(batch_.keys, i), &value);
+    s.ok() ? sink.made(i, value, arena) : sink.none(i, status_of(s));
+  }
+
+  rocksdb::Status write_one(std::size_t i) {
+    bool const has_value = batch_.kinds[i] != OpKind::erase;
+    rocksdb::WriteBatch one;
+    auto s = add_operation(one, family_, batch_.kinds[i], element(batch_.keys, i),
+                           has_value ? element(batch_.values, i) : Slice());
+    if (s.ok()) s = db_.Write(write_options(options_), &one);
+    if (s.ok()) statuses_[i] = KeyStatus::ok;
+    return s;
+  }
+
+  rocksdb::Status apply_together() {
+    rooms_->take_apart(*parts_.workers, batch_);
+    Writer::Columns columns;
+    columns.family = family_->GetID();
+    columns.ops = rooms_->write_ops();
+    columns.requests = rooms_->write_places();
+    columns.all_requests = batch_.keys.count;
+    auto s = parts_.writer->write_columns(write_options(options_), columns);
+    if (!s.ok()) return s;
+    std::fill(statuses_.begin(), statuses_.end(), KeyStatus::ok);
+    Sight sight;
+    sight.view = columns.seen;
+    sight.options.snapshot = columns.seen->base_snapshot();
+    Limits const limits{rooms_->limits(*parts_.workers, columns.first)};
+    return with_sink(rooms_->reads(), {rooms_->read_places()}, [&](ValueSink& sink) {
+      return ArrayRead(parts_, sight, family_, rooms_->read_keys(), limits, sink).run();
+    });
+  }
+
+  Database& db_;
+  DatabaseParts& parts_;
+  ColumnFamilyHandle* const family_;
+  MixedBatch const& batch_;
+  ArrayOptions const& options_;
+  VariableValues& found_;
+  std::span<KeyStatus> const statuses_;
+  Reused<MixedColumns>::Loan rooms_;
+};
 
 }  // namespace
 
@@ -132,27 +139,13 @@ rocksdb::Status apply(rocksdb::DB& db, ColumnFamilyHandle* family, MixedBatch co
   if (auto s = check_call(db, family, batch.keys, database); !s.ok()) return s;
   if (auto s = check_host(batch.values, "values"); !s.ok()) return s;
   if (auto s = check_statuses(n, statuses); !s.ok()) return s;
-  bool const writes_values = std::any_of(batch.kinds.begin(), batch.kinds.end(), [](OpKind kind) {
-    return kind == OpKind::put || kind == OpKind::update;
-  });
-  if (batch.kinds.size() != n || (writes_values && batch.values.count != n))
+  if (batch.kinds.size() != n)
     return rocksdb::Status::InvalidArgument("as many kinds and values as keys");
+  if (batch.out.count != 0)
+    if (auto s = check_output(batch.out, n); !s.ok()) return s;
   if (options.snapshot != nullptr)
     return rocksdb::Status::InvalidArgument("a batch that writes reads no snapshot");
-  std::fill(statuses.begin(), statuses.end(), KeyStatus::not_tried);
-  Found answers{std::vector<std::string>(n), statuses};
-  bool const merges =
-      std::find(batch.kinds.begin(), batch.kinds.end(), OpKind::update) != batch.kinds.end();
-  bool const writes = std::any_of(batch.kinds.begin(), batch.kinds.end(),
-                                  [](OpKind kind) { return kind != OpKind::get; });
-  rocksdb::Status s;
-  if (!writes) return get(db, family, batch.keys, found, statuses, options);
-  if (is_for_tables(*database, family, merges, n))
-    s = apply_together(*database, family, batch, options, answers);
-  else
-    s = apply_in_order(db, family, batch, options, answers);
-  collect(answers.values, found);
-  return s;
+  return Apply(*database, family, batch, options, found, statuses).run();
 }
 
 }  // namespace perdure::rocks

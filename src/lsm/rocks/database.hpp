@@ -16,6 +16,7 @@
 #include "lsm/rocks/counters.hpp"
 #include "lsm/rocks/families.hpp"
 #include "lsm/rocks/flusher.hpp"
+#include "lsm/rocks/read_rooms.hpp"
 #include "lsm/rocks/reader.hpp"
 #include "lsm/rocks/tables.hpp"
 #include "lsm/rocks/transaction_store.hpp"
@@ -34,6 +35,7 @@ struct DatabaseParts {
   std::unique_ptr<Writer> writer;
   std::unique_ptr<Flusher> flusher;
   std::unique_ptr<Reader> reader;
+  std::unique_ptr<ReadRooms> read_rooms = std::make_unique<ReadRooms>();
 };
 
 class Database final : public rocksdb::StackableDB, public TransactionStore {

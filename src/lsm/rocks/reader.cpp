@@ -58,6 +58,7 @@ void limit_sizes(ReadOptions const& options, std::span<Slice const> keys, Pinnab
 
 Sight Reader::sight(ReadOptions const& options) const {
   Sight sight;
+  sight.options = options;
   if (options.snapshot == nullptr) {
     if (!tables_.any()) return sight;
     ViewPtr now = tables_.view();
@@ -70,9 +71,13 @@ Sight Reader::sight(ReadOptions const& options) const {
         "a snapshot of GetRootDB() does not see the memtables; take it from this database");
     return sight;
   }
-  sight.options = options;
   sight.options.snapshot = sight.view->base_snapshot();
   return sight;
+}
+
+void Reader::below(Sight const& sight, ColumnFamilyHandle* family, std::span<Slice const> keys,
+                   PinnableSlice* values, rocksdb::Status* statuses, bool sorted) {
+  base_.MultiGet(sight.options, family, keys.size(), keys.data(), values, statuses, sorted);
 }
 
 void Reader::pin(ViewPtr const& view, ValueRef const& found, PinnableSlice* value) {
@@ -118,12 +123,12 @@ rocksdb::Status Reader::merged(Sight const& sight, ColumnFamilyHandle* family, S
   RunList const runs = sight.view->runs(family->GetID());
   Status const found = engine_.chains(runs, column_of(key, offsets), {{}, limit}, chains);
   if (!found.ok()) return to_rocks(found);
-  PinnableSlice below;
+  PinnableSlice under;
   Slice const* base = nullptr;
   if (is_open(chains.versions)) {
-    auto const s = base_.Get(sight.options, family, key, &below);
+    auto const s = base_.Get(sight.options, family, key, &under);
     if (!s.ok() && !s.IsNotFound()) return s;
-    if (s.ok()) base = &below;
+    if (s.ok()) base = &under;
   }
   FamilyPtr const known = families_.find(family->GetID());
   if (known == nullptr) return rocksdb::Status::InvalidArgument("no such column family");
@@ -140,7 +145,7 @@ void Reader::multi_get(ReadOptions const& options, ColumnFamilyHandle* family,
   if (!sight.refusal.ok()) {
     std::fill_n(statuses, keys.size(), sight.refusal);
   } else if (sight.view == nullptr) {
-    base_.MultiGet(options, family, keys.size(), keys.data(), values, statuses, sorted);
+    below(sight, family, keys, values, statuses, sorted);
   } else if (is_late(options, base_)) {
     std::fill_n(statuses, keys.size(), rocksdb::Status::TimedOut());
   } else {
@@ -153,10 +158,7 @@ void Reader::multi_get(Sight const& sight, ColumnFamilyHandle* family, std::span
                        Limits const& limits, PinnableSlice* values, rocksdb::Status* statuses,
                        bool sorted) {
   RunList const runs = sight.view->runs(family->GetID());
-  if (runs.empty()) {
-    base_.MultiGet(sight.options, family, keys.size(), keys.data(), values, statuses, sorted);
-    return;
-  }
+  if (runs.empty()) return below(sight, family, keys, values, statuses, sorted);
   std::vector<Answer> answers(keys.size());
   KeyColumn columns;
   for (Slice const& key : keys) columns.add(key);
@@ -191,8 +193,7 @@ void Reader::multi_get(Sight const& sight, ColumnFamilyHandle* family, std::span
   if (missing.empty()) return;
   std::vector<PinnableSlice> rest(missing.size());
   std::vector<rocksdb::Status> said(missing.size());
-  base_.MultiGet(sight.options, family, missing.size(), missing.data(), rest.data(), said.data(),
-                 sorted);
+  below(sight, family, missing, rest.data(), said.data(), sorted);
   for (std::size_t i = 0; i < missing.size(); ++i) {
     values[at[i]] = std::move(rest[i]);
     statuses[at[i]] = said[i];

@@ -23,7 +23,7 @@ namespace perdure::lsm {
 struct Sight {
   rocksdb::Status refusal;  // not OK: the snapshot is RocksDB's own, which sees no memtables
   ViewPtr view;  // null: RocksDB alone, as the user's options say
-  rocksdb::ReadOptions options;  // for RocksDB; where there is a view
+  rocksdb::ReadOptions options;  // for RocksDB
 };
 
 class Reader {
@@ -49,6 +49,10 @@ class Reader {
   void multi_get(Sight const& sight, rocksdb::ColumnFamilyHandle* family,
                  std::span<rocksdb::Slice const> keys, Limits const& limits,
                  rocksdb::PinnableSlice* values, rocksdb::Status* statuses, bool sorted);
+  /// Keys that no memtable in sight knows, by RocksDB. `sorted`: they come in the family's order.
+  void below(Sight const& sight, rocksdb::ColumnFamilyHandle* family,
+             std::span<rocksdb::Slice const> keys, rocksdb::PinnableSlice* values,
+             rocksdb::Status* statuses, bool sorted);
   bool may_exist(rocksdb::ReadOptions const& options, rocksdb::ColumnFamilyHandle* family,
                  rocksdb::Slice const& key, std::string* value, bool* value_found);
 

@@ -1,0 +1,226 @@
+#include "lsm/rocks/array_read.hpp"
+
+#include <utility>
+
+#include "lsm/rocks/array_call.hpp"
+#include "lsm/rocks/key_column.hpp"
+#include "lsm/rocks/keys_below.hpp"
+#include "lsm/rocks/merging.hpp"
+
+namespace perdure::lsm {
+
+using rocksdb::Slice;
+
+namespace {
+
+constexpr std::size_t kAnswersAChunk = 2048;
+constexpr std::size_t kFoldsAChunk = 256;
+
+std::span<Version const> chain_of(Chains const& chains, std::size_t i) {
+  return std::span(chains.versions)
+      .subspan(chains.offsets[i], chains.offsets[i + 1] - chains.offsets[i]);
+}
+
+/// Keys [begin, end), with offsets from 0 on: a machine is brought no bytes before the first.
+Column part_of(Column const& keys, std::size_t begin, std::size_t end, Room<std::int64_t>& room) {
+  Column part = keys;
+  part.count = end - begin;
+  if (keys.offsets == nullptr) {
+    part.data = keys.data + begin * keys.width;
+    return part;
+  }
+  std::int64_t const first = keys.offsets[begin];
+  part.data = keys.data + first;
+  part.offsets = keys.offsets + begin;
+  if (first == 0) return part;
+  std::span<std::int64_t> const offsets = room.take(part.count + 1);
+  for (std::size_t i = 0; i <= part.count; ++i) offsets[i] = keys.offsets[begin + i] - first;
+  part.offsets = offsets.data();
+  return part;
+}
+
+}  // namespace
+
+/// Folds operands of keys; one thread's.
+class ArrayRead::Folder {
+ public:
+  explicit Folder(ArrayRead& read)
+      : read_(read),
+        family_(read.parts_.families->find(read.family_->GetID())),
+        arena_(read.new_arena()) {}
+
+  void fold(std::size_t key, std::span<Version const> chain, Slice const* below) {
+    auto const status = family_ == nullptr
+                            ? rocksdb::Status::InvalidArgument("no such column family")
+                            : merged_.resolve(family_->merge_operator.get(), nullptr,
+                                              element(read_.keys_, key), chain, below);
+    read_.tell(key, status, status.ok() ? merged_.value() : Slice(), arena_);
+  }
+  [[nodiscard]] ValueArena& arena() const { return arena_; }
+
+ private:
+  ArrayRead& read_;
+  FamilyPtr family_;
+  ValueArena& arena_;
+  Merged merged_;
+};
+
+/// What memtables do not know is as RocksDB has it.
+class ArrayRead::AbsentTeller final : public KeysBelow::Teller {
+ public:
+  AbsentTeller(ArrayRead& read, std::span<std::size_t const> keys)
+      : read_(read), keys_(keys), arena_(read.new_arena()) {}
+  void tell(std::size_t question, rocksdb::Status const& status, Slice const& value) override {
+    read_.tell(keys_.empty() ? question : keys_[question], status, value, arena_);
+  }
+
+ private:
+  ArrayRead& read_;
+  std::span<std::size_t const> keys_;  // empty: all
+  ValueArena& arena_;
+};
+
+class ArrayRead::OpenTeller final : public KeysBelow::Teller {
+ public:
+  OpenTeller(ArrayRead& read, std::span<Open const> open)
+      : read_(read), open_(open), folder_(read) {}
+  void tell(std::size_t question, rocksdb::Status const& status, Slice const& value) override {
+    Open const& one = open_[question];
+    if (status.ok() || status.IsNotFound())
+      folder_.fold(one.key, one.chain, status.ok() ? &value : nullptr);
+    else
+      read_.tell(one.key, status, value, folder_.arena());
+  }
+
+ private:
+  ArrayRead& read_;
+  std::span<Open const> open_;
+  Folder folder_;
+};
+
+ArrayRead::ArrayRead(DatabaseParts& parts, Sight const& sight, rocksdb::ColumnFamilyHandle* family,
+                     Column const& keys, Limits const& limits, ValueSink& sink)
+    : parts_(parts),
+      sight_(sight),
+      family_(family),
+      keys_(keys),
+      limits_(limits),
+      sink_(sink),
+      runs_(sight.view->runs(family->GetID())) {}
+
+ArrayRead::~ArrayRead() = default;
+
+rocksdb::Status ArrayRead::run() {
+  std::size_t const n = keys_.count;
+  if (!runs_.empty()) {
+    std::size_t const part = parts_.read_rooms->part_keys.of(n, parts_.workers->threads());
+    parts_.workers->for_chunks(n, part,
+                               [&](std::size_t begin, std::size_t end) { read_part(begin, end); });
+  }
+  ask_below();
+  sink_.finish();
+  MutexLock const lock(mutex_);
+  return failure_;
+}
+
+void ArrayRead::read_part(std::size_t begin, std::size_t end) {
+  auto const rooms = parts_.read_rooms->parts.take();
+  std::size_t const n = end - begin;
+  std::span<Answer> const answers = rooms->answers.take(n);
+  Column const keys = part_of(keys_, begin, end, rooms->offsets);
+  Limits limits = limits_;
+  if (!limits.each.empty()) limits.each = limits.each.subspan(begin, n);
+  Status s = parts_.engine->find(runs_, keys, limits, answers);
+  std::vector<std::size_t> merges;
+  if (s.ok()) {
+    parts_.workers->for_chunks(n, kAnswersAChunk, [&](std::size_t from, std::size_t to) {
+      take(begin + from, answers.subspan(from, to - from), merges);
+    });
+    if (!merges.empty()) s = fold(merges);
+  }
+  if (!s.ok()) fail(to_rocks(s));
+}
+
+void ArrayRead::take(std::size_t first, std::span<Answer const> answers,
+                     std::vector<std::size_t>& merges) {
+  sink_.stored(first, answers);
+  std::vector<std::size_t> absent, operands;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i].found == Found::absent) absent.push_back(first + i);
+    if (answers[i].found == Found::merge) operands.push_back(first + i);
+  }
+  parts_.counters->table_hits += answers.size() - absent.size();
+  parts_.counters->table_misses += absent.size();
+  if (absent.empty() && operands.empty()) return;
+  MutexLock const lock(mutex_);
+  absent_.insert(absent_.end(), absent.begin(), absent.end());
+  merges.insert(merges.end(), operands.begin(), operands.end());
+}
+
+/// Operands of keys, and what they stand on: one question to the machine.
+Status ArrayRead::fold(std::span<std::size_t const> merges) {
+  KeyColumn keys;
+  std::vector<RequestId> each;
+  for (std::size_t const key : merges) {
+    keys.add(element(keys_, key));
+    if (!limits_.each.empty()) each.push_back(limits_.each[key]);
+  }
+  Chains chains;
+  if (Status s = parts_.engine->chains(runs_, keys.column(), {each, limits_.all}, chains); !s.ok())
+    return s;
+  fold_closed(merges, chains);
+  MutexLock const lock(mutex_);
+  Chains const& kept = chains_.emplace_back(std::move(chains));
+  for (std::size_t i = 0; i < merges.size(); ++i) {
+    auto const chain = chain_of(kept, i);
+    if (is_open(chain)) open_.push_back({merges[i], chain});
+  }
+  return {};
+}
+
+void ArrayRead::fold_closed(std::span<std::size_t const> merges, Chains const& chains) {
+  parts_.workers->for_chunks(merges.size(), kFoldsAChunk, [&](std::size_t begin, std::size_t end) {
+    Folder folder(*this);
+    for (std::size_t i = begin; i < end; ++i) {
+      auto const chain = chain_of(chains, i);
+      if (!is_open(chain)) folder.fold(merges[i], chain, nullptr);
+    }
+  });
+}
+
+/// No part is under way any more.
+void ArrayRead::ask_below() {
+  std::vector<std::size_t> absent, keys;
+  std::vector<Open> open;
+  {
+    MutexLock const lock(mutex_);
+    if (!failure_.ok()) return;
+    absent.swap(absent_);
+    open.swap(open_);
+  }
+  for (Open const& one : open) keys.push_back(one.key);
+  auto const rooms = parts_.read_rooms->below.take();
+  KeysBelow below(*parts_.reader, *parts_.workers, sight_, family_, keys_, *rooms);
+  below.ask(runs_.empty() ? keys_.count : absent.size(), absent,
+            [&] { return std::make_unique<AbsentTeller>(*this, absent); });
+  below.ask(keys.size(), keys, [&] { return std::make_unique<OpenTeller>(*this, open); });
+}
+
+void ArrayRead::tell(std::size_t key, rocksdb::Status const& status, Slice const& value,
+                     ValueArena& arena) {
+  if (status.ok()) return sink_.made(key, value, arena);
+  sink_.none(key, status_of(status));
+  if (!status.IsNotFound() && !is_failed_merge(status)) fail(status);
+}
+
+void ArrayRead::fail(rocksdb::Status const& why) {
+  MutexLock const lock(mutex_);
+  if (failure_.ok()) failure_ = why;
+}
+
+ValueArena& ArrayRead::new_arena() {
+  MutexLock const lock(mutex_);
+  return arenas_.emplace_back();
+}
+
+}  // namespace perdure::lsm
