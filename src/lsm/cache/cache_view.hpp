@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kCacheWays = 8;
 /// A line: all that is looked at of keys that are not there.
 struct alignas(64) CacheSet {
   std::uint32_t version;  // odd: locked
-  std::uint32_t refused;  // entries since the ways last aged
+  std::uint32_t arrivals;  // of entries that found all ways full, since the ways last aged
   std::uint64_t epoch;
   std::uint32_t tags[kCacheWays];  // of the keys' hashes; 0: the way is empty
   std::uint8_t uses[kCacheWays];  // about the logarithm of how often the way was read
