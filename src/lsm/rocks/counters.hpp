@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "lsm/cache/cache_counters.hpp"
+
 namespace perdure::lsm {
 
 struct Counters {
@@ -19,6 +21,7 @@ struct Counters {
   std::atomic<std::uint64_t> ingest_waits = 0;     // for RocksDB's compaction
   std::atomic<std::uint64_t> recovered_generations = 0;
   std::atomic<std::uint64_t> recovered_requests = 0;
+  CacheCounters cache;
 };
 
 }  // namespace perdure::lsm

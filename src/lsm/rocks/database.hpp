@@ -31,6 +31,7 @@ struct DatabaseParts {
   std::unique_ptr<Gwal> gwal;
   std::unique_ptr<Families> families;
   std::unique_ptr<Counters> counters;
+  std::unique_ptr<BlockCache> cache;  // null: there is none
   std::unique_ptr<Tables> tables;
   std::unique_ptr<Writer> writer;
   std::unique_ptr<Flusher> flusher;

@@ -39,14 +39,21 @@ rocksdb::Status Database::PromoteL0(CF* cf, int level) {
   return db_->PromoteL0(cf, level);
 }
 
+/// What overlaps nothing is ingested without a sequence number of its own.
 rocksdb::Status Database::IngestExternalFile(CF* cf, std::vector<std::string> const& files,
                                              rocksdb::IngestExternalFileOptions const& o) {
-  return parts_.writer->alone([&] { return db_->IngestExternalFile(cf, files, o); });
+  return parts_.writer->alone([&] {
+    CacheSuspension const suspension(parts_.cache.get());
+    return db_->IngestExternalFile(cf, files, o);
+  });
 }
 
 rocksdb::Status Database::IngestExternalFiles(
     std::vector<rocksdb::IngestExternalFileArg> const& args) {
-  return parts_.writer->alone([&] { return db_->IngestExternalFiles(args); });
+  return parts_.writer->alone([&] {
+    CacheSuspension const suspension(parts_.cache.get());
+    return db_->IngestExternalFiles(args);
+  });
 }
 
 rocksdb::Status Database::GetLiveFiles(std::vector<std::string>& files, uint64_t* manifest_bytes,

@@ -23,6 +23,11 @@ std::string reason_to_pass_through(rocksdb::ColumnFamilyOptions const& options) 
   return {};
 }
 
+/// A compaction filter makes values vanish when nobody writes.
+bool changes_by_itself(rocksdb::ColumnFamilyOptions const& options) {
+  return options.compaction_filter != nullptr || options.compaction_filter_factory != nullptr;
+}
+
 }  // namespace
 
 FamilyPtr Families::add(rocksdb::ColumnFamilyHandle* base,
@@ -33,6 +38,8 @@ FamilyPtr Families::add(rocksdb::ColumnFamilyHandle* base,
   family->base = base;
   family->merge_operator = options.merge_operator;
   family->why_passed_through = reason_to_pass_through(options);
+  if (family->why_passed_through.empty() && !changes_by_itself(options) && family->id < kMostCached)
+    cached_[family->id / 64] |= std::uint64_t{1} << family->id % 64;
   MutexLock lock(mutex_);
   held_.push_back({family, ours});
   return family;

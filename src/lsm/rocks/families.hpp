@@ -10,6 +10,7 @@
 #include <rocksdb/listener.h>
 #include <rocksdb/merge_operator.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -42,6 +43,11 @@ class Families {
   FamilyPtr add(rocksdb::ColumnFamilyHandle* base, rocksdb::ColumnFamilyOptions const& options,
                 bool ours);
   [[nodiscard]] FamilyPtr find(std::uint32_t id) const;
+  /// Whether what RocksDB says of a family's keys changes by writes alone, so that the block cache
+  /// may keep it. No lock; of families with larger numbers than kMostCached the answer is no.
+  [[nodiscard]] bool is_cached(std::uint32_t id) const {
+    return id < kMostCached && (cached_[id / 64].load() >> id % 64 & 1) != 0;
+  }
   void drop(std::uint32_t id);
   /// Whether this handle is the one that a family is flushed by.
   [[nodiscard]] bool uses(rocksdb::ColumnFamilyHandle const* handle) const;
@@ -54,8 +60,11 @@ class Families {
     FamilyPtr family;
     bool ours = false;
   };
+  static constexpr std::uint32_t kMostCached = 1024;
+
   mutable Mutex mutex_;
   std::vector<Held> held_ PERDURE_GUARDED_BY(mutex_);
+  std::array<std::atomic<std::uint64_t>, kMostCached / 64> cached_{};
 };
 
 /// Hears when users delete handles, whichever way they do. Keeps RocksDB from recovering by itself

@@ -27,13 +27,14 @@ rocksdb::IngestExternalFileOptions ingest_options() {
 }  // namespace
 
 Flusher::Flusher(rocksdb::DB& base, Engine& engine, Tables& tables, Families const& families,
-                 Counters& counters, std::string directory,
+                 Counters& counters, BlockCache* cache, std::string directory,
                  std::function<std::shared_ptr<void>()> seal_idle)
     : base_(base),
       engine_(engine),
       tables_(tables),
       families_(families),
       counters_(counters),
+      cache_(cache),
       directory_(std::move(directory)),
       seal_idle_(std::move(seal_idle)) {}
 
@@ -164,7 +165,8 @@ rocksdb::Status Flusher::flush(GenerationPtr const& generation, Files* prepared)
     if (Status s = segment->retire(); !s.ok()) return to_rocks(s);
   }
   ++counters_.flushed_generations;
-  tables_.remove(generation);
+  std::uint64_t const now = tables_.remove(generation);
+  if (cache_ != nullptr) cache_->advance(now);
   MutexLock lock(mutex_);
   changed_.notify_all();
   return rocksdb::Status::OK();
@@ -177,7 +179,7 @@ rocksdb::Status Flusher::write_files(Generation& generation, rocksdb::Snapshot c
     FamilyPtr const family = families_.find(one.family);
     if (family == nullptr || !family->has_tables() || one.runs.empty()) continue;
     std::string const prefix = directory_ + "/flush-" + std::to_string(next_file_++);
-    SortedFiles& written = files.emplace_back(base_, family, snapshot, prefix);
+    SortedFiles& written = files.emplace_back(base_, family, snapshot, prefix, cache_ != nullptr);
     if (auto s = written.write(engine_, *one.runs.front()); !s.ok()) return s;
   }
   return rocksdb::Status::OK();
@@ -210,23 +212,33 @@ rocksdb::Status Flusher::ingest(Generation& generation, Files* prepared) {
     if (auto s = write_files(generation, snapshot.get(), own); !s.ok()) return s;
     prepared = &own;
   }
+  return ingest(generation, *prepared, sequence);
+}
+
+rocksdb::Status Flusher::ingest(Generation& generation, Files const& files,
+                                std::uint64_t sequence) {
   std::vector<rocksdb::IngestExternalFileArg> args;
   std::uint64_t entries = 0;
-  for (SortedFiles const& files : *prepared) {
-    if (files.files().empty() || files.family().dropped) continue;
+  for (SortedFiles const& one : files) {
+    if (one.files().empty() || one.family().dropped) continue;
     args.emplace_back();
-    args.back().column_family = files.family().base;
-    args.back().external_files = files.files();
+    args.back().column_family = one.family().base;
+    args.back().external_files = one.files();
     args.back().options = ingest_options();
-    entries += files.entries();
+    entries += one.entries();
   }
   if (GwalSegment* const segment = generation.segment()) {
     if (Status s = segment->intend(sequence); !s.ok()) return to_rocks(s);
   }
+  if (cache_ != nullptr) cache_->close(sequence);
   if (!args.empty()) {
-    if (auto s = base_.IngestExternalFiles(args); !s.ok())
+    if (auto s = base_.IngestExternalFiles(args); !s.ok()) {
+      if (cache_ != nullptr) cache_->reopen();
       return after_failed_ingest(generation, sequence, s);
+    }
   }
+  for (SortedFiles const& one : files)
+    if (cache_ != nullptr) cache_->invalidate(one.hashes());
   counters_.flushed_entries += entries;
   return rocksdb::Status::OK();
 }

@@ -8,6 +8,8 @@
 //  3. Of each key the newest version is written, operands folded, on what RocksDB has of older
 //     generations.
 //  4. A flush that fails leaves the generation where it was, in view and G-WAL.
+//  5. From before an ingest until the view that follows it, the block cache is closed; what the
+//     ingest changed has left it by then.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -20,6 +22,7 @@
 #include <thread>
 
 #include "base/mutex.hpp"
+#include "lsm/cache/block_cache.hpp"
 #include "lsm/rocks/counters.hpp"
 #include "lsm/rocks/families.hpp"
 #include "lsm/rocks/sorted_files.hpp"
@@ -29,10 +32,11 @@ namespace perdure::lsm {
 
 class Flusher {
  public:
+  /// `cache` is null where there is none.
   /// `directory`: for the files until RocksDB has them; on its file system.
   /// `seal_idle`: called now and then (Writer::seal_idle).
   Flusher(rocksdb::DB& base, Engine& engine, Tables& tables, Families const& families,
-          Counters& counters, std::string directory,
+          Counters& counters, BlockCache* cache, std::string directory,
           std::function<std::shared_ptr<void>()> seal_idle);
   ~Flusher();
 
@@ -58,6 +62,7 @@ class Flusher {
   rocksdb::Status flush_sealed();
   rocksdb::Status flush(GenerationPtr const& generation, Files* prepared);
   rocksdb::Status ingest(Generation& generation, Files* prepared);
+  rocksdb::Status ingest(Generation& generation, Files const& files, std::uint64_t sequence);
   rocksdb::Status after_failed_ingest(Generation& generation, std::uint64_t sequence,
                                       rocksdb::Status const& failure);
   rocksdb::Status write_files(Generation& generation, rocksdb::Snapshot const* snapshot,
@@ -69,6 +74,7 @@ class Flusher {
   Tables& tables_;
   Families const& families_;
   Counters& counters_;
+  BlockCache* const cache_;
   std::string const directory_;
   std::function<std::shared_ptr<void>()> const seal_idle_;
 

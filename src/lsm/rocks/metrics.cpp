@@ -6,7 +6,9 @@
 
 namespace perdure::lsm {
 
-std::vector<Metric> metrics_of(DatabaseParts const& parts) {
+namespace {
+
+std::vector<Metric> of_tables(DatabaseParts const& parts) {
   Counters const& c = *parts.counters;
   return {
       {"perdure.table-batches", "table_batches_total", "Batches that memtables took.",
@@ -40,6 +42,39 @@ std::vector<Metric> metrics_of(DatabaseParts const& parts) {
       {"perdure.memtables", "memtables", "1 while memtables hold anything.",
        parts.tables->any() ? 1u : 0u},
   };
+}
+
+std::vector<Metric> of_cache(DatabaseParts const& parts) {
+  CacheCounters const& c = parts.counters->cache;
+  return {
+      {"perdure.block-cache-bytes", "block_cache_bytes", "Memory of the block cache.",
+       parts.cache == nullptr ? 0 : parts.cache->bytes()},
+      {"perdure.block-cache-hits", "block_cache_hits_total", "Keys that the block cache answered.",
+       c.hits},
+      {"perdure.block-cache-misses", "block_cache_misses_total", "Keys that it did not know.",
+       c.misses},
+      {"perdure.block-cache-locked", "block_cache_locked_total",
+       "Of those, keys whose set was being written.", c.locked},
+      {"perdure.block-cache-inserted", "block_cache_inserted_total", "Answers that it took.",
+       c.inserted},
+      {"perdure.block-cache-refused", "block_cache_refused_total",
+       "Answers that were read less than what their sets hold.", c.refused},
+      {"perdure.block-cache-evicted", "block_cache_evicted_total", "Answers that gave way.",
+       c.evicted},
+      {"perdure.block-cache-invalidated", "block_cache_invalidated_total",
+       "Answers that a flush made old.", c.invalidated},
+      {"perdure.block-cache-epochs", "block_cache_epochs_total",
+       "Times when all answers became old at once.", c.epochs},
+  };
+}
+
+}  // namespace
+
+std::vector<Metric> metrics_of(DatabaseParts const& parts) {
+  std::vector<Metric> all = of_tables(parts);
+  std::vector<Metric> const cache = of_cache(parts);
+  all.insert(all.end(), cache.begin(), cache.end());
+  return all;
 }
 
 std::string as_statistics(std::span<Metric const> metrics) {

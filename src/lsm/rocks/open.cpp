@@ -119,7 +119,7 @@ perdure::Status check(GpuOptions const& gpu) {
                                         ", or 0 for RocksDB's write_buffer_size"};
   if (gpu.immutable_memtables == 0)
     return {Code::invalid_argument, "immutable_memtables is 0; give at least 1"};
-  return {};
+  return CacheShape{gpu.block_cache_bytes, gpu.block_cache_entry_bytes}.check();
 }
 
 std::uint64_t memtable_bytes(GpuOptions const& gpu, rocksdb::DB& base) {
@@ -166,6 +166,25 @@ perdure::Status open_log(DatabaseParts& parts, rocksdb::DB& base, GpuOptions con
   return {};
 }
 
+/// Null: it is off, or there is no memory for it, or RocksDB's sequence numbers say too little of
+/// what a reader sees.
+std::unique_ptr<BlockCache> make_cache(GpuOptions const& gpu, rocksdb::DBOptions const& options,
+                                       Counters& counters) {
+  rocksdb::Logger* const log = options.info_log.get();
+  if (gpu.block_cache_bytes == 0) return nullptr;
+  if (options.unordered_write || options.two_write_queues) {
+    rocksdb::Info(log, "perdure: no block cache with %s",
+                  options.unordered_write ? "unordered_write" : "two_write_queues");
+    return nullptr;
+  }
+  auto memory = CacheMemory::map({gpu.block_cache_bytes, gpu.block_cache_entry_bytes});
+  if (!memory) {
+    rocksdb::Warn(log, "perdure: %s; reads do without", memory.status().message().c_str());
+    return nullptr;
+  }
+  return std::make_unique<BlockCache>(std::move(*memory), counters.cache);
+}
+
 perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions const& gpu,
                            std::string const& path) {
   rocksdb::DBOptions const options = base.GetDBOptions();
@@ -179,6 +198,7 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
   if (!least) return least.status();
   if (perdure::Status s = open_log(parts, base, gpu, path); !s.ok()) return s;
   parts.counters = std::make_unique<Counters>();
+  parts.cache = make_cache(gpu, options, *parts.counters);
   parts.tables =
       std::make_unique<Tables>(base, *parts.engine, *parts.gwal, memtable_bytes(gpu, base));
   parts.writer = std::make_unique<Writer>(
@@ -189,11 +209,11 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
   if (auto s = make_flush_directory(*options.env, flushes); !s.ok())
     return {Code::io_error, "directory " + flushes + ": " + s.ToString()};
   parts.flusher = std::make_unique<Flusher>(
-      base, *parts.engine, *parts.tables, *parts.families, *parts.counters, flushes,
-      [writer = parts.writer.get()] { return writer->seal_idle(); });
+      base, *parts.engine, *parts.tables, *parts.families, *parts.counters, parts.cache.get(),
+      flushes, [writer = parts.writer.get()] { return writer->seal_idle(); });
   parts.writer->set_flusher(*parts.flusher);
   parts.reader = std::make_unique<Reader>(base, *parts.engine, *parts.tables, *parts.families,
-                                          *parts.counters);
+                                          *parts.counters, parts.cache.get());
   return recover(parts, base, options.info_log.get());
 }
 

@@ -77,7 +77,7 @@ Sight Reader::sight(ReadOptions const& options) const {
 
 void Reader::below(Sight const& sight, ColumnFamilyHandle* family, std::span<Slice const> keys,
                    PinnableSlice* values, rocksdb::Status* statuses, bool sorted) {
-  base_.MultiGet(sight.options, family, keys.size(), keys.data(), values, statuses, sorted);
+  cached_.multi_get(sight.options, family, keys, values, statuses, sorted);
 }
 
 void Reader::pin(ViewPtr const& view, ValueRef const& found, PinnableSlice* value) {
@@ -110,10 +110,10 @@ rocksdb::Status Reader::get(ReadOptions const& options, ColumnFamilyHandle* fami
                             Slice const& key, PinnableSlice* value) {
   Sight const sight = this->sight(options);
   if (!sight.refusal.ok()) return sight.refusal;
-  if (sight.view == nullptr) return base_.Get(options, family, key, value);
+  if (sight.view == nullptr) return cached_.get(options, family, key, value);
   if (auto const known = from_tables(sight, family, key, value)) return *known;
   ++counters_.table_misses;
-  return base_.Get(sight.options, family, key, value);
+  return cached_.get(sight.options, family, key, value);
 }
 
 rocksdb::Status Reader::merged(Sight const& sight, ColumnFamilyHandle* family, Slice const& key,
@@ -126,7 +126,7 @@ rocksdb::Status Reader::merged(Sight const& sight, ColumnFamilyHandle* family, S
   PinnableSlice under;
   Slice const* base = nullptr;
   if (is_open(chains.versions)) {
-    auto const s = base_.Get(sight.options, family, key, &under);
+    auto const s = cached_.get(sight.options, family, key, &under);
     if (!s.ok() && !s.IsNotFound()) return s;
     if (s.ok()) base = &under;
   }

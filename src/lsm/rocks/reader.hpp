@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lsm/engine/engine.hpp"
+#include "lsm/rocks/cached_reads.hpp"
 #include "lsm/rocks/counters.hpp"
 #include "lsm/rocks/families.hpp"
 #include "lsm/rocks/tables.hpp"
@@ -29,8 +30,13 @@ struct Sight {
 class Reader {
  public:
   Reader(rocksdb::DB& base, Engine& engine, Tables const& tables, Families const& families,
-         Counters& counters)
-      : base_(base), engine_(engine), tables_(tables), families_(families), counters_(counters) {}
+         Counters& counters, BlockCache* cache)
+      : base_(base),
+        engine_(engine),
+        tables_(tables),
+        families_(families),
+        counters_(counters),
+        cached_(base, families, cache) {}
 
   [[nodiscard]] Sight sight(rocksdb::ReadOptions const& options) const;
 
@@ -49,7 +55,8 @@ class Reader {
   void multi_get(Sight const& sight, rocksdb::ColumnFamilyHandle* family,
                  std::span<rocksdb::Slice const> keys, Limits const& limits,
                  rocksdb::PinnableSlice* values, rocksdb::Status* statuses, bool sorted);
-  /// Keys that no memtable in sight knows, by RocksDB. `sorted`: they come in the family's order.
+  /// Keys that no memtable in sight knows, by the block cache or RocksDB. `sorted`: they come in
+  /// the family's order.
   void below(Sight const& sight, rocksdb::ColumnFamilyHandle* family,
              std::span<rocksdb::Slice const> keys, rocksdb::PinnableSlice* values,
              rocksdb::Status* statuses, bool sorted);
@@ -67,6 +74,7 @@ class Reader {
   Tables const& tables_;
   Families const& families_;
   Counters& counters_;
+  CachedReads cached_;
 };
 
 }  // namespace perdure::lsm

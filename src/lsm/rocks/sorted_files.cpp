@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lsm/cache/cache_view.hpp"
 #include "lsm/rocks/merging.hpp"
 #include "lsm/rocks/status.hpp"
 
@@ -40,11 +41,12 @@ rocksdb::Status add(rocksdb::SstFileWriter& writer, Slice const& key, Version co
 }  // namespace
 
 SortedFiles::SortedFiles(rocksdb::DB& base, FamilyPtr family, rocksdb::Snapshot const* snapshot,
-                         std::string prefix)
+                         std::string prefix, bool hashes)
     : base_(base),
       family_(std::move(family)),
       snapshot_(snapshot),
       prefix_(std::move(prefix)),
+      keeps_hashes_(hashes),
       options_(base.GetOptions(family_->base)) {}
 
 SortedFiles::~SortedFiles() {
@@ -59,6 +61,7 @@ rocksdb::Status SortedFiles::open(std::unique_ptr<rocksdb::SstFileWriter>& write
 
 rocksdb::Status SortedFiles::write(Engine& engine, Run const& run) {
   EntryBlock block;
+  if (keeps_hashes_) hashes_.reserve(run.count());
   std::uint32_t window = kBlockEntries;
   for (std::uint32_t at = 0; at < run.count();) {
     std::uint32_t const count = std::min(window, run.count() - at);
@@ -113,6 +116,10 @@ rocksdb::Status SortedFiles::write_groups(EntryBlock const& block,
                    true);
   std::size_t next = 0;
   for (Group const& group : groups) {
+    if (keeps_hashes_) {
+      auto const key = block.key(group.first);
+      hashes_.push_back(cache_hash(family_->id, key.data(), key.size()));
+    }
     bool const open = is_open(chain_of(block, group.first, group.end));
     Slice const* base = nullptr;
     if (open) {

@@ -23,9 +23,9 @@ namespace perdure::lsm {
 class SortedFiles {
  public:
   /// Files `prefix`-0.sst, -1, ... `snapshot`: RocksDB with all older generations in it;
-  /// not needed of a run without operands.
+  /// not needed of a run without operands. `hashes`: of the keys, for the block cache.
   SortedFiles(rocksdb::DB& base, FamilyPtr family, rocksdb::Snapshot const* snapshot,
-              std::string prefix);
+              std::string prefix, bool hashes);
   /// Files that nobody ingested are deleted.
   ~SortedFiles();
   SortedFiles(SortedFiles const&) = delete;
@@ -36,6 +36,8 @@ class SortedFiles {
   [[nodiscard]] std::vector<std::string> const& files() const { return files_; }
   [[nodiscard]] Family const& family() const { return *family_; }
   [[nodiscard]] std::uint64_t entries() const { return entries_; }
+  /// cache_hash() of each key.
+  [[nodiscard]] std::vector<std::uint64_t> const& hashes() const { return hashes_; }
 
  private:
   struct Group {  // the versions of a key in a block
@@ -57,10 +59,12 @@ class SortedFiles {
   FamilyPtr family_;
   rocksdb::Snapshot const* const snapshot_;
   std::string const prefix_;
+  bool const keeps_hashes_;
   rocksdb::Options const options_;
   std::unique_ptr<rocksdb::SstFileWriter> writer_;
   std::vector<std::string> erased_;  // keys, in order, whose tombstones go first
   std::vector<std::vector<RawVersion>> raw_;  // by depth, the oldest version of each key first
+  std::vector<std::uint64_t> hashes_;
   std::vector<std::string> files_;
   std::uint64_t entries_ = 0;
 };

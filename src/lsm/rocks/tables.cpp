@@ -217,20 +217,21 @@ Status Tables::compact(Generation& generation) {
   return {};
 }
 
-void Tables::remove(GenerationPtr const& generation) {
+std::uint64_t Tables::remove(GenerationPtr const& generation) {
   MutexLock lock(mutex_);
   PERDURE_ASSERT(!generations_.empty() && generations_.back() == generation);
   generations_.pop_back();
   history_.keep(generation);
   snapshot_ = nullptr;
-  publish();
+  return publish();
 }
 
-void Tables::publish() {
+std::uint64_t Tables::publish() {
   auto next = std::make_shared<View>();
   next->last = last_;
+  std::uint64_t base = 0;
   if (generations_.empty()) {
-    std::uint64_t const base = base_.GetLatestSequenceNumber();
+    base = base_.GetLatestSequenceNumber();
     ahead_ = std::max(ahead_.load(), last_ > base ? last_ - base : 0);
     history_.generations_end(base, ahead_.load());
     snapshot_ = nullptr;
@@ -246,9 +247,11 @@ void Tables::publish() {
       at->runs.insert(at->runs.end(), one.runs.begin(), one.runs.end());
     }
   }
+  if (snapshot_ != nullptr) base = snapshot_->get()->GetSequenceNumber();
   next->base = snapshot_;
   view_ = std::move(next);
   any_.store(!generations_.empty(), std::memory_order_release);
+  return base;
 }
 
 }  // namespace perdure::lsm

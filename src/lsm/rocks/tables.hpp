@@ -81,14 +81,15 @@ class Tables {
   [[nodiscard]] std::vector<GenerationPtr> sealed() const;
   /// One run a family in place of several, with the same entries.
   Status compact(Generation& generation);
-  /// RocksDB has it.
-  void remove(GenerationPtr const& generation);
+  /// RocksDB has it. The sequence number of RocksDB that readers see from now on.
+  std::uint64_t remove(GenerationPtr const& generation);
 
  private:
   Result<std::vector<View::FamilyRuns>> build(std::span<FamilyBatch const> batch);
   void add_run(std::vector<RunPtr>& runs, RunPtr run);
   void add_generation(GenerationPtr generation) PERDURE_REQUIRES(mutex_);
-  void publish() PERDURE_REQUIRES(mutex_);
+  /// The sequence number of RocksDB that the view goes with.
+  std::uint64_t publish() PERDURE_REQUIRES(mutex_);
 
   rocksdb::DB& base_;
   Engine& engine_;

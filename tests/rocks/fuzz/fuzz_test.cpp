@@ -39,6 +39,19 @@ TEST_P(RocksFuzzOfSeed, MemtablesTakeTheirPart) {
   EXPECT_GT(batches, 0u) << "nothing is compared if RocksDB takes all of it";
 }
 
+TEST_P(RocksFuzzOfSeed, TheBlockCacheTakesItsPart) {
+  Duel duel(GetParam(), opener_named("perdure", GetParam()), plain_rocksdb());
+  ASSERT_EQ(told(GetParam(), duel.begin()), "");
+  std::uint64_t hits = 0, invalidated = 0;
+  for (std::uint64_t n = 0; n < 3000 && (hits < 50 || invalidated == 0); ++n) {
+    ASSERT_EQ(told(GetParam(), duel.take(n)), "");
+    ASSERT_TRUE(duel.left().db()->GetIntProperty("perdure.block-cache-hits", &hits));
+    ASSERT_TRUE(duel.left().db()->GetIntProperty("perdure.block-cache-invalidated", &invalidated));
+  }
+  EXPECT_GE(hits, 50u) << "nothing is compared if RocksDB answers all of it";
+  EXPECT_GT(invalidated, 0u);
+}
+
 class RocksFaults : public ::testing::TestWithParam<NamedFault> {};
 
 TEST_P(RocksFaults, AreFound) {

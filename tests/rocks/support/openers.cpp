@@ -16,7 +16,7 @@ Opener plain_rocksdb() {
 }
 
 Opener perdure_rocks(std::uint64_t threshold, std::uint64_t memtable_bytes,
-                     std::chrono::milliseconds idle) {
+                     std::chrono::milliseconds idle, BlockCacheSize const& cache) {
   return {"perdure", [=](rocksdb::DBOptions const& options, std::string const& path,
                          Families const& families, Handles* handles, rocksdb::DB** db) {
             rocks::GpuOptions gpu;
@@ -24,6 +24,8 @@ Opener perdure_rocks(std::uint64_t threshold, std::uint64_t memtable_bytes,
             gpu.threshold = threshold;
             gpu.memtable_bytes = memtable_bytes;
             gpu.idle_millis = static_cast<std::uint32_t>(idle.count());
+            gpu.block_cache_bytes = cache.bytes;
+            gpu.block_cache_entry_bytes = cache.entry_bytes;
             return rocks::open(options, gpu, path, families, handles, db);
           }};
 }
@@ -32,8 +34,10 @@ Opener opener_named(std::string const& name, std::uint64_t seed) {
   if (name == "plain") return plain_rocksdb();
   constexpr std::array<std::uint64_t, 3> kThresholds{16, 1, 500};
   constexpr std::array<std::uint64_t, 4> kBytes{256u << 10, 16u << 20, 64u << 10, 1u << 20};
+  // So small that entries evict one another, and so large that none do.
+  constexpr std::array<BlockCacheSize, 3> kCaches{{{1 << 16, 128}, {1 << 20, 512}, {1 << 17, 256}}};
   return perdure_rocks(kThresholds[seed % kThresholds.size()], kBytes[seed % kBytes.size()],
-                       std::chrono::milliseconds(200));
+                       std::chrono::milliseconds(200), kCaches[seed / 2 % kCaches.size()]);
 }
 
 rocksdb::DBOptions small_db_options() {

@@ -23,11 +23,16 @@ struct Opener {
   Open open;
 };
 
+struct BlockCacheSize {
+  std::uint64_t bytes = std::uint64_t{1} << 20;
+  std::uint32_t entry_bytes = 128;
+};
+
 Opener plain_rocksdb();
 /// With memtables that take all batches of `threshold` operations or more, and of which so many
 /// bytes are sealed, or that have had no batch for so long.
 Opener perdure_rocks(std::uint64_t threshold, std::uint64_t memtable_bytes,
-                     std::chrono::milliseconds idle);
+                     std::chrono::milliseconds idle, BlockCacheSize const& cache = {});
 /// By its name on a command line: "plain" or "perdure", whose thresholds and memtables' sizes
 /// differ from seed to seed.
 Opener opener_named(std::string const& name, std::uint64_t seed);

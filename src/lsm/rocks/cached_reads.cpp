@@ -1,0 +1,147 @@
+#include "lsm/rocks/cached_reads.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "lsm/rocks/status.hpp"
+
+namespace perdure::lsm {
+
+namespace {
+
+using rocksdb::ColumnFamilyHandle;
+using rocksdb::PinnableSlice;
+using rocksdb::ReadOptions;
+using rocksdb::Slice;
+
+constexpr std::size_t kPart = 256;  // keys whose values fit a core's cache
+
+struct SliceKeys {
+  Slice const* slices;
+  [[nodiscard]] std::byte const* at(std::size_t i) const { return as_bytes(slices[i].data()); }
+  [[nodiscard]] std::uint32_t size(std::size_t i) const {
+    return static_cast<std::uint32_t>(slices[i].size());
+  }
+};
+
+/// Whether the options ask for no more than what RocksDB has of the key.
+bool asks_plainly(ReadOptions const& options) {
+  return options.read_tier == rocksdb::kReadAllTier && options.timestamp == nullptr &&
+         !options.ignore_range_deletions &&
+         options.value_size_soft_limit == std::numeric_limits<std::uint64_t>::max();
+}
+
+/// A thread's own room for the values of a part.
+std::uint64_t* room(std::size_t words) {
+  thread_local std::vector<std::uint64_t> all;
+  if (all.size() < words) all.resize(words);
+  return all.data();
+}
+
+rocksdb::Status answer(CacheAnswer const& found, std::uint64_t const* at, PinnableSlice* value) {
+  value->Reset();
+  if (found.found == Cached::absent) return rocksdb::Status::NotFound();
+  value->PinSelf({reinterpret_cast<char const*>(at), found.size});
+  return rocksdb::Status::OK();
+}
+
+}  // namespace
+
+std::uint64_t CachedReads::sequence(ReadOptions const& options) const {
+  return options.snapshot != nullptr ? options.snapshot->GetSequenceNumber()
+                                     : base_.GetLatestSequenceNumber();
+}
+
+std::optional<CacheTicket> CachedReads::ticket(ReadOptions const& options, std::uint32_t family,
+                                               std::uint64_t keys) {
+  if (cache_ == nullptr || !asks_plainly(options) || !families_.is_cached(family))
+    return std::nullopt;
+  auto ticket = cache_->ticket(sequence(options), keys);
+  if (ticket && !options.fill_cache) ticket->may_fill = false;
+  return ticket;
+}
+
+bool CachedReads::saw(CacheTicket const& ticket, ReadOptions const& options) const {
+  if (options.snapshot != nullptr) return true;
+  return base_.GetLatestSequenceNumber() == ticket.sequence && cache_->holds(ticket);
+}
+
+void CachedReads::keep(CacheTicket const& ticket, std::uint32_t family, Slice const& key,
+                       Slice const& value, rocksdb::Status const& status) {
+  if (!status.ok() && !status.IsNotFound()) return;
+  CacheValue const said{as_bytes(value.data()), status.ok() ? value.size() : 0, !status.ok()};
+  cache_->insert(ticket, family, std::as_bytes(std::span(key.data(), key.size())), said);
+}
+
+rocksdb::Status CachedReads::get(ReadOptions const& options, ColumnFamilyHandle* family,
+                                 Slice const& key, PinnableSlice* value) {
+  std::uint32_t const id = family->GetID();
+  auto const ticket = this->ticket(options, id, 1);
+  if (!ticket) return base_.Get(options, family, key, value);
+  CacheAnswer found;
+  std::uint64_t* const at = room(cache_->value_words());
+  cache_->look_up(*ticket, id, SliceKeys{&key}, 1, &found, at);
+  bool const is_known = found.found == Cached::value || found.found == Cached::absent;
+  if (is_known && cache_->holds(*ticket)) return answer(found, at, value);
+  auto s = base_.Get(options, family, key, value);
+  if (ticket->may_fill && saw(*ticket, options)) keep(*ticket, id, key, *value, s);
+  return s;
+}
+
+bool CachedReads::look_up(CacheTicket const& ticket, std::uint32_t family,
+                          std::span<Slice const> keys, PinnableSlice* values,
+                          rocksdb::Status* statuses, std::vector<std::uint32_t>& missing) {
+  std::array<CacheAnswer, kPart> found;
+  std::uint64_t* const at = room(kPart * cache_->value_words());
+  for (std::size_t first = 0; first < keys.size(); first += kPart) {
+    std::size_t const n = std::min(kPart, keys.size() - first);
+    cache_->look_up(ticket, family, SliceKeys{keys.data() + first}, n, found.data(), at);
+    for (std::size_t i = 0; i < n; ++i) {
+      if (found[i].found == Cached::value || found[i].found == Cached::absent)
+        statuses[first + i] = answer(found[i], at + i * cache_->value_words(), &values[first + i]);
+      else
+        missing.push_back(static_cast<std::uint32_t>(first + i));
+    }
+  }
+  return cache_->holds(ticket);
+}
+
+/// Where RocksDB's state changed between the cache's answers and RocksDB's, all are RocksDB's.
+void CachedReads::multi_get(ReadOptions const& options, ColumnFamilyHandle* family,
+                            std::span<Slice const> keys, PinnableSlice* values,
+                            rocksdb::Status* statuses, bool sorted) {
+  std::uint32_t const id = family->GetID();
+  auto const all = [&] {
+    for (std::size_t i = 0; i < keys.size(); ++i) values[i].Reset();
+    base_.MultiGet(options, family, keys.size(), keys.data(), values, statuses, sorted);
+  };
+  auto const ticket = this->ticket(options, id, keys.size());
+  if (!ticket)
+    return base_.MultiGet(options, family, keys.size(), keys.data(), values, statuses, sorted);
+  std::vector<std::uint32_t> missing;
+  if (!look_up(*ticket, id, keys, values, statuses, missing)) return all();
+  if (missing.empty()) return;
+  if (missing.size() == keys.size()) {
+    base_.MultiGet(options, family, keys.size(), keys.data(), values, statuses, sorted);
+    if (!ticket->may_fill || !saw(*ticket, options)) return;
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      keep(*ticket, id, keys[i], values[i], statuses[i]);
+    return;
+  }
+  std::vector<Slice> slices;
+  slices.reserve(missing.size());
+  for (std::uint32_t const i : missing) slices.push_back(keys[i]);
+  std::vector<PinnableSlice> found(missing.size());
+  std::vector<rocksdb::Status> said(missing.size());
+  base_.MultiGet(options, family, slices.size(), slices.data(), found.data(), said.data(), sorted);
+  if (!saw(*ticket, options)) return all();
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    if (ticket->may_fill) keep(*ticket, id, slices[i], found[i], said[i]);
+    values[missing[i]] = std::move(found[i]);
+    statuses[missing[i]] = said[i];
+  }
+}
+
+}  // namespace perdure::lsm

@@ -1,0 +1,248 @@
+// Stories of a database whose reads go through the block cache: what may change what RocksDB says
+// of a key, and what readers then find.
+#include <gtest/gtest.h>
+#include <rocksdb/compaction_filter.h>
+#include <rocksdb/convenience.h>
+#include <rocksdb/merge_operator.h>
+#include <rocksdb/sst_file_writer.h>
+#include <rocksdb/write_batch.h>
+
+#include <memory>
+#include <string>
+
+#include "fault/planted_faults.hpp"
+#include "perdure/rocks.h"
+#include "rocks/temporary_directory.hpp"
+
+namespace {
+
+using perdure::rocks::GpuOptions;
+using perdure::testing::TemporaryDirectory;
+using rocksdb::ReadOptions;
+using rocksdb::Slice;
+using rocksdb::WriteBatch;
+
+constexpr int kKeys = 2000;
+
+std::string key(int i) {
+  std::string text = std::to_string(i);
+  return "key" + std::string(8 - text.size(), '0') + text;
+}
+
+class CachedReads : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    options_.create_if_missing = true;
+    options_.allow_fallocate = false;
+    gpu_.device = perdure::rocks::Device::cpu;
+    gpu_.threads = 2;
+    gpu_.threshold = 1000;
+    gpu_.memtable_bytes = 4 << 20;
+    gpu_.block_cache_bytes = 4 << 20;
+  }
+  rocksdb::Status open() {
+    rocksdb::DB* db = nullptr;
+    auto const s = perdure::rocks::open(options_, gpu_, directory_ / "db", &db);
+    db_.reset(db);
+    return s;
+  }
+  /// All keys, in RocksDB's files.
+  void fill(std::string const& value) {
+    write(0, kKeys, value);
+    ASSERT_TRUE(db_->Flush({}).ok());
+  }
+  /// To the memtables.
+  void write(int first, int last, std::string const& value) {
+    WriteBatch batch;
+    for (int i = first; i < last; ++i)
+      ASSERT_TRUE(batch.Put(key(i), value + std::to_string(i)).ok());
+    ASSERT_TRUE(db_->Write({}, &batch).ok());
+  }
+  std::string get(int i, ReadOptions const& how = {}) {
+    std::string value;
+    auto const s = db_->Get(how, key(i), &value);
+    return s.ok() ? value : s.ToString();
+  }
+  /// Twice, so that the cache has them, if it takes them.
+  void warm(ReadOptions const& how = {}) {
+    for (int round = 0; round < 2; ++round) {
+      std::vector<std::string> texts;
+      for (int i = 0; i < kKeys + 10; ++i) texts.push_back(key(i));
+      std::vector<Slice> const keys(texts.begin(), texts.end());
+      std::vector<rocksdb::PinnableSlice> values(keys.size());
+      std::vector<rocksdb::Status> statuses(keys.size());
+      db_->MultiGet(how, db_->DefaultColumnFamily(), keys.size(), keys.data(), values.data(),
+                    statuses.data(), true);
+    }
+  }
+  std::uint64_t number(std::string const& of) {
+    std::uint64_t value = 0;
+    EXPECT_TRUE(db_->GetIntProperty("perdure.block-cache-" + of, &value)) << of;
+    return value;
+  }
+  /// Whether Get(i) is a hit, and what it answers.
+  std::string hit(int i, ReadOptions const& how = {}) {
+    std::uint64_t const before = number("hits");
+    std::string const value = get(i, how);
+    return (number("hits") > before ? "hit " : "miss ") + value;
+  }
+
+  TemporaryDirectory directory_;
+  rocksdb::Options options_;
+  GpuOptions gpu_;
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+TEST_F(CachedReads, WhatWasReadOnceIsNotReadFromRocksDBAgain) {
+  ASSERT_TRUE(open().ok());
+  fill("v");
+  warm();
+  EXPECT_GT(number("inserted"), 1500u);
+  EXPECT_EQ(number("bytes") / 1088, (4u << 20) / 1088);
+  EXPECT_EQ(hit(7), "hit v7");
+  EXPECT_EQ(hit(kKeys + 3), "hit NotFound: ");
+}
+
+TEST_F(CachedReads, AWriteOfRocksDBsOwnIsSeenAtOnce) {
+  ASSERT_TRUE(open().ok());
+  fill("v");
+  warm();
+  ASSERT_TRUE(db_->Put({}, key(7), "new").ok());
+  EXPECT_EQ(hit(7), "miss new");
+  EXPECT_EQ(get(8), "v8");
+  warm();
+  EXPECT_EQ(hit(7), "hit new");
+  ASSERT_TRUE(db_->DeleteRange({}, db_->DefaultColumnFamily(), key(5), key(9)).ok());
+  EXPECT_EQ(get(7), "NotFound: ");
+  EXPECT_EQ(get(9), "v9");
+}
+
+TEST_F(CachedReads, AFlushOfMemtablesInvalidatesItsKeysAndLeavesTheOthers) {
+  ASSERT_TRUE(open().ok());
+  fill("v");
+  warm();
+  std::uint64_t const epochs = number("epochs");
+  write(0, 1500, "new");  // while memtables have them, RocksDB is as it was
+  EXPECT_EQ(get(7), "new7");
+  EXPECT_EQ(hit(1700), "hit v1700");
+  ASSERT_TRUE(db_->Flush({}).ok());
+  EXPECT_GT(number("invalidated"), 1000u);
+  EXPECT_EQ(number("epochs"), epochs);
+  EXPECT_EQ(hit(1700), "hit v1700");
+  EXPECT_EQ(hit(7), "miss new7");
+  EXPECT_EQ(hit(7), "hit new7");
+}
+
+TEST_F(CachedReads, ASnapshotSeesWhatItSawThoughTheCacheKnowsMore) {
+  ASSERT_TRUE(open().ok());
+  fill("v");
+  warm();
+  rocksdb::Snapshot const* const snapshot = db_->GetSnapshot();
+  write(0, 1500, "new");
+  ASSERT_TRUE(db_->Flush({}).ok());
+  warm();
+  ReadOptions at;
+  at.snapshot = snapshot;
+  EXPECT_EQ(hit(7, at), "miss v7");
+  EXPECT_EQ(hit(7), "hit new7");
+  warm(at);
+  EXPECT_EQ(hit(7), "hit new7") << "an old snapshot does not turn it back";
+  db_->ReleaseSnapshot(snapshot);
+}
+
+TEST_F(CachedReads, AnIngestWithoutASequenceNumberIsSeen) {
+  ASSERT_TRUE(open().ok());
+  fill("v");
+  warm();
+  ASSERT_EQ(hit(kKeys + 3), "hit NotFound: ");
+  std::string const path = directory_ / "one.sst";
+  rocksdb::SstFileWriter writer({}, options_);
+  ASSERT_TRUE(writer.Open(path).ok());
+  ASSERT_TRUE(writer.Put(key(kKeys + 3), "ingested").ok());
+  ASSERT_TRUE(writer.Finish().ok());
+  std::uint64_t const before = db_->GetLatestSequenceNumber();
+  ASSERT_TRUE(db_->IngestExternalFile({path}, {}).ok());
+  EXPECT_EQ(db_->GetLatestSequenceNumber(), before) << "else this shows little";
+  EXPECT_EQ(get(kKeys + 3), "ingested");
+  warm();
+  EXPECT_EQ(hit(kKeys + 3), "hit ingested");
+}
+
+TEST_F(CachedReads, ReadsThatAreNotToFillItDoNot) {
+  ASSERT_TRUE(open().ok());
+  fill("v");
+  ReadOptions how;
+  how.fill_cache = false;
+  warm(how);
+  EXPECT_EQ(number("inserted"), 0u);
+  how.fill_cache = true;
+  how.read_tier = rocksdb::kBlockCacheTier;
+  warm(how);
+  EXPECT_EQ(number("inserted"), 0u);
+}
+
+class DropsAll final : public rocksdb::CompactionFilter {
+ public:
+  bool Filter(int, Slice const&, Slice const&, std::string*, bool*) const override { return true; }
+  char const* Name() const override { return "DropsAll"; }
+};
+
+TEST_F(CachedReads, FamiliesWhoseValuesVanishByThemselvesAreNotKept) {
+  DropsAll const filter;
+  options_.compaction_filter = &filter;
+  ASSERT_TRUE(open().ok());
+  fill("v");
+  warm();
+  EXPECT_EQ(number("inserted"), 0u);
+  EXPECT_EQ(get(7), "v7");
+  rocksdb::CompactRangeOptions force;
+  force.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+  ASSERT_TRUE(db_->CompactRange(force, nullptr, nullptr).ok());
+  EXPECT_EQ(get(7), "NotFound: ");
+  db_ = nullptr;  // before the filter
+}
+
+TEST_F(CachedReads, AnUpdateStandsOnWhatTheCacheKnows) {
+  options_.merge_operator = nullptr;
+  ASSERT_TRUE(
+      rocksdb::MergeOperator::CreateFromString({}, "stringappend", &options_.merge_operator).ok());
+  ASSERT_TRUE(open().ok());
+  fill("v");
+  warm();
+  WriteBatch batch;
+  for (int i = 0; i < 1500; ++i) ASSERT_TRUE(batch.Merge(key(i), "more").ok());
+  ASSERT_TRUE(db_->Write({}, &batch).ok());
+  EXPECT_EQ(hit(7), "hit v7,more");
+}
+
+TEST_F(CachedReads, WithoutACacheOrMemoryForItRocksDBAnswersAll) {
+  gpu_.block_cache_bytes = 0;
+  ASSERT_TRUE(open().ok());
+  fill("v");
+  warm();
+  EXPECT_EQ(number("bytes"), 0u);
+  EXPECT_EQ(hit(7), "miss v7");
+  gpu_.block_cache_bytes = 4 << 20;
+  for (auto const unsuitable :
+       {&rocksdb::Options::unordered_write, &rocksdb::Options::two_write_queues}) {
+    db_ = nullptr;
+    options_.unordered_write = options_.two_write_queues = false;
+    options_.*unsuitable = true;
+    ASSERT_TRUE(open().ok());
+    EXPECT_EQ(number("bytes"), 0u);
+  }
+}
+
+TEST_F(CachedReads, SizesThatCannotBeAreRefused) {
+  gpu_.block_cache_bytes = 100;
+  EXPECT_EQ(open().ToString(),
+            "Invalid argument: block_cache_bytes is 100; give at least 65536, or 0 for no block "
+            "cache");
+  gpu_.block_cache_bytes = 1 << 20;
+  gpu_.block_cache_entry_bytes = 0;
+  EXPECT_EQ(open().ToString(),
+            "Invalid argument: block_cache_entry_bytes is 0; give a multiple of 64 from 64 to "
+            "32768");
+}
+
+}  // namespace
