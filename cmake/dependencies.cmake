@@ -88,7 +88,25 @@ if(NOT PERDURE_ROCKS STREQUAL "OFF")
     perdure_require(perdure_rocksdb_include "RocksDB (rocksdb/db.h) for PERDURE_ROCKS=ON" librocksdb-dev)
     perdure_require(perdure_rocksdb_library "RocksDB (librocksdb) for PERDURE_ROCKS=ON" librocksdb-dev)
   endif()
-  if(perdure_rocksdb_include AND perdure_rocksdb_library AND NOT TARGET perdure_dep_rocksdb)
+  if(perdure_rocksdb_include AND perdure_rocksdb_library)
+    file(STRINGS "${perdure_rocksdb_include}/rocksdb/version.h" perdure_rocksdb_version
+      REGEX "define ROCKSDB_(MAJOR|MINOR|PATCH) ")
+    string(REGEX MATCHALL "[0-9]+" perdure_rocksdb_version "${perdure_rocksdb_version}")
+    list(JOIN perdure_rocksdb_version "." perdure_rocksdb_version)
+    set(perdure_rocksdb_fits TRUE)
+    if(perdure_rocksdb_version VERSION_LESS 7.8 OR perdure_rocksdb_version VERSION_GREATER_EQUAL 11.9)
+      set(perdure_rocksdb_fits FALSE)
+      string(CONCAT perdure_rocksdb_refusal
+        "RocksDB ${perdure_rocksdb_version} in ${perdure_rocksdb_include}: perdure::rocks is known to "
+        "compile with 7.8 to 11.8 (name the prefix of such a one in CMAKE_PREFIX_PATH")
+      if(PERDURE_ROCKS STREQUAL "ON")
+        message(FATAL_ERROR "${perdure_rocksdb_refusal}, or give -DPERDURE_ROCKS=OFF)")
+      endif()
+      message(STATUS "${perdure_rocksdb_refusal}); it is left out")
+    endif()
+  endif()
+  if(perdure_rocksdb_fits AND NOT TARGET perdure_dep_rocksdb)
+    message(STATUS "RocksDB: ${perdure_rocksdb_version} (${perdure_rocksdb_library})")
     add_library(perdure_dep_rocksdb UNKNOWN IMPORTED GLOBAL)
     set_target_properties(perdure_dep_rocksdb PROPERTIES
       IMPORTED_LOCATION "${perdure_rocksdb_library}"

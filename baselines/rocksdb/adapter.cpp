@@ -34,6 +34,20 @@ int failed(std::string message) {
 
 int result_of(rocksdb::Status const& status) { return status.ok() ? 0 : failed(status.ToString()); }
 
+/// DB::Open() fills in a plain pointer up to RocksDB 10, and its owner from 11.0 on.
+template <class Db>
+rocksdb::Status open(std::unique_ptr<Db>& db, rocksdb::Options const& options,
+                     char const* directory) {
+  Db* plain = nullptr;
+  if constexpr (requires { Db::Open(options, directory, &plain); }) {
+    rocksdb::Status status = Db::Open(options, directory, &plain);
+    db.reset(plain);
+    return status;
+  } else {
+    return Db::Open(options, directory, &db);
+  }
+}
+
 bool uses_prefixes(BaselineRocksdbOptions const& o) {
   return std::strncmp(o.memtable, "hash", 4) == 0 || std::strcmp(o.table, "plain") == 0;
 }
@@ -155,13 +169,13 @@ BaselineRocksdb* baseline_rocksdb_open(const BaselineRocksdbOptions* options, ch
                   options->table);
     return nullptr;
   }
-  rocksdb::DB* db = nullptr;
-  rocksdb::Status const status = rocksdb::DB::Open(r, options->directory, &db);
+  std::unique_ptr<rocksdb::DB> db;
+  rocksdb::Status const status = open(db, r, options->directory);
   if (!status.ok()) {
     std::snprintf(error, error_size, "%s", status.ToString().c_str());
     return nullptr;
   }
-  return new BaselineRocksdb{std::unique_ptr<rocksdb::DB>(db), *options};
+  return new BaselineRocksdb{std::move(db), *options};
 }
 
 void baseline_rocksdb_close(BaselineRocksdb* store) { delete store; }

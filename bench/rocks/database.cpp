@@ -68,6 +68,19 @@ void wait_until_idle(rocksdb::DB& db) {
   }
 }
 
+/// DB::Open() fills in a plain pointer up to 10.x, and its owner from 11.0 on.
+template <class Db>
+rocksdb::Status open_plain(Db** db, rocksdb::Options const& options, std::string const& directory) {
+  if constexpr (requires { Db::Open(options, directory, db); }) {
+    return Db::Open(options, directory, db);
+  } else {
+    std::unique_ptr<Db> opened;
+    rocksdb::Status status = Db::Open(options, directory, &opened);
+    *db = opened.release();
+    return status;
+  }
+}
+
 }  // namespace
 
 std::string name(System system) { return system == System::rocksdb ? "RocksDB" : "Perdure"; }
@@ -142,7 +155,7 @@ Database::Database(Options const& o, System system, std::string const& directory
     db_.reset(db);
   } else {
     rocksdb::DB* db = nullptr;
-    status = plain ? rocksdb::DB::Open(options, directory, &db)
+    status = plain ? open_plain(&db, options, directory)
                    : perdure::rocks::open(options, gpu, directory, &db);
     db_.reset(db);
   }

@@ -15,6 +15,20 @@ int fail(rocksdb::Status const& status) {
   return 1;
 }
 
+/// DB::Open() fills in a plain pointer up to RocksDB 10, and its owner from 11.0 on.
+template <class Db>
+rocksdb::Status open_plain(rocksdb::Options const& options, std::string const& path,
+                           std::unique_ptr<Db>& db) {
+  Db* plain = nullptr;
+  if constexpr (requires { Db::Open(options, path, &plain); }) {
+    rocksdb::Status status = Db::Open(options, path, &plain);
+    db.reset(plain);
+    return status;
+  } else {
+    return Db::Open(options, path, &db);
+  }
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -34,8 +48,7 @@ int main(int count, char** arguments) {
   std::string value;
   if (s = db->Get(rocksdb::ReadOptions(), "999", &value); !s.ok()) return fail(s);
   db.reset();
-  if (s = rocksdb::DB::Open(options, path, &opened); !s.ok()) return fail(s);
-  db.reset(opened);
+  if (s = open_plain(options, path, db); !s.ok()) return fail(s);
   if (s = db->Get(rocksdb::ReadOptions(), "999", &value); !s.ok()) return fail(s);
   return value == "value" ? 0 : 1;
 }

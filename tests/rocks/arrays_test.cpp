@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "lsm/rocks/rocksdb_version.hpp"
 #include "rocks/arrays_world.hpp"
 
 namespace perdure::test {
@@ -87,7 +88,7 @@ TEST_F(RocksArrays, WrongArgumentsAreNamed) {
   rocksdb::DB* plain = nullptr;
   rocksdb::Options options;
   options.create_if_missing = true;
-  ASSERT_TRUE(rocksdb::DB::Open(options, directory_ / "plain", &plain).ok());
+  ASSERT_TRUE(lsm::open_rocksdb(&plain, options, directory_ / "plain").ok());
   s = rocks::put(*plain, plain->DefaultColumnFamily(), Column::of(two), Column::of(two));
   EXPECT_TRUE(s.IsInvalidArgument());
   EXPECT_NE(s.ToString().find("perdure::rocks::open"), std::string::npos) << s.ToString();

@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "lsm/rocks/rocksdb_version.hpp"
 #include "perdure/rocks.h"
 #include "rocks/temporary_directory.hpp"
 
@@ -53,7 +54,7 @@ std::unique_ptr<rocksdb::DB> open(std::string const& path) {
 
 std::unique_ptr<rocksdb::DB> open_plain(std::string const& path) {
   rocksdb::DB* db = nullptr;
-  auto const s = rocksdb::DB::Open(options(), path, &db);
+  auto const s = lsm::open_rocksdb(&db, options(), path);
   EXPECT_TRUE(s.ok()) << s.ToString();
   return std::unique_ptr<rocksdb::DB>(db);
 }

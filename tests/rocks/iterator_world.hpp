@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "lsm/rocks/iterator.hpp"
+#include "lsm/rocks/rocksdb_version.hpp"
 #include "rocks/counting_engine.hpp"
 #include "rocks/engine_model.hpp"
 
@@ -60,7 +61,7 @@ class Database {
     options.env = env;
     options.create_if_missing = true;
     rocksdb::DB* db = nullptr;
-    must(rocksdb::DB::Open(options, name, &db));
+    must(lsm::open_rocksdb(&db, options, name));
     db_.reset(db);
   }
   rocksdb::DB* operator->() const { return db_.get(); }

@@ -16,9 +16,14 @@
 #include <string>
 #include <vector>
 
+#include "lsm/rocks/rocksdb_version.hpp"
+
 namespace {
 
+using perdure::lsm::open_rocksdb;
+using perdure::lsm::open_to_read;
 using rocksdb::Status;
+using Families = std::vector<rocksdb::ColumnFamilyDescriptor>;
 
 constexpr int kPairs = 20'000;  // more than one batch needs to be taken by memtables
 
@@ -43,7 +48,7 @@ int say_kind(Status const& status, rocksdb::DB* opened) {
 
 int kind(std::string const& path) {
   rocksdb::DB* db = nullptr;
-  Status const status = rocksdb::DB::Open(options(), path, &db);
+  Status const status = open_rocksdb(&db, options(), path);
   return say_kind(status, db);
 }
 
@@ -53,7 +58,7 @@ int kind_of_families(std::string const& path) {
   auto how = options();
   how.create_missing_column_families = true;
   Status const status =
-      rocksdb::DB::Open(how, path, {{"default", how}, {"other", how}}, &handles, &db);
+      open_rocksdb(&db, how, path, Families{{"default", how}, {"other", how}}, &handles);
   for (auto* const handle : handles) db->DestroyColumnFamilyHandle(handle);
   return say_kind(status, db);
 }
@@ -66,7 +71,7 @@ Status write_all(rocksdb::DB& db) {
 
 int write_and_be_killed(std::string const& path) {
   rocksdb::DB* db = nullptr;
-  if (auto s = rocksdb::DB::Open(options(), path, &db); !s.ok()) return failed(s.ToString());
+  if (auto s = open_rocksdb(&db, options(), path); !s.ok()) return failed(s.ToString());
   if (auto s = write_all(*db); !s.ok()) return failed(s.ToString());
   std::printf("written\n");
   std::fflush(stdout);
@@ -86,13 +91,13 @@ int count_in(Status const& status, rocksdb::DB* opened) {
 
 int count(std::string const& path) {
   rocksdb::DB* db = nullptr;
-  Status const status = rocksdb::DB::Open(options(), path, &db);
+  Status const status = open_rocksdb(&db, options(), path);
   return count_in(status, db);
 }
 
 int count_read_only(std::string const& path) {
   rocksdb::DB* db = nullptr;
-  Status const status = rocksdb::DB::OpenForReadOnly(options(), path, &db);
+  Status const status = open_to_read(&db, options(), path);
   return count_in(status, db);
 }
 

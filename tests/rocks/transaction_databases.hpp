@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "lsm/rocks/rocksdb_version.hpp"
 #include "perdure/rocks.h"
 #include "rocks/temporary_directory.hpp"
 
@@ -117,7 +118,7 @@ class TransactionDatabase {
   }
   void wrap(Locking locking, rocksdb::TransactionDBOptions const& transactions) {
     rocksdb::DB* base = nullptr;
-    must(rocksdb::DB::Open(options_, "/db", &base));
+    must(lsm::open_rocksdb(&base, options_, "/db"));
     if (locking == Locking::pessimistic) {
       must(rocks::wrap_transactions(base, transactions, {}, &pessimistic_));
       db_.reset(pessimistic_);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "lsm/rocks/rocksdb_version.hpp"
 #include "lsm/rocks/write_history.hpp"
 #include "rocks/transaction_databases.hpp"
 
@@ -362,7 +363,7 @@ TEST(TransactionsOfOurs, RefuseOptionsThatTheyDoNotKeep) {
   options.create_if_missing = true;
   options.env = env.get();
   rocksdb::DB* base = nullptr;
-  must(rocksdb::DB::Open(options, "/db", &base));
+  must(lsm::open_rocksdb(&base, options, "/db"));
   std::unique_ptr<rocksdb::DB> const owned(base);
   rocksdb::TransactionDBOptions prepared;
   prepared.write_policy = rocksdb::WRITE_PREPARED;

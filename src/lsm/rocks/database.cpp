@@ -9,7 +9,7 @@ using rocksdb::PinnableSlice;
 using rocksdb::WriteBatch;
 
 Database::Database(rocksdb::DB* base, DatabaseParts parts, std::shared_ptr<FamilyListener> listener)
-    : StackableDB(base),
+    : TwoReads(base),
       parts_(std::move(parts)),
       listener_(std::move(listener)),
       logger_(base->GetDBOptions().info_log) {
@@ -102,15 +102,11 @@ rocksdb::Status Database::DeleteRange(WriteOptions const& o, CF* cf, Slice const
   return parts_.writer->alone([&] { return db_->DeleteRange(o, cf, begin, end); });
 }
 
-rocksdb::Status Database::Get(ReadOptions const& o, CF* cf, Slice const& key,
-                              PinnableSlice* value) {
-  return parts_.reader->get(o, cf, key, value);
-}
-
 /// Families with timestamps have nothing in memtables.
 rocksdb::Status Database::Get(ReadOptions const& o, CF* cf, Slice const& key, PinnableSlice* value,
                               std::string* timestamp) {
-  if (cf->GetComparator()->timestamp_size() == 0) return Get(o, cf, key, value);
+  if (timestamp == nullptr || cf->GetComparator()->timestamp_size() == 0)
+    return parts_.reader->get(o, cf, key, value);
   Sight const sight = parts_.reader->sight(o);
   if (!sight.refusal.ok()) return sight.refusal;
   return db_->Get(sight.view == nullptr ? o : sight.options, cf, key, value, timestamp);

@@ -5,8 +5,6 @@
 // Invariant: RocksDB gets its own snapshots, and users never do.
 #pragma once
 
-#include <rocksdb/utilities/stackable_db.h>
-
 #include <map>
 #include <memory>
 #include <string>
@@ -18,6 +16,7 @@
 #include "lsm/rocks/flusher.hpp"
 #include "lsm/rocks/read_rooms.hpp"
 #include "lsm/rocks/reader.hpp"
+#include "lsm/rocks/rocksdb_version.hpp"
 #include "lsm/rocks/tables.hpp"
 #include "lsm/rocks/transaction_store.hpp"
 #include "lsm/rocks/writer.hpp"
@@ -39,7 +38,7 @@ struct DatabaseParts {
   std::unique_ptr<ReadRooms> read_rooms = std::make_unique<ReadRooms>();
 };
 
-class Database final : public rocksdb::StackableDB, public TransactionStore {
+class Database final : public TwoReads, public TransactionStore {
  public:
   using Status = rocksdb::Status;
   using Slice = rocksdb::Slice;
@@ -79,8 +78,6 @@ class Database final : public rocksdb::StackableDB, public TransactionStore {
 
   // Reads.
   using DB::Get;
-  Status Get(ReadOptions const& o, CF* cf, Slice const& key,
-             rocksdb::PinnableSlice* value) override;
   Status Get(ReadOptions const& o, CF* cf, Slice const& key, rocksdb::PinnableSlice* value,
              std::string* timestamp) override;
   using DB::GetEntity;
@@ -91,19 +88,6 @@ class Database final : public rocksdb::StackableDB, public TransactionStore {
                           rocksdb::PinnableSlice* slice, rocksdb::GetMergeOperandsOptions* how,
                           int* operands) override;
   using DB::MultiGet;
-  std::vector<Status> MultiGet(ReadOptions const& o, std::vector<CF*> const& cfs,
-                               std::vector<Slice> const& keys,
-                               std::vector<std::string>* values) override;
-  std::vector<Status> MultiGet(ReadOptions const& o, std::vector<CF*> const& cfs,
-                               std::vector<Slice> const& keys, std::vector<std::string>* values,
-                               std::vector<std::string>* timestamps) override;
-  void MultiGet(ReadOptions const& o, CF* cf, size_t n, Slice const* keys,
-                rocksdb::PinnableSlice* values, Status* statuses, bool sorted) override;
-  void MultiGet(ReadOptions const& o, CF* cf, size_t n, Slice const* keys,
-                rocksdb::PinnableSlice* values, std::string* timestamps, Status* statuses,
-                bool sorted) override;
-  void MultiGet(ReadOptions const& o, size_t n, CF** cfs, Slice const* keys,
-                rocksdb::PinnableSlice* values, Status* statuses, bool sorted) override;
   void MultiGet(ReadOptions const& o, size_t n, CF** cfs, Slice const* keys,
                 rocksdb::PinnableSlice* values, std::string* timestamps, Status* statuses,
                 bool sorted) override;
@@ -191,6 +175,55 @@ class Database final : public rocksdb::StackableDB, public TransactionStore {
   void GetAllColumnFamilyMetaData(std::vector<rocksdb::ColumnFamilyMetaData>* metadata) override;
   Status GetStatsHistory(uint64_t begin, uint64_t end,
                          std::unique_ptr<rocksdb::StatsHistoryIterator>* iterator) override;
+
+  // What newer versions of RocksDB have beside. StackableDB takes it to RocksDB, past memtables.
+#if PERDURE_ROCKSDB >= 709
+  Status Merge(WriteOptions const& o, CF* cf, Slice const& key, Slice const& timestamp,
+               Slice const& value) override;
+#endif
+#if PERDURE_ROCKSDB >= 800
+  using DB::MultiGetEntity;
+  void MultiGetEntity(ReadOptions const& o, CF* cf, size_t n, Slice const* keys,
+                      rocksdb::PinnableWideColumns* results, Status* statuses,
+                      bool sorted) override;
+  void MultiGetEntity(ReadOptions const& o, size_t n, CF** cfs, Slice const* keys,
+                      rocksdb::PinnableWideColumns* results, Status* statuses,
+                      bool sorted) override;
+#endif
+#if PERDURE_ROCKSDB >= 809
+  Status GetEntity(ReadOptions const& o, Slice const& key,
+                   rocksdb::PinnableAttributeGroups* groups) override;
+  void MultiGetEntity(ReadOptions const& o, size_t n, Slice const* keys,
+                      rocksdb::PinnableAttributeGroups* groups) override;
+  Status PutEntity(WriteOptions const& o, Slice const& key,
+                   rocksdb::AttributeGroups const& groups) override;
+  using DB::ClipColumnFamily;
+  Status ClipColumnFamily(CF* cf, Slice const& begin, Slice const& end) override;
+  Status CreateColumnFamilyWithImport(
+      rocksdb::ColumnFamilyOptions const& options, std::string const& name,
+      rocksdb::ImportColumnFamilyOptions const& how,
+      std::vector<rocksdb::ExportImportFilesMetaData const*> const& metadata, CF** handle) override;
+  Status WaitForCompact(rocksdb::WaitForCompactOptions const& o) override;
+#endif
+#if PERDURE_ROCKSDB >= 902
+  std::unique_ptr<rocksdb::Iterator> NewCoalescingIterator(ReadOptions const& o,
+                                                           std::vector<CF*> const& cfs) override;
+  std::unique_ptr<rocksdb::AttributeGroupIterator> NewAttributeGroupIterator(
+      ReadOptions const& o, std::vector<CF*> const& cfs) override;
+#endif
+#if PERDURE_ROCKSDB >= 1002
+  using DB::NewMultiScan;
+  std::unique_ptr<rocksdb::MultiScan> NewMultiScan(ReadOptions const& o, CF* cf,
+                                                   ScanRanges const& ranges) override;
+#endif
+#if PERDURE_ROCKSDB >= 1008
+  Status FlushWAL(rocksdb::FlushWALOptions const& o) override;
+#endif
+#if PERDURE_ROCKSDB >= 1105
+  using DB::CommitFileIngestionHandles;
+  Status CommitFileIngestionHandles(
+      std::vector<std::unique_ptr<rocksdb::FileIngestionHandle>> handles) override;
+#endif
 
  private:
   rocksdb::Iterator* iterate(ReadOptions const& o, CF* cf, Sight sight);

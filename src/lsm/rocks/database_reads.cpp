@@ -37,6 +37,10 @@ class RefreshedIterator final : public Iterator {
   rocksdb::Status GetProperty(std::string name, std::string* value) override {
     return now_->GetProperty(std::move(name), value);
   }
+  /// From 9.8 on, where the options leave values for later.
+#if PERDURE_ROCKSDB >= 908
+  bool PrepareValue() override { return now_->PrepareValue(); }
+#endif
   /// As RocksDB: not of an iterator at a snapshot of the user's.
   rocksdb::Status Refresh() override {
     if (!make_) return now_->Refresh();
@@ -81,14 +85,19 @@ bool any_timestamps(rocksdb::ColumnFamilyHandle* const* families, std::size_t n)
 
 }  // namespace
 
-void Database::MultiGet(ReadOptions const& o, CF* cf, size_t n, Slice const* keys,
-                        PinnableSlice* values, Status* statuses, bool sorted) {
-  parts_.reader->multi_get(o, cf, {keys, n}, values, statuses, sorted);
-}
-
 /// All families at one snapshot.
 void Database::MultiGet(ReadOptions const& o, size_t n, CF** cfs, Slice const* keys,
-                        PinnableSlice* values, Status* statuses, bool sorted) {
+                        PinnableSlice* values, std::string* timestamps, Status* statuses,
+                        bool sorted) {
+  if (timestamps != nullptr) {
+    if (any_timestamps(cfs, n))
+      return db_->MultiGet(o, n, cfs, keys, values, timestamps, statuses, sorted);
+    std::fill_n(timestamps, n, std::string());
+  }
+  if (std::all_of(cfs, cfs + n, [&](CF* cf) { return cf == *cfs; })) {
+    if (n != 0) parts_.reader->multi_get(o, *cfs, {keys, n}, values, statuses, sorted);
+    return;
+  }
   std::vector<ByFamily> const groups = by_family(n, cfs, keys);
   ReadOptions options = o;
   std::unique_ptr<ViewSnapshot> snapshot;
@@ -105,45 +114,6 @@ void Database::MultiGet(ReadOptions const& o, size_t n, CF** cfs, Slice const* k
       statuses[group.at[i]] = said[i];
     }
   }
-}
-
-std::vector<rocksdb::Status> Database::MultiGet(ReadOptions const& o, std::vector<CF*> const& cfs,
-                                                std::vector<Slice> const& keys,
-                                                std::vector<std::string>* values) {
-  std::vector<PinnableSlice> found(keys.size());
-  std::vector<Status> statuses(keys.size());
-  std::vector<CF*> families = cfs;
-  MultiGet(o, keys.size(), families.data(), keys.data(), found.data(), statuses.data(), false);
-  values->resize(keys.size());
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (statuses[i].ok()) (*values)[i] = found[i].ToString();
-  }
-  return statuses;
-}
-
-std::vector<rocksdb::Status> Database::MultiGet(ReadOptions const& o, std::vector<CF*> const& cfs,
-                                                std::vector<Slice> const& keys,
-                                                std::vector<std::string>* values,
-                                                std::vector<std::string>* timestamps) {
-  if (timestamps != nullptr) timestamps->assign(keys.size(), std::string());
-  if (!any_timestamps(cfs.data(), cfs.size())) return MultiGet(o, cfs, keys, values);
-  return db_->MultiGet(o, cfs, keys, values, timestamps);
-}
-
-void Database::MultiGet(ReadOptions const& o, CF* cf, size_t n, Slice const* keys,
-                        PinnableSlice* values, std::string* timestamps, Status* statuses,
-                        bool sorted) {
-  if (timestamps != nullptr) std::fill_n(timestamps, n, std::string());
-  if (!any_timestamps(&cf, 1)) return MultiGet(o, cf, n, keys, values, statuses, sorted);
-  db_->MultiGet(o, cf, n, keys, values, timestamps, statuses, sorted);
-}
-
-void Database::MultiGet(ReadOptions const& o, size_t n, CF** cfs, Slice const* keys,
-                        PinnableSlice* values, std::string* timestamps, Status* statuses,
-                        bool sorted) {
-  if (timestamps != nullptr) std::fill_n(timestamps, n, std::string());
-  if (!any_timestamps(cfs, n)) return MultiGet(o, n, cfs, keys, values, statuses, sorted);
-  db_->MultiGet(o, n, cfs, keys, values, timestamps, statuses, sorted);
 }
 
 /// With the view in sight, or RocksDB alone where there is none.

@@ -11,6 +11,7 @@
 #include "lsm/rocks/column_entries.hpp"
 #include "lsm/rocks/database.hpp"
 #include "lsm/rocks/payload.hpp"
+#include "lsm/rocks/rocksdb_version.hpp"
 #include "lsm/rocks/status.hpp"
 #include "lsm/rocks/threshold.hpp"
 #include "perdure/rocks.h"
@@ -239,7 +240,7 @@ rocksdb::Status open_base(rocksdb::DBOptions const& options, std::string const& 
                           Descriptors const& families, Base& base) {
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  auto const s = rocksdb::DB::Open(options, path, families, &handles, &db);
+  auto const s = open_rocksdb(&db, options, path, families, &handles);
   if (!s.ok()) return s;
   base.db.reset(db);
   auto const half = handles.begin() + static_cast<std::ptrdiff_t>(handles.size() / 2);
@@ -261,7 +262,7 @@ rocksdb::Status make_missing_families(rocksdb::DBOptions& options, std::string c
     return rocksdb::Status::OK();
   Base once;
   rocksdb::DB* db = nullptr;
-  if (auto s = rocksdb::DB::Open(options, path, families, &once.users, &db); !s.ok()) return s;
+  if (auto s = open_rocksdb(&db, options, path, families, &once.users); !s.ok()) return s;
   once.db.reset(db);
   once.close();
   options.error_if_exists = false;

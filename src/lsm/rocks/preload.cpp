@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "lsm/rocks/preload_environment.hpp"
+#include "lsm/rocks/rocksdb_version.hpp"
 #include "perdure/rocks.h"
 
 namespace rocksdb::blob_db {
@@ -159,6 +160,8 @@ rocksdb::Status serve_transactions(char const* what, Next* next, rocksdb::Env* e
 namespace rocksdb {
 
 using perdure::lsm::next_of;
+using perdure::lsm::open_into;
+using perdure::lsm::OpenedDb;
 using perdure::lsm::pass;
 using perdure::lsm::pass_reader;
 using perdure::lsm::serve_transactions;
@@ -168,64 +171,69 @@ using Handles = std::vector<ColumnFamilyHandle*>;
 
 // NOLINTBEGIN(readability-identifier-naming): RocksDB's names
 
-Status DB::Open(Options const& options, std::string const& name, DB** db) {
-  auto* const next = next_of<Status(Options const&, std::string const&, DB**)>(&DB::Open);
+Status DB::Open(Options const& options, std::string const& name, OpenedDb* db) {
+  auto* const next = next_of<Status(Options const&, std::string const&, OpenedDb*)>(&DB::Open);
   return perdure::lsm::serve(
       next, options.env, name,
-      [&](GpuOptions const& gpu) { return perdure::rocks::open(options, gpu, name, db); }, options,
-      name, db);
+      [&](GpuOptions const& gpu) {
+        return open_into(
+            db, [&](DB** opened) { return perdure::rocks::open(options, gpu, name, opened); });
+      },
+      options, name, db);
 }
 
 Status DB::Open(DBOptions const& options, std::string const& name, Families const& families,
-                Handles* handles, DB** db) {
+                Handles* handles, OpenedDb* db) {
   auto* const next =
-      next_of<Status(DBOptions const&, std::string const&, Families const&, Handles*, DB**)>(
+      next_of<Status(DBOptions const&, std::string const&, Families const&, Handles*, OpenedDb*)>(
           &DB::Open);
   return perdure::lsm::serve(
       next, options.env, name,
       [&](GpuOptions const& gpu) {
-        return perdure::rocks::open(options, gpu, name, families, handles, db);
+        return open_into(db, [&](DB** opened) {
+          return perdure::rocks::open(options, gpu, name, families, handles, opened);
+        });
       },
       options, name, families, handles, db);
 }
 
-Status DB::OpenForReadOnly(Options const& options, std::string const& name, DB** db,
+Status DB::OpenForReadOnly(Options const& options, std::string const& name, OpenedDb* db,
                            bool error_if_wal) {
   auto* const next =
-      next_of<Status(Options const&, std::string const&, DB**, bool)>(&DB::OpenForReadOnly);
+      next_of<Status(Options const&, std::string const&, OpenedDb*, bool)>(&DB::OpenForReadOnly);
   return pass_reader("DB::OpenForReadOnly", next, name, options, name, db, error_if_wal);
 }
 
 Status DB::OpenForReadOnly(DBOptions const& options, std::string const& name,
-                           Families const& families, Handles* handles, DB** db, bool error_if_wal) {
+                           Families const& families, Handles* handles, OpenedDb* db, bool error_if_wal) {
   auto* const next =
-      next_of<Status(DBOptions const&, std::string const&, Families const&, Handles*, DB**, bool)>(
+      next_of<Status(DBOptions const&, std::string const&, Families const&, Handles*, OpenedDb*, bool)>(
           &DB::OpenForReadOnly);
   return pass_reader("DB::OpenForReadOnly", next, name, options, name, families, handles, db,
                      error_if_wal);
 }
 
 Status DB::OpenAsSecondary(Options const& options, std::string const& name,
-                           std::string const& secondary, DB** db) {
-  auto* const next = next_of<Status(Options const&, std::string const&, std::string const&, DB**)>(
+                           std::string const& secondary, OpenedDb* db) {
+  auto* const next = next_of<Status(Options const&, std::string const&, std::string const&, OpenedDb*)>(
       &DB::OpenAsSecondary);
   return pass_reader("DB::OpenAsSecondary", next, name, options, name, secondary, db);
 }
 
 Status DB::OpenAsSecondary(DBOptions const& options, std::string const& name,
                            std::string const& secondary, Families const& families, Handles* handles,
-                           DB** db) {
+                           OpenedDb* db) {
   auto* const next = next_of<Status(DBOptions const&, std::string const&, std::string const&,
-                                    Families const&, Handles*, DB**)>(&DB::OpenAsSecondary);
+                                    Families const&, Handles*, OpenedDb*)>(&DB::OpenAsSecondary);
   return pass_reader("DB::OpenAsSecondary", next, name, options, name, secondary, families, handles,
                      db);
 }
 
 Status DB::OpenAndTrimHistory(DBOptions const& options, std::string const& name,
-                              Families const& families, Handles* handles, DB** db,
+                              Families const& families, Handles* handles, OpenedDb* db,
                               std::string until) {
   auto* const next = next_of<Status(DBOptions const&, std::string const&, Families const&, Handles*,
-                                    DB**, std::string)>(&DB::OpenAndTrimHistory);
+                                    OpenedDb*, std::string)>(&DB::OpenAndTrimHistory);
   return pass("DB::OpenAndTrimHistory", next, name, options, name, families, handles, db, until);
 }
 

@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "lsm/rocks/rocksdb_version.hpp"
+
 namespace perdure::lsm {
 
 namespace {
@@ -59,7 +61,7 @@ Result<double> rocks_seconds(std::span<std::uint64_t const> keys) {
   auto const to_status = [](rocksdb::Status const& s) {
     return s.ok() ? Status{} : Status{Code::io_error, "a database in memory: " + s.ToString()};
   };
-  Status const s = to_status(rocksdb::DB::Open(options, "/perdure-threshold", &opened));
+  Status const s = to_status(open_rocksdb(&opened, options, "/perdure-threshold"));
   if (!s.ok()) return s;
   std::unique_ptr<rocksdb::DB> const db(opened);
   return seconds_of([&]() -> Status {

@@ -1,13 +1,12 @@
 // The many calls of rocksdb::Transaction, brought to the few that differ between transactions.
 #pragma once
 
-#include <rocksdb/utilities/transaction.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "lsm/rocks/transaction_batch.hpp"
+#include "lsm/rocks/transaction_entities.hpp"
 
 namespace perdure::lsm {
 
@@ -19,7 +18,7 @@ struct Guard {
   bool assume_tracked = false;  // it was guarded before, so it need not be looked at
 };
 
-class TransactionCalls : public rocksdb::Transaction {
+class TransactionCalls : public TransactionEntities {
   using Family = rocksdb::ColumnFamilyHandle;
   using Key = rocksdb::Slice;
   using Parts = rocksdb::SliceParts;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lsm/rocks/pessimistic_transaction.hpp"
+#include "lsm/rocks/rocksdb_version.hpp"
 
 namespace perdure::lsm {
 
@@ -88,7 +89,7 @@ class LockingDb final : public rocksdb::TransactionDB {
 class OptimisticDb final : public rocksdb::OptimisticTransactionDB {
  public:
   OptimisticDb(rocksdb::DB* db, TransactionStore& store)
-      : OptimisticTransactionDB(db), store_(store) {}
+      : OptimisticTransactionDB(given(db)), store_(store) {}
 
   rocksdb::Transaction* BeginTransaction(rocksdb::WriteOptions const& write,
                                          rocksdb::OptimisticTransactionOptions const& options,

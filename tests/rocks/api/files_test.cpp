@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "lsm/rocks/rocksdb_version.hpp"
 #include "rocks/support/both.hpp"
 
 namespace perdure::test {
@@ -129,7 +130,7 @@ TEST_F(RocksFiles, LiveFilesAreACopyOfEverything) {
     std::uint64_t manifest_bytes = 0;
     said.status(one.db->GetLiveFiles(files, &manifest_bytes, true));
     for (std::string const& file : files) std::filesystem::copy(one.path + file, copy + file);
-    said.status(one.db->EnableFileDeletions(false));
+    said.status(lsm::enable_file_deletions(*one.db));
     tell_directory(copy, families, said);
     std::filesystem::remove_all(copy);
   });

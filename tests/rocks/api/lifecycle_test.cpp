@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "lsm/rocks/rocksdb_version.hpp"
 #include "rocks/support/both.hpp"
 
 namespace perdure::test {
@@ -283,7 +284,7 @@ TEST_F(RocksOpening, AfterAProcessThatNeverClosed) {
   EXPECT_EQ(value, number_text(4000));
   for (auto* handle : left.handles) delete handle;
   delete left.db;
-  ASSERT_TRUE(rocksdb::DB::OpenForReadOnly(rocksdb::Options(), path, &reader).ok());
+  ASSERT_TRUE(lsm::open_to_read(&reader, rocksdb::Options(), path).ok());
   EXPECT_TRUE(reader->Get({}, both_key(19'999), &value).ok());
   delete reader;
   remove_database(path);

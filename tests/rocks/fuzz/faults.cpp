@@ -1,12 +1,13 @@
 #include "rocks/fuzz/faults.hpp"
 
-#include <rocksdb/utilities/stackable_db.h>
 #include <rocksdb/write_batch.h>
 
 #include <array>
 #include <map>
 #include <memory>
 #include <set>
+
+#include "lsm/rocks/rocksdb_version.hpp"
 
 namespace perdure::test {
 namespace {
@@ -61,11 +62,11 @@ std::map<std::string, std::vector<Write>>& last_merges() {
   return all;
 }
 
-class FaultyDb final : public rocksdb::StackableDB {
+class FaultyDb final : public lsm::TwoReads {
  public:
   FaultyDb(Fault fault, rocksdb::DB* db, Handles const& handles,
            std::shared_ptr<std::uint64_t> puts)
-      : StackableDB(db), fault_(fault), puts_(std::move(puts)) {
+      : TwoReads(db), fault_(fault), puts_(std::move(puts)) {
     for (auto* handle : handles) families_.emplace(handle->GetID(), handle);
     if (fault == Fault::merges_twice) merge_again();
   }
@@ -95,15 +96,15 @@ class FaultyDb final : public rocksdb::StackableDB {
   }
   using StackableDB::Get;
   Status Get(ReadOptions const& options, ColumnFamilyHandle* family, Slice const& key,
-             rocksdb::PinnableSlice* value) override {
-    Status const s = StackableDB::Get(for_keys(options), family, key, value);
+             rocksdb::PinnableSlice* value, std::string* timestamp) override {
+    Status const s = db_->Get(for_keys(options), family, key, value, timestamp);
     return fault_ == Fault::swallows_statuses && s.IsNotFound() ? Status::OK() : s;
   }
   using StackableDB::MultiGet;
-  void MultiGet(ReadOptions const& options, ColumnFamilyHandle* family, std::size_t count,
-                Slice const* keys, rocksdb::PinnableSlice* values, Status* statuses,
-                bool sorted) override {
-    StackableDB::MultiGet(for_keys(options), family, count, keys, values, statuses, sorted);
+  void MultiGet(ReadOptions const& options, std::size_t count, ColumnFamilyHandle** families,
+                Slice const* keys, rocksdb::PinnableSlice* values, std::string* timestamps,
+                Status* statuses, bool sorted) override {
+    db_->MultiGet(for_keys(options), count, families, keys, values, timestamps, statuses, sorted);
     std::set<std::string> seen;
     if (fault_ != Fault::shifts_duplicates) return;
     for (std::size_t i = 0; i < count; ++i)
@@ -216,7 +217,7 @@ Opener faulty(NamedFault const& fault) {
           [kind = fault.fault, puts](rocksdb::DBOptions const& options, std::string const& path,
                                      Families const& families, Handles* handles, rocksdb::DB** db) {
             rocksdb::DB* plain = nullptr;
-            Status const s = rocksdb::DB::Open(options, path, families, handles, &plain);
+            Status const s = lsm::open_rocksdb(&plain, options, path, families, handles);
             if (s.ok()) *db = new FaultyDb(kind, plain, *handles, puts);
             return s;
           }};

@@ -1,4 +1,5 @@
 #include "rocks/support/openers.hpp"
+#include "lsm/rocks/rocksdb_version.hpp"
 
 #include <unistd.h>
 
@@ -11,7 +12,7 @@ namespace perdure::test {
 Opener plain_rocksdb() {
   return {"plain", [](rocksdb::DBOptions const& options, std::string const& path,
                       Families const& families, Handles* handles, rocksdb::DB** db) {
-            return rocksdb::DB::Open(options, path, families, handles, db);
+            return lsm::open_rocksdb(db, options, path, families, handles);
           }};
 }
 
