@@ -114,7 +114,9 @@ TEST_F(LsmTwoSides, RunsThatOneLaunchReadsShareItsCost) {
 }
 
 TEST_F(LsmTwoSides, SeeksAndFetchesPayTooAndThenNeedNoLaunch) {
-  begin();
+  SideRules rules = low_rules();
+  rules.copy = 500;
+  begin(rules);
   write(40);
   KeyColumn const column({std::string("2")});
   EntryBlock block;
@@ -125,8 +127,9 @@ TEST_F(LsmTwoSides, SeeksAndFetchesPayTooAndThenNeedNoLaunch) {
     EXPECT_TRUE(engine_->fetch(*run, position, 3, block).ok());
     EXPECT_EQ(block.size(), 3u);
   }
-  EXPECT_EQ(device_.seeks, 1u);
+  EXPECT_EQ(device_.seeks, 1u);  // one launch, and a fetch is three
   EXPECT_EQ(device_.fetches, 1u);
+  EXPECT_EQ(host_.copies_in, 1u);
   EXPECT_EQ(host_.seeks + host_.fetches, 6u);
 }
 
