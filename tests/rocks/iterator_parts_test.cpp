@@ -111,6 +111,16 @@ TEST_P(RocksIteratorParts, SeeksFindTheirPlaceInKeysOfAnyShape) {
   }
 }
 
+TEST_P(RocksIteratorParts, RunsWhoseKeysBeginAlikeInDifferentLengthsAreOneOrder) {
+  Plan plan;
+  plan.runs = {{{"the same begin a", Kind::put, "0"}, {"the same begin z", Kind::put, "1"}},
+               {{"the same bed", Kind::put, "2"}, {"the same boat", Kind::put, "3"}},
+               {{"the same begin b", Kind::put, "4"}, {"the same begin", Kind::put, "5"}}};
+  World world(plan, small_blocks(false));
+  direct(world);
+  expect_the_same(world);
+}
+
 TEST_P(RocksIteratorParts, ManyVersionsOfAKeyAreOneKey) {
   Plan plan;
   plan.older = {{"a", Kind::put, "0"}, {"hot", Kind::put, "0"}, {"z", Kind::put, "0"}};

@@ -114,7 +114,9 @@ TEST_F(LsmTwoSides, RunsThatOneLaunchReadsShareItsCost) {
 }
 
 TEST_F(LsmTwoSides, SeeksAndFetchesPayTooAndThenNeedNoLaunch) {
-  begin();
+  SideRules rules = low_rules();
+  rules.copy = 500;
+  begin(rules);
   write(40);
   KeyColumn const column({std::string("2")});
   EntryBlock block;
@@ -125,8 +127,9 @@ TEST_F(LsmTwoSides, SeeksAndFetchesPayTooAndThenNeedNoLaunch) {
     EXPECT_TRUE(engine_->fetch(*run, position, 3, block).ok());
     EXPECT_EQ(block.size(), 3u);
   }
-  EXPECT_EQ(device_.seeks, 1u);
+  EXPECT_EQ(device_.seeks, 1u);  // one launch, and a fetch is three
   EXPECT_EQ(device_.fetches, 1u);
+  EXPECT_EQ(host_.copies_in, 1u);
   EXPECT_EQ(host_.seeks + host_.fetches, 6u);
 }
 
@@ -203,6 +206,39 @@ TEST_F(LsmTwoSides, ChainsGoOnFromSideToSide) {
   for (RequestId limit : {kNewest, RequestId{60}, RequestId{11}, RequestId{10}, RequestId{0}})
     runs_->check({"all", "1-key", "none"}, {.all = limit});
   runs_->check(all_keys(), {});
+}
+
+TEST_F(LsmTwoSides, EachKeyKeepsItsLimitFromSideToSide) {
+  SideRules rules = low_rules();
+  rules.copy = 1e9;
+  begin(rules);
+  write(40);
+  write(10);
+  write(45);
+  std::vector<std::string> const keys = all_keys();
+  for (std::size_t const n : {keys.size(), std::size_t{20}}) {
+    std::vector<std::string> const some(keys.begin(),
+                                        keys.begin() + static_cast<std::ptrdiff_t>(n));
+    std::vector<RequestId> each(n);
+    for (std::size_t i = 0; i < n; ++i) each[i] = 5 + i * 7 % runs_->next();
+    runs_->check(some, {.each = each});
+  }
+}
+
+TEST_F(LsmTwoSides, OnlyOneReaderMakesACopy) {
+  begin();
+  write(40);
+  TwoSidedRun const run(Side::device, runs_->list()[0]);
+  EXPECT_FALSE(run.pay(Side::host, 9, 10));
+  EXPECT_TRUE(run.pay(Side::host, 1, 10));
+  EXPECT_FALSE(run.pay(Side::host, 100, 10));  // the other one is at it
+  run.give_up(Side::host);
+  EXPECT_FALSE(run.pay(Side::host, 9, 10));
+  EXPECT_TRUE(run.pay(Side::host, 9, 10));
+  EXPECT_EQ(run.on(Side::host), nullptr);
+  run.publish(Side::host, runs_->list()[0]);
+  EXPECT_NE(run.on(Side::host), nullptr);
+  EXPECT_FALSE(run.pay(Side::device, 100, 10));  // it is there
 }
 
 TEST_F(LsmTwoSides, ThreadsReadWhileCopiesAreMade) {

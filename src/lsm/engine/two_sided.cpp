@@ -12,6 +12,11 @@
 #include "lsm/engine/split_reads.hpp"
 
 namespace perdure::lsm {
+namespace {
+
+constexpr double kLaunchesOfFetch = 3;  // sizes, versions, keys
+
+}  // namespace
 
 SideRules SideRules::of(exec::Workers const& workers) {
   SideRules rules;
@@ -194,7 +199,7 @@ Status TwoSidedEngine::seek(Run const& run, Column const& keys, Bound bound,
 Status TwoSidedEngine::fetch(Run const& run, std::uint32_t first, std::uint32_t count,
                              EntryBlock& block) {
   TwoSidedRun const& one = TwoSidedRun::of(run);
-  settle(Side::host, one, rules_.launch);
+  settle(Side::host, one, kLaunchesOfFetch * rules_.launch);
   Side const side = there(Side::host, one);
   return engine(side).fetch(*one.on(side), first, count, block);
 }
