@@ -194,7 +194,10 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
   parts.writer->set_flusher(*parts.flusher);
   parts.reader = std::make_unique<Reader>(base, *parts.engine, *parts.tables, *parts.families,
                                           *parts.counters);
-  return recover(parts, base, options.info_log.get());
+  if (perdure::Status s = recover(parts, base, options.info_log.get()); !s.ok()) return s;
+  // Who has a GPU writes large batches. Others may never write one, and keep the memory.
+  if (parts.engine->describe().starts_with("cuda")) parts.gwal->prepare();
+  return {};
 }
 
 /// What RocksDB opens, with each family asked for twice: the first handle is the user's, the second
