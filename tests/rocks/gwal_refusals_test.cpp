@@ -259,6 +259,7 @@ TEST(GwalRefusals, AChildThatIsForkedHasNoPartInIt) {
     auto open = open_gwal(folder.options());
     auto segment = open->log->begin(0);
     ASSERT_TRUE(write_record(**segment, 1, "by the parent").ok());
+    open->log->prepare();
     ::pid_t const child = ::fork();
     if (child == 0) {
       bool const refused = (*segment)->reserve(8).status().code() == Code::closed &&
@@ -326,6 +327,30 @@ TEST(GwalRefusals, AFullMediumIsAnErrorAndNothingIsLost) {
   first = Status{Code::closed, ""};
   auto large = open->log->begin(500 << 10);
   ASSERT_TRUE(large.ok()) << "the spare file makes room: " << large.status().message();
+}
+
+TEST(GwalRefusals, WhereNothingCanBeMadeBeforehandWhoNeedsItHearsOfIt) {
+  GwalFolder const scratch("full");
+  std::filesystem::create_directories(scratch.path);
+  SmallTmpfs const small(scratch.path + "/small", "1m");
+  if (!small.holds()) GTEST_SKIP() << "mounting a tmpfs is not allowed here";
+  lsm::GwalOptions options = scratch.options();
+  options.directory = small.file("log");
+  options.segment_bytes = 400 << 10;
+  auto open = open_gwal(options);
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  auto first = open->log->begin(0);
+  open->log->prepare();
+  auto large = open->log->begin(500 << 10);
+  ASSERT_TRUE(large.ok()) << "what was made beforehand makes room: " << large.status().message();
+  ASSERT_TRUE(write_record(**large, 1, std::string(300 << 10, 'x')).ok())
+      << "and no next one is made";
+  EXPECT_EQ(open->log->begin(0).status().code(), Code::no_space);
+  ASSERT_TRUE(write_record(**large, 2, "goes on").ok());
+  ASSERT_TRUE((*first)->retire().ok());
+  first = Status{Code::closed, ""};
+  auto next = open->log->begin(0);
+  EXPECT_TRUE(next.ok()) << next.status().message();
 }
 
 // ------------------------------------------------------------------------------------------------

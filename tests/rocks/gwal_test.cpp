@@ -1,8 +1,10 @@
 // The G-WAL, story by story: what was written comes back, what RocksDB has does not, and what is
 // damaged or another's is refused.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <mutex>
 #include <string>
@@ -188,6 +190,67 @@ TEST(Gwal, SpareFilesAreAsManyAsAskedForAndGoWhenTheLogIsClosed) {
   EXPECT_EQ(folder.names(), Texts{"gwal.lock"});
 }
 
+/// Of the file that has the name; 0: there is none, for as long as it might take to come.
+ino_t comes_to_be(std::string const& path) {
+  struct stat st{};
+  for (int i = 0; i < 5000 && ::stat(path.c_str(), &st) != 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return st.st_ino;
+}
+
+TEST(Gwal, TheNextFileIsMadeBeforehandOnceAPartIsUsed) {
+  GwalFolder const folder;
+  std::string const made = folder.segment(0) + ".spare";
+  {
+    auto open = open_gwal(folder.options());
+    ASSERT_TRUE(open.ok()) << open.status().message();
+    auto first = open->log->begin(0);
+    ASSERT_TRUE(write_record(**first, 1, "little").ok());
+    EXPECT_EQ(folder.names().size(), 2u) << "the lock and the segment";
+    ASSERT_TRUE(write_record(**first, 2, std::string(10'000, 'x')).ok());
+    ino_t const file = comes_to_be(made);
+    ASSERT_NE(file, 0u);
+    auto second = open->log->begin(0);
+    ASSERT_TRUE(second.ok()) << second.status().message();
+    EXPECT_EQ(comes_to_be(folder.segment(2)), file) << "and is used";
+    EXPECT_FALSE(std::filesystem::exists(made));
+    ASSERT_TRUE(write_record(**second, 3, std::string(10'000, 'y')).ok());
+    ASSERT_NE(comes_to_be(made), 0u);
+  }
+  EXPECT_EQ(folder.names(), (Texts{"000000000001.gwal", "000000000002.gwal", "gwal.lock"}));
+  auto open = open_gwal(folder.options());
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  EXPECT_EQ(texts_of(open->found.at(1).records), Texts{std::string(10'000, 'y')});
+}
+
+TEST(Gwal, AFileIsMadeBeforehandOnceAndNotBesideAFreeOne) {
+  GwalFolder const folder;
+  auto open = open_gwal(folder.options());
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  ASSERT_TRUE((*open->log->begin(0))->retire().ok());
+  open->log->prepare();
+  EXPECT_EQ(folder.names(), (Texts{"000000000001.gwal.spare", "gwal.lock"}));
+  auto segment = open->log->begin(0);  // made of that one
+  open->log->prepare();
+  open->log->prepare();
+  ASSERT_NE(comes_to_be(folder.segment(0) + ".spare"), 0u);
+  auto large = open->log->begin(100'000);
+  ASSERT_TRUE(large.ok()) << large.status().message();
+  EXPECT_EQ(folder.names().size(), 4u) << "it is too small for this one, and kept";
+  lsm::GwalOptions none = folder.options();
+  open = Status{Code::closed, ""};
+  segment = Status{Code::closed, ""};
+  large = Status{Code::closed, ""};
+  none.spare_segments = 0;
+  auto without = open_gwal(none);
+  ASSERT_TRUE(without.ok()) << without.status().message();
+  without->log->prepare();
+  auto third = without->log->begin(0);
+  ASSERT_TRUE(third.ok()) << third.status().message();
+  EXPECT_EQ(folder.names(),
+            (Texts{"000000000002.gwal", "000000000003.gwal", "000000000004.gwal", "gwal.lock"}));
+}
+
 TEST(Gwal, ASpareFileThatIsTooSmallIsNotUsed) {
   GwalFolder const folder;
   auto open = open_gwal(folder.options());
@@ -224,6 +287,8 @@ TEST(Gwal, WhatACrashLeftOfSpareAndUnfinishedFilesIsRemoved) {
   ASSERT_TRUE(open_gwal(folder.options()).ok());
   put_contents(folder.segment(3) + ".spare", "spare");
   put_contents(folder.segment(4) + ".perdure-partial", "unfinished");
+  put_contents(folder.segment(0) + ".spare", "made beforehand");
+  put_contents(folder.segment(0) + ".spare.perdure-partial", "being made");
   put_contents(folder.path + "/notes.txt", "a user's");
   auto open = open_gwal(folder.options());
   ASSERT_TRUE(open.ok()) << open.status().message();

@@ -17,14 +17,13 @@ class LogOfSegments final : public Gwal {
  public:
   LogOfSegments(std::unique_ptr<GwalFiles> files, std::vector<GwalLeft> left,
                 GwalOptions const& options)
-      : log_(std::make_shared<GwalLog>(std::move(files), gwal_identity(options.identity),
-                                       static_cast<std::uint32_t>(options.identity.size()),
-                                       options.workers)),
+      : log_(std::make_shared<GwalLog>(std::move(files), options)),
         segment_bytes_(options.segment_bytes),
         workers_(options.workers),
         left_(std::move(left)) {}
 
   Result<std::vector<GwalRecovered>> recover(std::uint64_t rocks_sequence) override;
+  void prepare() override { log_->prepare(); }
   Result<std::unique_ptr<GwalSegment>> begin(std::uint64_t bytes) override;
 
  private:

@@ -33,7 +33,8 @@ struct GwalOptions {
   std::string identity;  // of the database (DB::GetDbIdentity), at most 64 bytes
   std::uint64_t segment_bytes =
       std::uint64_t{64} << 20;  // at least; a record that is longer has a segment of its size
-  // files of retired segments that are kept to be used again, for as long as the log is open
+  // Files of retired segments that are kept to be used again, for as long as the log is open, and
+  // one that is made beforehand among them.
   std::uint32_t spare_segments = 2;
   // sum long records, and verify what is recovered; none: who writes, and threads of its own
   exec::Workers* workers = nullptr;
@@ -101,6 +102,10 @@ class Gwal {
   /// records, and are gone. Once, before begin(). Of the others, intend() and retire() as ever.
   /// Code::corrupt: damage before the end; nothing has been changed.
   virtual Result<std::vector<GwalRecovered>> recover(std::uint64_t rocks_sequence) = 0;
+
+  /// A segment is to be begun: its file is made beforehand, by a thread of the log, and nothing is
+  /// said where that fails. Of the segments that follow, the log does so itself.
+  virtual void prepare() = 0;
 
   /// The next segment, with room for a payload of `bytes` at least. The one before it is sealed:
   /// it takes no more records. Code::no_space: the medium is full, and nothing has changed.

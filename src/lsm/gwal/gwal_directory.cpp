@@ -16,11 +16,10 @@
 #include <utility>
 
 #include "base/hash.hpp"
-#include "base/mutex.hpp"
-#include "base/process.hpp"
 #include "lsm/gwal/gwal_files.hpp"
 #include "lsm/gwal/gwal_format.hpp"
 #include "lsm/gwal/gwal_headers.hpp"
+#include "lsm/gwal/gwal_spares.hpp"
 #include "pm/host_verbs.hpp"
 #include "pm/mapping.hpp"
 #include "pm/named_file.hpp"
@@ -38,6 +37,10 @@ constexpr mode_t kDirectoryMode = 0700;
 
 constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t to) {
   return (bytes + to - 1) / to * to;
+}
+
+constexpr std::uint64_t file_bytes(std::uint64_t bytes) {
+  return std::max(round_up(bytes, kPage), kLeastFile);
 }
 
 std::string file_name(std::uint64_t number) {
@@ -61,72 +64,12 @@ Status failed(std::string const& path, char const* doing, int error) {
 
 Status of_gwal(Status const& s) { return {s.code(), "G-WAL: " + s.message()}; }
 
-/// Files that were retired, mapped as they are: to use one again costs nothing, and to make one a
-/// page fault for each of its pages. Only while the log is open; what a crash leaves is removed.
-class Spares {
- public:
-  struct Spare {
-    std::string path;
-    pm::Mapping mapping;
-  };
-  Spares(std::uint32_t most, std::uint64_t most_bytes)
-      : most_(most), most_bytes_(most_bytes), process_(this_process()) {}
-  ~Spares() { clear(); }
-  Spares(Spares const&) = delete;
-  Spares& operator=(Spares const&) = delete;
-
-  [[nodiscard]] bool ours() const { return process_ == this_process(); }
-  /// Whether a file of that size that goes is to become one; then put() follows when it is free.
-  bool wants(std::uint64_t bytes) {
-    MutexLock const lock(mutex_);
-    if (bytes > most_bytes_ || named_ >= most_) return false;
-    ++named_;
-    return true;
-  }
-  void wants_no_more() {
-    MutexLock const lock(mutex_);
-    --named_;
-  }
-  void put(Spare spare) {
-    MutexLock const lock(mutex_);
-    free_.push_back(std::move(spare));
-  }
-  std::optional<Spare> take(std::uint64_t bytes) {
-    MutexLock const lock(mutex_);
-    auto const fits = std::find_if(free_.begin(), free_.end(),
-                                   [&](Spare const& s) { return s.mapping.size() >= bytes; });
-    if (fits == free_.end()) return std::nullopt;
-    std::optional<Spare> taken = std::move(*fits);
-    free_.erase(fits);
-    --named_;
-    return taken;
-  }
-  /// Whether there was one.
-  bool clear() {
-    if (!ours()) return false;  // nor the lock
-    MutexLock const lock(mutex_);
-    bool const any = !free_.empty();
-    for (Spare const& spare : free_) ::unlink(spare.path.c_str());
-    named_ -= static_cast<std::uint32_t>(free_.size());
-    free_.clear();
-    return any;
-  }
-
- private:
-  std::uint32_t const most_;
-  std::uint64_t const most_bytes_;
-  std::uint64_t const process_;
-  Mutex mutex_;
-  std::vector<Spare> free_ PERDURE_GUARDED_BY(mutex_);
-  std::uint32_t named_ PERDURE_GUARDED_BY(mutex_) = 0;  // those that are still in use among them
-};
-
 class MappedFile final : public GwalFile {
  public:
-  MappedFile(std::string path, pm::Mapping mapping, std::shared_ptr<Spares> spares)
+  MappedFile(std::string path, pm::Mapping mapping, std::shared_ptr<GwalSpares> spares)
       : path_(std::move(path)), mapping_(std::move(mapping)), spares_(std::move(spares)) {}
   /// One that has another name yet.
-  MappedFile(std::string path, Spares::Spare spare, std::shared_ptr<Spares> spares)
+  MappedFile(std::string path, GwalSpares::Spare spare, std::shared_ptr<GwalSpares> spares)
       : MappedFile(std::move(path), std::move(spare.mapping), std::move(spares)) {
     spare_path_ = std::move(spare.path);
   }
@@ -174,7 +117,7 @@ class MappedFile final : public GwalFile {
  private:
   std::string path_;
   pm::Mapping mapping_;
-  std::shared_ptr<Spares> spares_;
+  std::shared_ptr<GwalSpares> spares_;
   std::string spare_path_;  // the name that it has instead; empty: its own
   bool named_spare_ = false;  // and is counted among the spares
 };
@@ -183,7 +126,8 @@ class Directory final : public GwalFiles {
  public:
   explicit Directory(GwalOptions const& options)
       : path_(options.directory),
-        spares_(std::make_shared<Spares>(options.spare_segments, 2 * options.segment_bytes)) {}
+        spares_(std::make_shared<GwalSpares>(path_of(file_name(0)) + std::string(kSpareEnd),
+                                             options.spare_segments, 2 * options.segment_bytes)) {}
 
   [[nodiscard]] std::string name() const override { return path_; }
   [[nodiscard]] std::uint64_t boot() const override {
@@ -194,6 +138,7 @@ class Directory final : public GwalFiles {
   Result<std::vector<std::uint64_t>> numbers() override;
   Result<std::shared_ptr<GwalFile>> open(std::uint64_t number) override;
   Result<std::shared_ptr<GwalFile>> make(std::uint64_t number, std::uint64_t bytes) override;
+  void prepare(std::uint64_t bytes) override { spares_->prepare(file_bytes(bytes)); }
 
   Status make_directory();
   Status lock(GwalIdentity const& identity, std::uint32_t identity_bytes);
@@ -206,7 +151,7 @@ class Directory final : public GwalFiles {
 
   std::string path_;
   std::optional<pm::Mapping> lock_;
-  std::shared_ptr<Spares> spares_;  // those that are named go before the lock does
+  std::shared_ptr<GwalSpares> spares_;  // those that are named go before the lock does
 };
 
 Status Directory::make_directory() {
@@ -280,8 +225,9 @@ Status Directory::remove_leftovers() const {
     if (end == std::string::npos) continue;
     std::string const segment = name.substr(0, end + kSegmentEnd.size());
     if (!number_of(segment)) continue;
+    std::string const spare = segment + std::string(kSpareEnd);
     bool const leftover =
-        name == segment + std::string(kSpareEnd) || name == pm::partial_name(segment);
+        name == spare || name == pm::partial_name(segment) || name == pm::partial_name(spare);
     if (leftover && ::unlink(path_of(name).c_str()) != 0)
       return failed(path_of(name), "cannot remove it", errno);
   }
@@ -306,7 +252,7 @@ Result<std::shared_ptr<GwalFile>> Directory::make(std::uint64_t number, std::uin
   if (auto spare = spares_->take(bytes))
     return std::shared_ptr<GwalFile>(
         std::make_shared<MappedFile>(path, std::move(*spare), spares_));
-  bytes = std::max(round_up(bytes, kPage), kLeastFile);
+  bytes = file_bytes(bytes);
   auto const make = [&] {
     return pm::Mapping::create(path, bytes, round_up(bytes, kHugePage), {}, {});
   };

@@ -44,6 +44,8 @@ class GwalFiles {
   virtual Result<std::shared_ptr<GwalFile>> open(std::uint64_t number) = 0;
   /// A file of `bytes` at least, that is to be the segment of this number.
   virtual Result<std::shared_ptr<GwalFile>> make(std::uint64_t number, std::uint64_t bytes) = 0;
+  /// Somebody is to call make() for as much: what takes long may be done now, beside the caller.
+  virtual void prepare(std::uint64_t) {}
 };
 
 /// Locks the directory, which is made where it is missing.

@@ -10,12 +10,15 @@
 
 namespace perdure::lsm {
 
-GwalLog::GwalLog(std::unique_ptr<GwalFiles> files, GwalIdentity const& identity,
-                 std::uint32_t identity_bytes, exec::Workers* workers)
+/// Of a segment, so much is used before the next one's file is prepared: an eighth.
+static constexpr std::uint64_t kPartBeforeNext = 8;
+
+GwalLog::GwalLog(std::unique_ptr<GwalFiles> files, GwalOptions const& options)
     : files_(std::move(files)),
-      identity_(identity),
-      identity_bytes_(identity_bytes),
-      workers_(workers),
+      identity_(gwal_identity(options.identity)),
+      identity_bytes_(static_cast<std::uint32_t>(options.identity.size())),
+      segment_bytes_(options.segment_bytes),
+      workers_(options.workers),
       boot_(files_->boot()),
       process_(this_process()) {}
 
@@ -65,24 +68,36 @@ Status GwalLog::write_header(GwalFile& file, std::uint64_t number,
   return mutated("gwal_header_not_ordered") ? Status{} : file.sync(at, kGwalRecords);
 }
 
+/// The file is made without the lock: that may take long, and nobody else begins a segment.
 Result<std::uint64_t> GwalLog::begin(std::uint64_t bytes) {
   if (Status s = ours(); !s.ok()) return s;
-  MutexLock const lock(mutex_);
-  if (!broken_.ok()) return broken_;
-  std::uint64_t const number = newest_ + 1;
+  std::uint64_t number = 0, previous_end = 0;
+  {
+    MutexLock const lock(mutex_);
+    if (!broken_.ok()) return broken_;
+    number = newest_ + 1;
+    previous_end = live_.empty() ? 0 : live_.back().end;
+  }
   auto file = files_->make(number, bytes);
   if (!file.ok()) return file.status();
-  std::uint64_t const previous_end = live_.empty() ? 0 : live_.back().end;
   if (Status s = write_header(*file.value(), number, previous_end); !s.ok()) return s;
   if (Status s = file.value()->keep(); !s.ok()) {
     (void)file.value()->remove(false);  // it may have the name already
     return s;
   }
+  MutexLock const lock(mutex_);
   live_.push_back(
       {std::move(file).value(), number, kGwalRecords, kGwalRecords, kNoGwalIntent, false});
   newest_ = number;
   begun_ = true;
   return number;
+}
+
+/// In time for the next begin(), and not for segments that little is written to.
+void GwalLog::prepare_next(std::uint64_t number, std::uint64_t used, std::uint64_t size) {
+  if (used < size / kPartBeforeNext || prepared_behind_ == number) return;
+  prepared_behind_ = number;
+  prepare();
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -147,6 +162,7 @@ Status GwalLog::append(std::uint64_t number, GwalRecord const& record, bool sync
     live_.back().end += gwal_record_bytes(bytes);
     next_request_ = record.first_request + record.requests;
   }
+  prepare_next(number, h.offset + bytes, segment.value().file->bytes().size());
   return sync ? sync_all() : Status{};
 }
 

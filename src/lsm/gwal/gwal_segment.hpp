@@ -32,9 +32,7 @@ struct GwalLive {
 
 class GwalLog {
  public:
-  /// `workers` sum long records; none: who writes them does.
-  GwalLog(std::unique_ptr<GwalFiles> files, GwalIdentity const& identity,
-          std::uint32_t identity_bytes, exec::Workers* workers);
+  GwalLog(std::unique_ptr<GwalFiles> files, GwalOptions const& options);
 
   [[nodiscard]] GwalFiles& files() { return *files_; }
   [[nodiscard]] GwalIdentity const& identity() const { return identity_; }
@@ -43,6 +41,8 @@ class GwalLog {
   /// there were; the next one is above it, for the files may be used again.
   void found(std::vector<GwalLive> segments, std::uint64_t newest, RequestId next_request)
       PERDURE_EXCLUDES(mutex_);
+  /// The next segment's file is made beforehand, beside the caller.
+  void prepare() { files_->prepare(segment_bytes_); }
   /// A new one; it takes the records from here on.
   Result<std::uint64_t> begin(std::uint64_t bytes) PERDURE_EXCLUDES(mutex_);
 
@@ -56,6 +56,7 @@ class GwalLog {
 
  private:
   Status ours() const;
+  void prepare_next(std::uint64_t number, std::uint64_t used, std::uint64_t size);
   Status takes_records(std::uint64_t number) const PERDURE_REQUIRES(mutex_);
   [[nodiscard]] Result<GwalLive> place_for(std::uint64_t number, GwalRecord const& record) const
       PERDURE_EXCLUDES(mutex_);
@@ -72,9 +73,12 @@ class GwalLog {
   std::unique_ptr<GwalFiles> const files_;
   GwalIdentity const identity_;
   std::uint32_t const identity_bytes_;
+  std::uint64_t const segment_bytes_;
   exec::Workers* const workers_;
   std::uint64_t const boot_;
   std::uint64_t const process_;
+
+  std::uint64_t prepared_behind_ = 0;  // the writer's: the segment during which it last was
 
   Mutex retiring_;  // taken before the other
   mutable Mutex mutex_;

@@ -1,30 +1,48 @@
-// A WriteBatch taken apart: the entries of each family, whose values lie in a copy of the batch
+// WriteBatches taken apart: the entries of each family, whose values lie in a copy of the batch
 // (the G-WAL's record), and what has to be RocksDB's own business.
+//
+// One batch is taken apart by the thread that has it, beside others. Of those that are written
+// together only arrays are put one behind the other then, by the workers.
 #pragma once
 
 #include <rocksdb/write_batch.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "lsm/entry.hpp"
 
 namespace perdure::lsm {
 
-/// The entries of one family, in order of arrival.
+/// The entries of one family in a batch, in order of arrival. What goes without saying is not
+/// written down: most batches are puts to one family, with keys of one width.
 struct FamilyEntries {
+  /// Of a value: where it is in the batch. Of an erase, nothing.
+  struct Place {
+    std::uint64_t at = 0;
+    std::uint64_t size = 0;
+  };
   std::uint32_t family = 0;
+  std::uint64_t width = 0;  // of the first key
   std::vector<std::byte> keys;
-  std::vector<std::int64_t> offsets = {0};
-  std::vector<Kind> kinds;
-  std::vector<RequestId> requests;
-  std::vector<ValueRef> values;
+  std::vector<std::int64_t> offsets;  // empty: all keys have that width
+  std::vector<Kind> kinds;  // empty: all `put`
+  std::vector<RequestId> requests;  // counted from the batch's first; empty: 0, 1, ...
+  std::vector<Place> values;
   bool merges = false;
 
-  [[nodiscard]] std::size_t size() const { return kinds.size(); }
-  /// Valid while this stays as it is.
-  [[nodiscard]] Entries entries() const;
+  [[nodiscard]] std::size_t size() const { return values.size(); }
+};
+
+struct BatchEntries {
+  std::vector<FamilyEntries> families;
+  RequestId requests = 0;  // of all families
+
+  /// Takes a batch apart. False: there is something else in it, which memtables do not hold
+  /// (DeleteRange, wide columns, marks of two-phase commit).
+  [[nodiscard]] bool read(rocksdb::WriteBatch const& batch);
 };
 
 /// A family's part of what is appended together.
@@ -34,21 +52,56 @@ struct FamilyBatch {
   bool merges = false;  // there are operands among them
 };
 
-struct BatchEntries {
-  std::vector<FamilyEntries> families;
-  RequestId requests = 0;  // of all families
+/// Batches one behind the other.
+class GroupEntries {
+ public:
+  /// The next batch, which stays as it is until it was put; `copy`: where its bytes will be for as
+  /// long as the memtable.
+  void add(BatchEntries const& batch, std::byte const* copy);
+  [[nodiscard]] RequestId requests() const { return requests_; }
 
-  /// Takes a batch apart: requests 0, 1, ..., values where they are in it. False: there is
-  /// something else in it, which memtables do not hold (DeleteRange, wide columns, marks of
-  /// two-phase commit).
-  [[nodiscard]] bool read(rocksdb::WriteBatch const& batch);
-  /// Adds what another one read. `original`: where its batch's bytes (WriteBatch::Data()) are;
-  /// `copy`: where they will be for as long as the memtable; `first`: its first request.
-  void add(BatchEntries const& other, std::byte const* original, std::byte const* copy,
-           RequestId first);
-  FamilyEntries& of(std::uint32_t family);
-  /// Valid while this stays as it is.
-  [[nodiscard]] std::vector<FamilyBatch> batches() const;
+  /// After the last add(): room for all of them.
+  void make_room();
+  /// Puts the entries of batch i there. Each batch once, by any threads.
+  void put(std::size_t i);
+  /// Valid while this stays; the group's requests begin with `first`.
+  [[nodiscard]] std::vector<FamilyBatch> batches(RequestId first) const;
+
+ private:
+  /// What comes of a family, and what is the same of all of it.
+  struct Family {
+    std::uint32_t family = 0;
+    std::uint64_t count = 0;
+    std::uint64_t key_bytes = 0;
+    std::uint64_t width = 0;
+    bool one_width = true;
+    bool only_puts = true;
+    bool merges = false;
+    std::unique_ptr<std::byte[]> keys;
+    std::unique_ptr<std::int64_t[]> offsets;  // where there is no width
+    std::unique_ptr<Kind[]> kinds;  // where not all are puts
+    std::unique_ptr<RequestId[]> requests;  // where there are several families
+    std::unique_ptr<ValueRef[]> values;
+
+    [[nodiscard]] bool has_width() const { return one_width && width > 0; }
+  };
+  /// A batch's entries of a family, and where they go.
+  struct Part {
+    FamilyEntries const* from;
+    std::byte const* copy;
+    std::size_t family;
+    std::uint64_t entry;
+    std::uint64_t key_at;
+    RequestId first;  // counted from the group's
+  };
+  std::size_t plan(FamilyEntries const& from);
+  void put(Part const& part) const;
+  [[nodiscard]] Entries entries(Family const& of, RequestId first) const;
+
+  std::vector<Family> families_;
+  std::vector<Part> parts_;
+  std::vector<std::size_t> parts_of_ = {0};  // batch i's begin there
+  RequestId requests_ = 0;
 };
 
 }  // namespace perdure::lsm

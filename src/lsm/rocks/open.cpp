@@ -3,6 +3,7 @@
 #include <rocksdb/env.h>
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <memory>
 #include <thread>
@@ -37,28 +38,32 @@ Result<std::unique_ptr<Engine>> make_engine(GpuOptions const& gpu, exec::Workers
 
 /// What one record holds, as entries in its own memory.
 struct RecordEntries {
-  BatchEntries batches;
+  std::deque<BatchEntries> taken_apart;
+  GroupEntries batches;
   std::vector<std::pair<std::uint32_t, std::unique_ptr<ColumnEntries>>> columns;
   std::vector<std::unique_ptr<wal::DecodedBatch>> decoded;  // whose offsets columns use
 
   perdure::Status read(exec::Workers& workers, GwalRecord const& record) {
-    RequestId next = record.first_request;
     PayloadReader reader;
     reader.batch = [&](rocksdb::WriteBatch const& batch, std::byte const* copy) -> perdure::Status {
-      BatchEntries one;
-      if (!one.read(batch))
+      if (!taken_apart.emplace_back().read(batch))
         return {Code::corrupt, "the G-WAL has a batch that memtables never took"};
-      batches.add(one, as_bytes(batch.Data().data()), copy, next);
-      next += one.requests;
+      batches.add(taken_apart.back(), copy);
       return {};
     };
     reader.columns = [&](std::uint32_t family, wal::DecodedBatch const& batch) -> perdure::Status {
       decoded.push_back(std::make_unique<wal::DecodedBatch>(batch));
       columns.emplace_back(family, std::make_unique<ColumnEntries>());
-      columns.back().second->read(workers, decoded.back()->ops(), next);
+      columns.back().second->read(workers, decoded.back()->ops(), record.first_request);
       return {};
     };
-    return read_payload(record.payload, reader);
+    if (perdure::Status s = read_payload(record.payload, reader); !s.ok()) return s;
+    batches.make_room();
+    workers.for_chunks(taken_apart.size(), 1, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) batches.put(i);
+    });
+    taken_apart.clear();
+    return {};
   }
 };
 
@@ -73,7 +78,8 @@ perdure::Status restore(GwalRecovered& found, DatabaseParts& parts) {
   for (std::size_t i = 0; i < records.size(); ++i) {
     GwalRecord const& record = found.records[i];
     if (perdure::Status s = records[i].read(workers, record); !s.ok()) return s;
-    for (FamilyBatch const& one : records[i].batches.batches()) batch.push_back(one);
+    for (FamilyBatch const& one : records[i].batches.batches(record.first_request))
+      batch.push_back(one);
     for (auto const& [family, columns] : records[i].columns)
       batch.push_back({family, columns->entries(), columns->has_merges()});
     last = std::max(last, record.first_request + record.requests - 1);
@@ -215,7 +221,10 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
   parts.writer->set_flusher(*parts.flusher);
   parts.reader = std::make_unique<Reader>(base, *parts.engine, *parts.tables, *parts.families,
                                           *parts.counters, parts.cache.get());
-  return recover(parts, base, options.info_log.get());
+  if (perdure::Status s = recover(parts, base, options.info_log.get()); !s.ok()) return s;
+  // Who has a GPU writes large batches. Others may never write one, and keep the memory.
+  if (parts.engine->describe().starts_with("cuda")) parts.gwal->prepare();
+  return {};
 }
 
 /// What RocksDB opens, with each family asked for twice: the first handle is the user's, the second

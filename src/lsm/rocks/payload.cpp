@@ -41,9 +41,10 @@ std::uint64_t payload_bytes(wal::EncodedBatch const& columns) {
   return sizeof(PayloadHead) + columns.bytes();
 }
 
-void write_payload(
-    std::span<rocksdb::WriteBatch const* const> batches, std::span<std::byte> room,
-    std::function<void(rocksdb::WriteBatch const&, std::byte const*)> const& copied) {
+std::vector<std::byte*> lay_out_payload(std::span<rocksdb::WriteBatch const* const> batches,
+                                        std::span<std::byte> room) {
+  std::vector<std::byte*> places;
+  places.reserve(batches.size());
   std::byte* at = room.data();
   PayloadHead const head{kBatches, static_cast<std::uint32_t>(batches.size())};
   std::memcpy(at, &head, sizeof head);
@@ -52,11 +53,11 @@ void write_payload(
     std::uint64_t const bytes = batch->GetDataSize();
     std::memcpy(at, &bytes, sizeof bytes);
     at += sizeof bytes;
-    std::memcpy(at, batch->Data().data(), bytes);
     std::memset(at + bytes, 0, padded(bytes) - bytes);
-    copied(*batch, at);
+    places.push_back(at);
     at += padded(bytes);
   }
+  return places;
 }
 
 namespace {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "exec/workers.hpp"
 #include "perdure/status.h"
@@ -24,11 +25,11 @@ namespace perdure::lsm {
 [[nodiscard]] std::uint64_t payload_bytes(std::span<rocksdb::WriteBatch const* const> batches);
 [[nodiscard]] std::uint64_t payload_bytes(wal::EncodedBatch const& columns);
 
-/// Writes batches to `room`, which has payload_bytes(). `copied` is called with each batch and the
-/// place of its bytes.
-void write_payload(std::span<rocksdb::WriteBatch const* const> batches, std::span<std::byte> room,
-                   std::function<void(rocksdb::WriteBatch const&, std::byte const*)> const& copied);
-/// The same of columns, by the workers. Returns them as they lie there.
+/// Writes all but the bytes of batches to `room`, which has payload_bytes(). Answers where those of
+/// each go.
+[[nodiscard]] std::vector<std::byte*> lay_out_payload(
+    std::span<rocksdb::WriteBatch const* const> batches, std::span<std::byte> room);
+/// Writes columns, by the workers. Returns them as they lie there.
 wal::DecodedBatch write_payload(exec::Workers& workers, std::uint32_t family,
                                 wal::EncodedBatch const& columns, std::span<std::byte> room);
 

@@ -1,6 +1,7 @@
 #include "lsm/rocks/writer.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -15,6 +16,9 @@ namespace {
 
 /// What is flushed while writers wait, which takes a few milliseconds.
 constexpr std::uint64_t kHandedOverAtOnce = 20'000;
+
+/// Bytes of batches that a worker takes at once: fewer are not worth another thread.
+constexpr std::uint64_t kTakenAtOnce = 32u << 10;
 
 }  // namespace
 
@@ -176,14 +180,20 @@ rocksdb::Status Writer::append(std::span<Waiting* const> group) {
     written.sync |= one->options->sync;
   }
   written.bytes = payload_bytes(batches);
-  BatchEntries entries;
+  GroupEntries entries;
   auto const write = [&](std::span<std::byte> room, RequestId first) {
-    std::size_t next = 0;
-    write_payload(batches, room, [&](rocksdb::WriteBatch const& batch, std::byte const* copy) {
-      entries.add(group[next++]->entries, as_bytes(batch.Data().data()), copy,
-                  first + entries.requests);
+    std::vector<std::byte*> const places = lay_out_payload(batches, room);
+    for (std::size_t i = 0; i < group.size(); ++i) entries.add(group[i]->entries, places[i]);
+    entries.make_room();
+    std::size_t const at_once =
+        std::max<std::uint64_t>(1, kTakenAtOnce * group.size() / room.size());
+    workers_.for_chunks(group.size(), at_once, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        std::memcpy(places[i], batches[i]->Data().data(), batches[i]->GetDataSize());
+        entries.put(i);
+      }
     });
-    return entries.batches();
+    return entries.batches(first);
   };
   return append(written, write, nullptr);
 }
