@@ -148,36 +148,37 @@ void Reader::merge(Sight const& sight, ColumnFamilyHandle* family, std::span<Sli
     if (is_open(chain_of(chains, k))) open.push_back(which[k]);
   Sight whole = sight;  // what operands stand on counts no bytes of the answer
   whole.options.value_size_soft_limit = std::numeric_limits<std::uint64_t>::max();
-  get_below(whole, family, keys, open, values, statuses, false);
+  Below const bases = get_below(whole, family, keys, open, false);
   Merged merged;
-  for (std::size_t k = 0; k < which.size(); ++k) {
+  for (std::size_t k = 0, next = 0; k < which.size(); ++k) {
     std::size_t const i = which[k];
     auto const chain = chain_of(chains, k);
-    bool const has_base = is_open(chain) && statuses[i].ok();
-    if (is_open(chain) && !has_base && !statuses[i].IsNotFound()) continue;
-    Slice const base = values[i];
+    Slice base;
+    bool has_base = false;
+    if (is_open(chain)) {
+      rocksdb::Status const& said = bases.statuses[next];
+      base = bases.values[next++];
+      has_base = said.ok();
+      statuses[i] = said;
+      if (!said.ok() && !said.IsNotFound()) continue;
+    }
     statuses[i] = merged.resolve(known->merge_operator.get(), nullptr, keys[i], chain,
                                  has_base ? &base : nullptr);
-    std::string const value = statuses[i].ok() ? merged.value().ToString() : std::string();
-    values[i].Reset();
-    if (statuses[i].ok()) values[i].PinSelf(value);
+    if (statuses[i].ok()) values[i].PinSelf(merged.value());
   }
 }
 
-void Reader::get_below(Sight const& sight, ColumnFamilyHandle* family, std::span<Slice const> keys,
-                       std::span<std::size_t const> which, PinnableSlice* values,
-                       rocksdb::Status* statuses, bool sorted) {
-  if (which.empty()) return;
+Reader::Below Reader::get_below(Sight const& sight, ColumnFamilyHandle* family,
+                                std::span<Slice const> keys, std::span<std::size_t const> which,
+                                bool sorted) {
+  Below answers{std::vector<PinnableSlice>(which.size()),
+                std::vector<rocksdb::Status>(which.size())};
   std::vector<Slice> asked;
   asked.reserve(which.size());
   for (std::size_t const i : which) asked.push_back(keys[i]);
-  std::vector<PinnableSlice> found(asked.size());
-  std::vector<rocksdb::Status> said(asked.size());
-  below(sight, family, asked, found.data(), said.data(), sorted);
-  for (std::size_t k = 0; k < which.size(); ++k) {
-    values[which[k]] = std::move(found[k]);
-    statuses[which[k]] = std::move(said[k]);
-  }
+  if (!which.empty())
+    below(sight, family, asked, answers.values.data(), answers.statuses.data(), sorted);
+  return answers;
 }
 
 void Reader::multi_get(ReadOptions const& options, ColumnFamilyHandle* family,
@@ -227,7 +228,12 @@ void Reader::multi_get(Sight const& sight, ColumnFamilyHandle* family, std::span
   counters_.table_hits += keys.size() - absent.size();
   counters_.table_misses += absent.size();
   if (!merges.empty()) merge(sight, family, keys, merges, limits, values, statuses);
-  get_below(sight, family, keys, absent, values, statuses, sorted);
+  if (absent.empty()) return;
+  Below rest = get_below(sight, family, keys, absent, sorted);
+  for (std::size_t k = 0; k < absent.size(); ++k) {
+    values[absent[k]] = std::move(rest.values[k]);
+    statuses[absent[k]] = std::move(rest.statuses[k]);
+  }
 }
 
 bool Reader::may_exist(ReadOptions const& options, ColumnFamilyHandle* family, Slice const& key,

@@ -68,10 +68,14 @@ class Reader {
   void merge(Sight const& sight, rocksdb::ColumnFamilyHandle* family,
              std::span<rocksdb::Slice const> keys, std::span<std::size_t const> which,
              Limits const& limits, rocksdb::PinnableSlice* values, rocksdb::Status* statuses);
-  /// Keys at `which` of the arrays: memtables do not know them.
-  void get_below(Sight const& sight, rocksdb::ColumnFamilyHandle* family,
-                 std::span<rocksdb::Slice const> keys, std::span<std::size_t const> which,
-                 rocksdb::PinnableSlice* values, rocksdb::Status* statuses, bool sorted);
+  struct Below {
+    std::vector<rocksdb::PinnableSlice> values;
+    std::vector<rocksdb::Status> statuses;
+  };
+  /// What RocksDB has of the keys at `which` of the array.
+  Below get_below(Sight const& sight, rocksdb::ColumnFamilyHandle* family,
+                  std::span<rocksdb::Slice const> keys, std::span<std::size_t const> which,
+                  bool sorted);
   static void pin(ViewPtr const& view, ValueRef const& found, rocksdb::PinnableSlice* value);
 
   rocksdb::DB& base_;
