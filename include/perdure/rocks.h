@@ -65,6 +65,8 @@ struct GpuOptions {
 // Batches as arrays, for those who have them already: columns (perdure/batch.h) in host memory, of
 // fixed or variable width, of a database that open() gave. A write is atomic, one batch to every
 // reader, and in the log when it returns. Of equal keys in a batch the order of the array counts.
+// VariableValues and Ranges that are passed again keep their memory, which spares large calls the
+// time to get it.
 
 struct ArrayOptions {
   bool sync = false;  // writes: on the log's medium when the call returns
@@ -111,9 +113,11 @@ struct Ranges {
                                                 ArrayOptions const& options = {});
 
 /// A mixed batch: operation i sees those before it in the array and none after it (H-Rocks, section
-/// 4.1). `update` is a merge with the family's operator; `rmw`, `element` and `out` are not used.
-/// `values` of the gets come back in `found`, empty for the others; `statuses` has one an
-/// operation.
+/// 4.1). `update` is a merge with the family's operator; `rmw` and `element` are not used. Values
+/// of the gets come back in `found`, empty for the others, or, where the batch has `out`, there, as
+/// get() of values of one width has them, and `found` is left alone. `statuses` has one an
+/// operation. While there are memtables, or with as many operations as GpuOptions::threshold, the
+/// batch is atomic: other readers see all of its writes or none.
 [[nodiscard]] PERDURE_API rocksdb::Status apply(rocksdb::DB& db,
                                                 rocksdb::ColumnFamilyHandle* family,
                                                 MixedBatch const& batch, VariableValues& found,

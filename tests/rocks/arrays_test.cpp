@@ -129,6 +129,23 @@ TEST_F(RocksArrays, AFewOperationsAmongMemtablesAreOneBatch) {
   EXPECT_EQ(parts().counters->table_batches, before + 1);
 }
 
+TEST_F(RocksArrays, OperandsOverRocksdbsValuesComeToTheCallersStrings) {
+  std::vector<std::string> all;
+  for (int i = 0; i < 200; ++i) all.push_back(std::to_string(i));
+  ASSERT_TRUE(rocks::put(*db_, family(), Strings(all).column(), Strings(all).column()).ok());
+  ASSERT_TRUE(db_->Flush({}).ok());
+  ASSERT_TRUE(rocks::merge(*db_, family(), Strings(all).column(), Strings(all).column()).ok());
+  for (std::string const& one : all) {
+    std::string value = "of before";
+    ASSERT_TRUE(db_->Get({}, one, &value).ok());
+    EXPECT_EQ(value, one + "," + one);
+  }
+  std::vector<rocksdb::Slice> const keys(all.begin(), all.end());
+  std::vector<std::string> values;
+  for (auto const& s : db_->MultiGet({}, keys, &values)) ASSERT_TRUE(s.ok());
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(values[i], all[i] + "," + all[i]);
+}
+
 TEST_F(RocksArrays, AReadOfManyPartsSeesOneState) {
   constexpr std::size_t kKeys = 600;
   split_reads_into(16);

@@ -16,11 +16,6 @@ namespace {
 constexpr std::size_t kAnswersAChunk = 2048;
 constexpr std::size_t kFoldsAChunk = 256;
 
-std::span<Version const> chain_of(Chains const& chains, std::size_t i) {
-  return std::span(chains.versions)
-      .subspan(chains.offsets[i], chains.offsets[i + 1] - chains.offsets[i]);
-}
-
 /// Keys [begin, end), with offsets from 0 on: a machine is brought no bytes before the first.
 Column part_of(Column const& keys, std::size_t begin, std::size_t end, Room<std::int64_t>& room) {
   Column part = keys;

@@ -14,6 +14,10 @@ namespace perdure::lsm {
 
 class KeyColumn {
  public:
+  void reserve(std::size_t keys, std::size_t bytes) {
+    offsets_.reserve(keys + 1);
+    bytes_.reserve(bytes);
+  }
   void add(rocksdb::Slice const& key) {
     bytes_.insert(bytes_.end(), as_bytes(key.data()), as_bytes(key.data()) + key.size());
     offsets_.push_back(static_cast<std::int64_t>(bytes_.size()));

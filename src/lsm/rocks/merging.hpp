@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "lsm/engine/engine.hpp"
 #include "lsm/entry.hpp"
 
 namespace perdure::lsm {
@@ -28,6 +29,12 @@ namespace perdure::lsm {
 /// engine.hpp). It is open where all are operands: the value below is the LSM tree's.
 [[nodiscard]] inline bool is_open(std::span<Version const> chain) {
   return !chain.empty() && chain.back().kind == Kind::merge;
+}
+
+/// Of key i.
+[[nodiscard]] inline std::span<Version const> chain_of(Chains const& chains, std::size_t i) {
+  return std::span(chains.versions)
+      .subspan(chains.offsets[i], chains.offsets[i + 1] - chains.offsets[i]);
 }
 
 /// The value that operands make. Reusing an object spares its memory.

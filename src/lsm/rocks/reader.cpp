@@ -9,6 +9,7 @@
 #include "lsm/rocks/key_column.hpp"
 #include "lsm/rocks/merging.hpp"
 #include "lsm/rocks/status.hpp"
+#include "lsm/rocks/value_prefetch.hpp"
 
 namespace perdure::lsm {
 
@@ -101,7 +102,12 @@ std::optional<rocksdb::Status> Reader::from_tables(Sight const& sight, ColumnFam
   ++counters_.table_hits;
   value->Reset();
   if (answer.found == Found::erased) return rocksdb::Status::NotFound();
-  if (answer.found == Found::merge) return merged(sight, family, key, sight.view->last, value);
+  if (answer.found == Found::merge) {
+    rocksdb::Status status;
+    std::size_t const first = 0;
+    merge(sight, family, {&key, 1}, {&first, 1}, {{}, sight.view->last}, value, &status);
+    return status;
+  }
   pin(sight.view, answer.value, value);
   return rocksdb::Status::OK();
 }
@@ -116,26 +122,63 @@ rocksdb::Status Reader::get(ReadOptions const& options, ColumnFamilyHandle* fami
   return cached_.get(sight.options, family, key, value);
 }
 
-rocksdb::Status Reader::merged(Sight const& sight, ColumnFamilyHandle* family, Slice const& key,
-                               RequestId limit, PinnableSlice* value) {
-  Chains chains;
-  std::int64_t const offsets[2] = {0, static_cast<std::int64_t>(key.size())};
-  RunList const runs = sight.view->runs(family->GetID());
-  Status const found = engine_.chains(runs, column_of(key, offsets), {{}, limit}, chains);
-  if (!found.ok()) return to_rocks(found);
-  PinnableSlice under;
-  Slice const* base = nullptr;
-  if (is_open(chains.versions)) {
-    auto const s = cached_.get(sight.options, family, key, &under);
-    if (!s.ok() && !s.IsNotFound()) return s;
-    if (s.ok()) base = &under;
+void Reader::merge(Sight const& sight, ColumnFamilyHandle* family, std::span<Slice const> keys,
+                   std::span<std::size_t const> which, Limits const& limits, PinnableSlice* values,
+                   rocksdb::Status* statuses) {
+  KeyColumn column;
+  std::vector<RequestId> each;
+  for (std::size_t const i : which) {
+    column.add(keys[i]);
+    if (!limits.each.empty()) each.push_back(limits.each[i]);
   }
+  Chains chains;
+  RunList const runs = sight.view->runs(family->GetID());
+  Status const found = engine_.chains(runs, column.column(), {each, limits.all}, chains);
   FamilyPtr const known = families_.find(family->GetID());
-  if (known == nullptr) return rocksdb::Status::InvalidArgument("no such column family");
-  Merged result;
-  auto const s = result.resolve(known->merge_operator.get(), nullptr, key, chains.versions, base);
-  if (s.ok()) value->PinSelf(result.value());
-  return s;
+  rocksdb::Status const failure = !found.ok() ? to_rocks(found)
+                                  : known == nullptr
+                                      ? rocksdb::Status::InvalidArgument("no such column family")
+                                      : rocksdb::Status::OK();
+  if (!failure.ok()) {
+    for (std::size_t const i : which) statuses[i] = failure;
+    return;
+  }
+  std::vector<std::size_t> open;  // these stand on what RocksDB has
+  for (std::size_t k = 0; k < which.size(); ++k)
+    if (is_open(chain_of(chains, k))) open.push_back(which[k]);
+  Sight whole = sight;  // what operands stand on counts no bytes of the answer
+  whole.options.value_size_soft_limit = std::numeric_limits<std::uint64_t>::max();
+  Below const bases = get_below(whole, family, keys, open, false);
+  Merged merged;
+  for (std::size_t k = 0, next = 0; k < which.size(); ++k) {
+    std::size_t const i = which[k];
+    auto const chain = chain_of(chains, k);
+    Slice base;
+    bool has_base = false;
+    if (is_open(chain)) {
+      rocksdb::Status const& said = bases.statuses[next];
+      base = bases.values[next++];
+      has_base = said.ok();
+      statuses[i] = said;
+      if (!said.ok() && !said.IsNotFound()) continue;
+    }
+    statuses[i] = merged.resolve(known->merge_operator.get(), nullptr, keys[i], chain,
+                                 has_base ? &base : nullptr);
+    if (statuses[i].ok()) values[i].PinSelf(merged.value());
+  }
+}
+
+Reader::Below Reader::get_below(Sight const& sight, ColumnFamilyHandle* family,
+                                std::span<Slice const> keys, std::span<std::size_t const> which,
+                                bool sorted) {
+  Below answers{std::vector<PinnableSlice>(which.size()),
+                std::vector<rocksdb::Status>(which.size())};
+  std::vector<Slice> asked;
+  asked.reserve(which.size());
+  for (std::size_t const i : which) asked.push_back(keys[i]);
+  if (!which.empty())
+    below(sight, family, asked, answers.values.data(), answers.statuses.data(), sorted);
+  return answers;
 }
 
 void Reader::multi_get(ReadOptions const& options, ColumnFamilyHandle* family,
@@ -158,18 +201,19 @@ void Reader::multi_get(Sight const& sight, ColumnFamilyHandle* family, std::span
                        Limits const& limits, PinnableSlice* values, rocksdb::Status* statuses,
                        bool sorted) {
   RunList const runs = sight.view->runs(family->GetID());
-  if (runs.empty()) return below(sight, family, keys, values, statuses, sorted);
+  if (runs.empty() || keys.empty()) return below(sight, family, keys, values, statuses, sorted);
   std::vector<Answer> answers(keys.size());
   KeyColumn columns;
+  columns.reserve(keys.size(), keys.size() * keys.front().size());
   for (Slice const& key : keys) columns.add(key);
-  Status const found = engine_.find(runs, columns.column(), limits, answers);
-  std::vector<Slice> missing;
-  std::vector<std::size_t> at;
+  if (Status const s = engine_.find(runs, columns.column(), limits, answers); !s.ok()) {
+    std::fill_n(statuses, keys.size(), to_rocks(s));
+    return;
+  }
+  std::vector<std::size_t> absent, merges;
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (!found.ok()) {
-      statuses[i] = to_rocks(found);
-      continue;
-    }
+    if (std::size_t const next = i + kValuesAhead; next < keys.size())
+      if (answers[next].found == Found::put) prefetch_value(answers[next].value);
     values[i].Reset();
     switch (answers[i].found) {
       case Found::put:
@@ -177,26 +221,18 @@ void Reader::multi_get(Sight const& sight, ColumnFamilyHandle* family, std::span
         statuses[i] = rocksdb::Status::OK();
         break;
       case Found::erased: statuses[i] = rocksdb::Status::NotFound(); break;
-      case Found::merge: {
-        RequestId const limit = limits.each.empty() ? limits.all : limits.each[i];
-        statuses[i] = merged(sight, family, keys[i], limit, &values[i]);
-        break;
-      }
-      case Found::absent:
-        missing.push_back(keys[i]);
-        at.push_back(i);
-        break;
+      case Found::merge: merges.push_back(i); break;
+      case Found::absent: absent.push_back(i); break;
     }
   }
-  counters_.table_hits += keys.size() - missing.size();
-  counters_.table_misses += missing.size();
-  if (missing.empty()) return;
-  std::vector<PinnableSlice> rest(missing.size());
-  std::vector<rocksdb::Status> said(missing.size());
-  below(sight, family, missing, rest.data(), said.data(), sorted);
-  for (std::size_t i = 0; i < missing.size(); ++i) {
-    values[at[i]] = std::move(rest[i]);
-    statuses[at[i]] = said[i];
+  counters_.table_hits += keys.size() - absent.size();
+  counters_.table_misses += absent.size();
+  if (!merges.empty()) merge(sight, family, keys, merges, limits, values, statuses);
+  if (absent.empty()) return;
+  Below rest = get_below(sight, family, keys, absent, sorted);
+  for (std::size_t k = 0; k < absent.size(); ++k) {
+    values[absent[k]] = std::move(rest.values[k]);
+    statuses[absent[k]] = std::move(rest.statuses[k]);
   }
 }
 

@@ -64,9 +64,18 @@ class Reader {
                  rocksdb::Slice const& key, std::string* value, bool* value_found);
 
  private:
-  /// The value of a key whose newest version in the memtables is an operand.
-  rocksdb::Status merged(Sight const& sight, rocksdb::ColumnFamilyHandle* family,
-                         rocksdb::Slice const& key, RequestId limit, rocksdb::PinnableSlice* value);
+  /// Keys at `which` of the arrays: their newest versions in the memtables are operands.
+  void merge(Sight const& sight, rocksdb::ColumnFamilyHandle* family,
+             std::span<rocksdb::Slice const> keys, std::span<std::size_t const> which,
+             Limits const& limits, rocksdb::PinnableSlice* values, rocksdb::Status* statuses);
+  struct Below {
+    std::vector<rocksdb::PinnableSlice> values;
+    std::vector<rocksdb::Status> statuses;
+  };
+  /// What RocksDB has of the keys at `which` of the array.
+  Below get_below(Sight const& sight, rocksdb::ColumnFamilyHandle* family,
+                  std::span<rocksdb::Slice const> keys, std::span<std::size_t const> which,
+                  bool sorted);
   static void pin(ViewPtr const& view, ValueRef const& found, rocksdb::PinnableSlice* value);
 
   rocksdb::DB& base_;

@@ -1,27 +1,16 @@
-// Values lie at random in the memtables' buffers: what is copied is brought near some keys before.
 #include "lsm/rocks/value_sink.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <utility>
 
-#include "base/prefetch.hpp"
+#include "lsm/rocks/value_prefetch.hpp"
 
 namespace perdure::lsm {
 
 namespace {
 
-constexpr std::size_t kAhead = 16;  // keys
-constexpr std::size_t kLine = 64;
-constexpr std::size_t kFirstLines = 256;  // bytes; what follows the processor brings by itself
 constexpr std::size_t kElementsAChunk = std::size_t{1} << 14;
-
-void bring(ValueRef const& value) {
-  std::size_t const bytes = std::min<std::size_t>(value.size, kFirstLines);
-  for (std::size_t at = 0; at < bytes; at += kLine) prefetch_line(value.data + at);
-  // The last byte may be on one line more than whole lines tell.
-  if (bytes > 1) prefetch_line(value.data + bytes - 1);
-}
 
 }  // namespace
 
@@ -45,10 +34,11 @@ template <std::size_t kWidth>
 void FixedSink::copy_stored(std::size_t first, std::span<Answer const> answers) {
   std::size_t const width = kWidth != 0 ? kWidth : values_.width;
   std::size_t const n = answers.size();
-  for (std::size_t i = 0; i < std::min(n, kAhead); ++i)
-    if (answers[i].found == Found::put) bring(answers[i].value);
+  for (std::size_t i = 0; i < std::min(n, kValuesAhead); ++i)
+    if (answers[i].found == Found::put) prefetch_value(answers[i].value);
   for (std::size_t i = 0; i < n; ++i) {
-    if (i + kAhead < n && answers[i + kAhead].found == Found::put) bring(answers[i + kAhead].value);
+    if (i + kValuesAhead < n && answers[i + kValuesAhead].found == Found::put)
+      prefetch_value(answers[i + kValuesAhead].value);
     Answer const& answer = answers[i];
     if (answer.found == Found::erased) {
       none(first + i, KeyStatus::not_found);
@@ -130,9 +120,10 @@ void VariableSink::finish() {
 }
 
 void VariableSink::copy(std::size_t begin, std::size_t end) const {
-  for (std::size_t i = begin; i < std::min(end, begin + kAhead); ++i) bring(refs_[i]);
+  for (std::size_t i = begin; i < std::min(end, begin + kValuesAhead); ++i)
+    prefetch_value(refs_[i]);
   for (std::size_t i = begin; i < end; ++i) {
-    if (i + kAhead < end) bring(refs_[i + kAhead]);
+    if (i + kValuesAhead < end) prefetch_value(refs_[i + kValuesAhead]);
     ValueRef const& value = refs_[i];
     if (value.size == 0) continue;
     std::memcpy(values_.data.data() + values_.offsets[place(i)], value.data, value.size);
