@@ -135,7 +135,7 @@ class BasicBlockCache {
     return __atomic_compare_exchange_n(&set->version, &even, even + 1, false, __ATOMIC_SEQ_CST,
                                        __ATOMIC_RELAXED);
   }
-  static void unlock(CacheSet* set) { W::store(&set->version, set->version + 1); }
+  static void unlock(CacheSet* set) { W::store(&set->version, W::load(&set->version) + 1); }
   [[nodiscard]] bool is_open(CacheTicket const& ticket) const {
     std::uint64_t const state = state_.load();
     return (Rules::kCloses ? state : state & ~std::uint64_t{1}) == ticket.sequence << 1 &&
