@@ -156,11 +156,10 @@ void measure_workload(Context& c, Workload workload, Pairs const& pairs,
   std::uint64_t const records = each * c.o.threads;
   Zipf const zipf(workload == Workload::d ? each : records, 0.99);
   std::string const label(1, static_cast<char>(name(workload)[0] - 'a' + 'A'));
-  Figure const figure{
-      .item = "ycsb",
-      .what = "YCSB " + label + ", 16+100 bytes, Zipf 0.99",
-      .with_arrays = true,
-      .at = label};
+  Figure const figure{.item = "ycsb",
+                      .what = "YCSB " + label + ", 16+100 bytes, Zipf 0.99",
+                      .with_arrays = true,
+                      .at = label};
   c.compare(figure, [&](Turn const& turn) {
     YcsbDatabase& under = databases[static_cast<std::size_t>(turn.system)];
     if (!under.database) {

@@ -117,9 +117,9 @@ inline std::unique_ptr<rocksdb::MultiScan> scan_of(rocksdb::DB& db, rocksdb::Rea
 /// others come to them. `timestamp` and `timestamps` may be null.
 class TwoReads : public rocksdb::StackableDB {
  public:
-  using StackableDB::StackableDB;
   using DB::Get;
   using DB::MultiGet;
+  using StackableDB::StackableDB;
   rocksdb::Status Get(rocksdb::ReadOptions const& o, rocksdb::ColumnFamilyHandle* cf,
                       rocksdb::Slice const& key, rocksdb::PinnableSlice* value,
                       std::string* timestamp) override = 0;
