@@ -86,6 +86,8 @@ class BasicBlockCache {
   /// Words that look_up() needs for each key's value.
   [[nodiscard]] std::uint32_t value_words() const { return view_.slot_words; }
 
+  [[nodiscard]] CacheCounters& counters() { return counters_; }
+
   // For readers, any threads.
   /// Nothing: the cache knows another state than this one, or none. `keys` are about to be read.
   std::optional<CacheTicket> ticket(std::uint64_t sequence, std::uint64_t keys) {
@@ -102,10 +104,11 @@ class BasicBlockCache {
     return state_.load() >> 1 == ticket.sequence && epoch_.load() == ticket.epoch;
   }
   /// Of n keys, keys.at(i) and keys.size(i). Values that are found begin at `values` +
-  /// i * value_words(). To be believed if holds() says so afterwards.
+  /// i * value_words(). To be believed if holds() says so afterwards. The answer is how many there
+  /// are.
   template <class Keys>
-  void look_up(CacheTicket const& ticket, std::uint32_t family, Keys const& keys, std::size_t n,
-               CacheAnswer* answers, std::uint64_t* values);
+  std::size_t look_up(CacheTicket const& ticket, std::uint32_t family, Keys const& keys,
+                      std::size_t n, CacheAnswer* answers, std::uint64_t* values);
   [[nodiscard]] bool fits(std::size_t key, std::size_t value) const {
     return value < CacheSlotHead::kAbsent && key < CacheSlotHead::kAbsent &&
            1 + (key + 7) / 8 + (value + 7) / 8 <= view_.slot_words;
@@ -135,7 +138,7 @@ class BasicBlockCache {
     return __atomic_compare_exchange_n(&set->version, &even, even + 1, false, __ATOMIC_SEQ_CST,
                                        __ATOMIC_RELAXED);
   }
-  static void unlock(CacheSet* set) { W::store(&set->version, set->version + 1); }
+  static void unlock(CacheSet* set) { W::store(&set->version, W::load(&set->version) + 1); }
   [[nodiscard]] bool is_open(CacheTicket const& ticket) const {
     std::uint64_t const state = state_.load();
     return (Rules::kCloses ? state : state & ~std::uint64_t{1}) == ticket.sequence << 1 &&
@@ -172,9 +175,9 @@ class BasicBlockCache {
 
 template <class Rules>
 template <class Keys>
-void BasicBlockCache<Rules>::look_up(CacheTicket const& ticket, std::uint32_t family,
-                                     Keys const& keys, std::size_t n, CacheAnswer* answers,
-                                     std::uint64_t* values) {
+std::size_t BasicBlockCache<Rules>::look_up(CacheTicket const& ticket, std::uint32_t family,
+                                            Keys const& keys, std::size_t n, CacheAnswer* answers,
+                                            std::uint64_t* values) {
   thread_local std::uint64_t salt = reinterpret_cast<std::uintptr_t>(&salt);
   salt += hash_detail::k2;
   CacheLookupBody<W, kGroup, Keys> body{view_, keys, n, family, ticket.epoch, salt};
@@ -183,12 +186,12 @@ void BasicBlockCache<Rules>::look_up(CacheTicket const& ticket, std::uint32_t fa
   for (std::size_t group = 0; group * kGroup < n; ++group) body(group);
   std::uint64_t found = 0, locked = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    found += answers[i].found == Cached::value || answers[i].found == Cached::absent;
+    found += is_known(answers[i].found);
     locked += answers[i].found == Cached::locked;
   }
   counters_.hits.fetch_add(found, std::memory_order_relaxed);
-  counters_.misses.fetch_add(n - found, std::memory_order_relaxed);
   if (locked != 0) counters_.locked.fetch_add(locked, std::memory_order_relaxed);
+  return found;
 }
 
 template <class Rules>

@@ -99,6 +99,8 @@ enum class Cached : std::uint8_t {
   locked = 3,  // unknown, for the set is being written
 };
 
+PERDURE_FN bool is_known(Cached found) { return found == Cached::value || found == Cached::absent; }
+
 struct CacheAnswer {
   std::uint32_t size = 0;  // of a value
   Cached found = Cached::unknown;

@@ -1,11 +1,13 @@
 #include "lsm/rocks/array_read.hpp"
 
+#include <numeric>
 #include <utility>
 
 #include "lsm/rocks/array_call.hpp"
 #include "lsm/rocks/key_column.hpp"
 #include "lsm/rocks/keys_below.hpp"
 #include "lsm/rocks/merging.hpp"
+#include "lsm/rocks/status.hpp"
 
 namespace perdure::lsm {
 
@@ -33,6 +35,18 @@ Column part_of(Column const& keys, std::size_t begin, std::size_t end, Room<std:
   part.offsets = offsets.data();
   return part;
 }
+
+/// Keys of a column, by their numbers.
+struct NumberedKeys {
+  Column const& keys;
+  std::span<std::size_t const> numbers;
+  [[nodiscard]] std::byte const* at(std::size_t i) const {
+    return as_bytes(element(keys, numbers[i]).data());
+  }
+  [[nodiscard]] std::uint32_t size(std::size_t i) const {
+    return static_cast<std::uint32_t>(element(keys, numbers[i]).size());
+  }
+};
 
 }  // namespace
 
@@ -66,12 +80,12 @@ class ArrayRead::AbsentTeller final : public KeysBelow::Teller {
   AbsentTeller(ArrayRead& read, std::span<std::size_t const> keys)
       : read_(read), keys_(keys), arena_(read.new_arena()) {}
   void tell(std::size_t question, rocksdb::Status const& status, Slice const& value) override {
-    read_.tell(keys_.empty() ? question : keys_[question], status, value, arena_);
+    read_.tell(keys_[question], status, value, arena_);
   }
 
  private:
   ArrayRead& read_;
-  std::span<std::size_t const> keys_;  // empty: all
+  std::span<std::size_t const> keys_;
   ValueArena& arena_;
 };
 
@@ -107,7 +121,17 @@ ArrayRead::~ArrayRead() = default;
 
 rocksdb::Status ArrayRead::run() {
   std::size_t const n = keys_.count;
-  if (!runs_.empty()) {
+  if (sight_.options.snapshot != nullptr)
+    ticket_ = parts_.reader->cached().ticket(sight_.options, family_->GetID(), n);
+  if (runs_.empty()) {
+    parts_.workers->for_chunks(n, kAnswersAChunk, [&](std::size_t begin, std::size_t end) {
+      std::vector<std::size_t> absent(end - begin);
+      std::iota(absent.begin(), absent.end(), begin);
+      ask_cache(absent);
+      MutexLock const lock(mutex_);
+      absent_.insert(absent_.end(), absent.begin(), absent.end());
+    });
+  } else {
     std::size_t const part = parts_.read_rooms->part_keys.of(n, parts_.workers->threads());
     parts_.workers->for_chunks(n, part,
                                [&](std::size_t begin, std::size_t end) { read_part(begin, end); });
@@ -146,10 +170,24 @@ void ArrayRead::take(std::size_t first, std::span<Answer const> answers,
   }
   parts_.counters->table_hits += answers.size() - absent.size();
   parts_.counters->table_misses += absent.size();
+  ask_cache(absent);
   if (absent.empty() && operands.empty()) return;
   MutexLock const lock(mutex_);
   absent_.insert(absent_.end(), absent.begin(), absent.end());
   merges.insert(merges.end(), operands.begin(), operands.end());
+}
+
+void ArrayRead::ask_cache(std::vector<std::size_t>& absent) {
+  if (!ticket_ || absent.empty()) return;
+  ValueArena& arena = new_arena();
+  std::size_t left = 0;
+  parts_.reader->cached().look_up(
+      *ticket_, family_->GetID(), NumberedKeys{keys_, absent}, absent.size(),
+      [&](std::size_t i, rocksdb::Status const& status, Slice const& value) {
+        tell(absent[i], status, value, arena);
+      },
+      [&](std::size_t i) { absent[left++] = absent[i]; });
+  absent.resize(left);
 }
 
 /// Operands of keys, and what they stand on: one question to the machine.
@@ -196,8 +234,7 @@ void ArrayRead::ask_below() {
   for (Open const& one : open) keys.push_back(one.key);
   auto const rooms = parts_.read_rooms->below.take();
   KeysBelow below(*parts_.reader, *parts_.workers, sight_, family_, keys_, *rooms);
-  below.ask(runs_.empty() ? keys_.count : absent.size(), absent,
-            [&] { return std::make_unique<AbsentTeller>(*this, absent); });
+  below.ask(absent.size(), absent, [&] { return std::make_unique<AbsentTeller>(*this, absent); });
   below.ask(keys.size(), keys, [&] { return std::make_unique<OpenTeller>(*this, open); });
 }
 

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -45,6 +46,8 @@ class ArrayRead {
   class AbsentTeller;
   class OpenTeller;
   void read_part(std::size_t begin, std::size_t end);
+  /// What the block cache knows of these keys; the others stay.
+  void ask_cache(std::vector<std::size_t>& absent);
   void take(std::size_t first, std::span<Answer const> answers, std::vector<std::size_t>& merges);
   Status fold(std::span<std::size_t const> merges);
   void fold_closed(std::span<std::size_t const> merges, Chains const& chains);
@@ -62,6 +65,7 @@ class ArrayRead {
   Limits const limits_;
   ValueSink& sink_;
   RunList const runs_;
+  std::optional<CacheTicket> ticket_;  // none: the block cache knows nothing of the sight
 
   Mutex mutex_;
   rocksdb::Status failure_ PERDURE_GUARDED_BY(mutex_);  // the first

@@ -1,7 +1,5 @@
 #include "lsm/rocks/cached_reads.hpp"
 
-#include <algorithm>
-#include <array>
 #include <limits>
 #include <utility>
 
@@ -15,8 +13,6 @@ using rocksdb::ColumnFamilyHandle;
 using rocksdb::PinnableSlice;
 using rocksdb::ReadOptions;
 using rocksdb::Slice;
-
-constexpr std::size_t kPart = 256;  // keys whose values fit a core's cache
 
 struct SliceKeys {
   Slice const* slices;
@@ -33,21 +29,19 @@ bool asks_plainly(ReadOptions const& options) {
          options.value_size_soft_limit == std::numeric_limits<std::uint64_t>::max();
 }
 
-/// A thread's own room for the values of a part.
-std::uint64_t* room(std::size_t words) {
+rocksdb::Status answer(rocksdb::Status const& is, Slice const& known, PinnableSlice* value) {
+  value->Reset();
+  if (is.ok()) value->PinSelf(known);
+  return is;
+}
+
+}  // namespace
+
+std::uint64_t* CachedReads::room(std::size_t words) {
   thread_local std::vector<std::uint64_t> all;
   if (all.size() < words) all.resize(words);
   return all.data();
 }
-
-rocksdb::Status answer(CacheAnswer const& found, std::uint64_t const* at, PinnableSlice* value) {
-  value->Reset();
-  if (found.found == Cached::absent) return rocksdb::Status::NotFound();
-  value->PinSelf({reinterpret_cast<char const*>(at), found.size});
-  return rocksdb::Status::OK();
-}
-
-}  // namespace
 
 std::uint64_t CachedReads::sequence(ReadOptions const& options) const {
   return options.snapshot != nullptr ? options.snapshot->GetSequenceNumber()
@@ -82,30 +76,12 @@ rocksdb::Status CachedReads::get(ReadOptions const& options, ColumnFamilyHandle*
   if (!ticket) return base_.Get(options, family, key, value);
   CacheAnswer found;
   std::uint64_t* const at = room(cache_->value_words());
-  cache_->look_up(*ticket, id, SliceKeys{&key}, 1, &found, at);
-  bool const is_known = found.found == Cached::value || found.found == Cached::absent;
-  if (is_known && cache_->holds(*ticket)) return answer(found, at, value);
+  if (cache_->look_up(*ticket, id, SliceKeys{&key}, 1, &found, at) > 0 && cache_->holds(*ticket))
+    return answer(status_of(found), value_of(found, at), value);
+  ++cache_->counters().misses;
   auto s = base_.Get(options, family, key, value);
   if (ticket->may_fill && saw(*ticket, options)) keep(*ticket, id, key, *value, s);
   return s;
-}
-
-bool CachedReads::look_up(CacheTicket const& ticket, std::uint32_t family,
-                          std::span<Slice const> keys, PinnableSlice* values,
-                          rocksdb::Status* statuses, std::vector<std::uint32_t>& missing) {
-  std::array<CacheAnswer, kPart> found;
-  std::uint64_t* const at = room(kPart * cache_->value_words());
-  for (std::size_t first = 0; first < keys.size(); first += kPart) {
-    std::size_t const n = std::min(kPart, keys.size() - first);
-    cache_->look_up(ticket, family, SliceKeys{keys.data() + first}, n, found.data(), at);
-    for (std::size_t i = 0; i < n; ++i) {
-      if (found[i].found == Cached::value || found[i].found == Cached::absent)
-        statuses[first + i] = answer(found[i], at + i * cache_->value_words(), &values[first + i]);
-      else
-        missing.push_back(static_cast<std::uint32_t>(first + i));
-    }
-  }
-  return cache_->holds(ticket);
 }
 
 /// Where RocksDB's state changed between the cache's answers and RocksDB's, all are RocksDB's.
@@ -121,8 +97,14 @@ void CachedReads::multi_get(ReadOptions const& options, ColumnFamilyHandle* fami
   if (!ticket)
     return base_.MultiGet(options, family, keys.size(), keys.data(), values, statuses, sorted);
   std::vector<std::uint32_t> missing;
-  if (!look_up(*ticket, id, keys, values, statuses, missing)) return all();
+  look_up(
+      *ticket, id, SliceKeys{keys.data()}, keys.size(),
+      [&](std::size_t i, rocksdb::Status const& is, Slice const& found) {
+        statuses[i] = answer(is, found, &values[i]);
+      },
+      [&](std::size_t i) { missing.push_back(static_cast<std::uint32_t>(i)); });
   if (missing.empty()) return;
+  cache_->counters().misses += missing.size();
   if (missing.size() == keys.size()) {
     base_.MultiGet(options, family, keys.size(), keys.data(), values, statuses, sorted);
     if (!ticket->may_fill || !saw(*ticket, options)) return;

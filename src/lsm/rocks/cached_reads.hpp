@@ -7,6 +7,8 @@
 
 #include <rocksdb/db.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -30,27 +32,63 @@ class CachedReads {
                  std::span<rocksdb::Slice const> keys, rocksdb::PinnableSlice* values,
                  rocksdb::Status* statuses, bool sorted);
 
-  // Piece by piece, for who has columns rather than slices.
+  // Piece by piece, for who has columns rather than slices, and reads at a snapshot.
   /// Nothing: the cache does not know what these options see.
   std::optional<CacheTicket> ticket(rocksdb::ReadOptions const& options, std::uint32_t family,
                                     std::uint64_t keys);
-  [[nodiscard]] BlockCache* cache() { return cache_; }
+  /// Of n keys, keys.at(i) and keys.size(i): known(i, OK or NotFound, value) or unknown(i) of each,
+  /// in their order.
+  template <class Keys, class Known, class Unknown>
+  void look_up(CacheTicket const& ticket, std::uint32_t family, Keys const& keys, std::size_t n,
+               Known known, Unknown unknown);
+
+ private:
+  static constexpr std::size_t kPart = 256;  // keys whose values fit a core's cache
+
+  [[nodiscard]] std::uint64_t sequence(rocksdb::ReadOptions const& options) const;
+  static rocksdb::Status status_of(CacheAnswer const& known) {
+    return known.found == Cached::value ? rocksdb::Status::OK() : rocksdb::Status::NotFound();
+  }
+  static rocksdb::Slice value_of(CacheAnswer const& known, std::uint64_t const* at) {
+    return {reinterpret_cast<char const*>(at), known.size};
+  }
+  /// A thread's own room for values.
+  static std::uint64_t* room(std::size_t words);
   /// Of a read by RocksDB itself, after the ticket was taken: whether it saw the ticket's state.
   [[nodiscard]] bool saw(CacheTicket const& ticket, rocksdb::ReadOptions const& options) const;
   /// What RocksDB said; statuses other than OK and NotFound are not kept.
   void keep(CacheTicket const& ticket, std::uint32_t family, rocksdb::Slice const& key,
             rocksdb::Slice const& value, rocksdb::Status const& status);
 
- private:
-  [[nodiscard]] std::uint64_t sequence(rocksdb::ReadOptions const& options) const;
-  /// Answers what the cache knows, and notes the others. Whether that can be believed.
-  bool look_up(CacheTicket const& ticket, std::uint32_t family,
-               std::span<rocksdb::Slice const> keys, rocksdb::PinnableSlice* values,
-               rocksdb::Status* statuses, std::vector<std::uint32_t>& missing);
-
   rocksdb::DB& base_;
   Families const& families_;
   BlockCache* const cache_;
 };
+
+template <class Keys, class Known, class Unknown>
+void CachedReads::look_up(CacheTicket const& ticket, std::uint32_t family, Keys const& keys,
+                          std::size_t n, Known known, Unknown unknown) {
+  struct Shifted {
+    Keys const& all;
+    std::size_t first;
+    [[nodiscard]] std::byte const* at(std::size_t i) const { return all.at(first + i); }
+    [[nodiscard]] std::uint32_t size(std::size_t i) const { return all.size(first + i); }
+  };
+  std::array<CacheAnswer, kPart> answers;
+  std::uint64_t* const values = room(kPart * cache_->value_words());
+  for (std::size_t first = 0; first < n; first += kPart) {
+    std::size_t const here = std::min(kPart, n - first);
+    bool const believed =
+        cache_->look_up(ticket, family, Shifted{keys, first}, here, answers.data(), values) > 0 &&
+        cache_->holds(ticket);
+    for (std::size_t i = 0; i < here; ++i) {
+      CacheAnswer const& one = answers[i];
+      if (believed && is_known(one.found))
+        known(first + i, status_of(one), value_of(one, values + i * cache_->value_words()));
+      else
+        unknown(first + i);
+    }
+  }
+}
 
 }  // namespace perdure::lsm

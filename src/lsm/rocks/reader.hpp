@@ -60,6 +60,7 @@ class Reader {
   void below(Sight const& sight, rocksdb::ColumnFamilyHandle* family,
              std::span<rocksdb::Slice const> keys, rocksdb::PinnableSlice* values,
              rocksdb::Status* statuses, bool sorted);
+  [[nodiscard]] CachedReads& cached() { return cached_; }
   bool may_exist(rocksdb::ReadOptions const& options, rocksdb::ColumnFamilyHandle* family,
                  rocksdb::Slice const& key, std::string* value, bool* value_found);
 

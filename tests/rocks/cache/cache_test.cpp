@@ -65,7 +65,8 @@ TEST(BlockCacheWorld, FindsEveryRuleThatIsBroken) {
 // Threads: the state's number decides what each key is.
 
 constexpr std::uint64_t kFirst = 1000;
-constexpr std::uint64_t kThreadKeys = 400;
+constexpr auto kPause = std::chrono::microseconds(100);
+constexpr std::uint64_t kThreadKeys = 30;
 
 bool changes(std::uint64_t key, std::uint64_t state) {
   return nth_hash(key * 0x9e3779b97f4a7c15u, static_cast<std::uint32_t>(state)) % 8 == 0;
@@ -74,9 +75,9 @@ std::uint64_t last_change(std::uint64_t key, std::uint64_t state) {
   while (state > kFirst && !changes(key, state)) --state;
   return state;
 }
-/// One number many times: a torn one has two.
+/// One number many times: a torn one has two. Long, so that there is time to tear it.
 std::string value_at(std::uint64_t key, std::uint64_t state) {
-  std::array<std::uint64_t, 11> words;
+  std::array<std::uint64_t, 250> words;
   words.fill(last_change(key, state) * kThreadKeys + key);
   return {reinterpret_cast<char const*>(words.data()), sizeof words};
 }
@@ -85,7 +86,7 @@ std::string key_text(std::uint64_t key) { return "key" + std::to_string(key); }
 class BlockCacheThreads : public ::testing::Test {
  protected:
   CacheCounters counters_;
-  BlockCache cache_{CacheMemory::map({24 * 1088, 128}).value(), counters_};
+  BlockCache cache_{CacheMemory::map({64 + 8 * 2048, 2048}).value(), counters_};
   std::atomic<std::uint64_t> state_ = kFirst;
   std::atomic<bool> stop_ = false;
   std::atomic<std::uint64_t> wrong_ = 0;
@@ -94,11 +95,13 @@ class BlockCacheThreads : public ::testing::Test {
     perdure::test::Draws draws(seed);
     while (!stop_) {
       std::uint64_t const state = state_;
-      std::uint64_t const key = draws.below(draws.once_in(2) ? 20 : kThreadKeys);
+      std::uint64_t const key = draws.below(draws.once_in(2) ? 10 : kThreadKeys);
       auto const ticket = cache_.ticket(state, BlockCache::kStill);
       if (!ticket) continue;
+      if (draws.once_in(200)) std::this_thread::sleep_for(kPause);
       auto const looked = look_up(cache_, *ticket, 0, key_text(key));
       std::string const truth = value_at(key, state);
+      if (draws.once_in(200)) std::this_thread::sleep_for(kPause);
       if (!looked.is_known())
         test::insert(cache_, *ticket, 0, key_text(key), truth);
       else if (cache_.holds(*ticket) && looked.value != truth)
@@ -118,10 +121,11 @@ class BlockCacheThreads : public ::testing::Test {
       } else {
         cache_.close(before);
         cache_.invalidate(hashes);
+        std::this_thread::sleep_for(kPause);
         state_ = after;
         cache_.advance(after);
       }
-      std::this_thread::sleep_for(std::chrono::microseconds(300));
+      std::this_thread::sleep_for(kPause);
     }
   }
 };
