@@ -160,7 +160,7 @@ TEST_F(RocksArrays, WrongArgumentsAreNamed) {
   rocksdb::DB* plain = nullptr;
   rocksdb::Options options;
   options.create_if_missing = true;
-  ASSERT_TRUE(lsm::open_rocksdb(&plain, options, directory_ / "plain").ok());
+  ASSERT_TRUE(perdure::lsm::open_rocksdb(&plain, options, directory_ / "plain").ok());
   s = perdure::rocks::put(*plain, plain->DefaultColumnFamily(), Column::of(two), Column::of(two));
   EXPECT_TRUE(s.IsInvalidArgument());
   EXPECT_NE(s.ToString().find("perdure::rocks::open"), std::string::npos) << s.ToString();

@@ -54,7 +54,7 @@ std::unique_ptr<rocksdb::DB> open(std::string const& path) {
 
 std::unique_ptr<rocksdb::DB> open_plain(std::string const& path) {
   rocksdb::DB* db = nullptr;
-  auto const s = lsm::open_rocksdb(&db, options(), path);
+  auto const s = perdure::lsm::open_rocksdb(&db, options(), path);
   EXPECT_TRUE(s.ok()) << s.ToString();
   return std::unique_ptr<rocksdb::DB>(db);
 }

@@ -72,9 +72,8 @@ void read_groups(size_t n, rocksdb::Slice const* keys, rocksdb::PinnableAttribut
 
 void Database::MultiGetEntity(ReadOptions const& o, size_t n, Slice const* keys,
                               rocksdb::PinnableAttributeGroups* groups) {
-  read_groups(n, keys, groups, [&](auto... arguments) {
-    MultiGetEntity(o, arguments..., /* sorted */ false);
-  });
+  read_groups(n, keys, groups,
+              [&](auto... arguments) { MultiGetEntity(o, arguments..., /* sorted */ false); });
 }
 
 rocksdb::Status Database::GetEntity(ReadOptions const& o, Slice const& key,
@@ -150,8 +149,9 @@ std::unique_ptr<rocksdb::Iterator> Database::NewCoalescingIterator(ReadOptions c
 std::unique_ptr<rocksdb::AttributeGroupIterator> Database::NewAttributeGroupIterator(
     ReadOptions const& o, std::vector<CF*> const& cfs) {
   std::unique_ptr<rocksdb::AttributeGroupIterator> made;
-  Status const s = read_flushed(
-      parts_, o, cfs, [&](ReadOptions const& now) { made = db_->NewAttributeGroupIterator(now, cfs); });
+  Status const s = read_flushed(parts_, o, cfs, [&](ReadOptions const& now) {
+    made = db_->NewAttributeGroupIterator(now, cfs);
+  });
   if (!s.ok()) made = std::make_unique<RefusedGroups>(s);
   return made;
 }
@@ -176,8 +176,7 @@ rocksdb::Status Database::FlushWAL(rocksdb::FlushWALOptions const& o) {
 #if PERDURE_ROCKSDB >= 1105
 rocksdb::Status Database::CommitFileIngestionHandles(
     std::vector<std::unique_ptr<rocksdb::FileIngestionHandle>> handles) {
-  return parts_.writer->alone(
-      [&] { return db_->CommitFileIngestionHandles(std::move(handles)); });
+  return parts_.writer->alone([&] { return db_->CommitFileIngestionHandles(std::move(handles)); });
 }
 #endif
 

@@ -205,18 +205,19 @@ Status DB::OpenForReadOnly(Options const& options, std::string const& name, Open
 }
 
 Status DB::OpenForReadOnly(DBOptions const& options, std::string const& name,
-                           Families const& families, Handles* handles, OpenedDb* db, bool error_if_wal) {
-  auto* const next =
-      next_of<Status(DBOptions const&, std::string const&, Families const&, Handles*, OpenedDb*, bool)>(
-          &DB::OpenForReadOnly);
+                           Families const& families, Handles* handles, OpenedDb* db,
+                           bool error_if_wal) {
+  auto* const next = next_of<Status(DBOptions const&, std::string const&, Families const&, Handles*,
+                                    OpenedDb*, bool)>(&DB::OpenForReadOnly);
   return pass_reader("DB::OpenForReadOnly", next, name, options, name, families, handles, db,
                      error_if_wal);
 }
 
 Status DB::OpenAsSecondary(Options const& options, std::string const& name,
                            std::string const& secondary, OpenedDb* db) {
-  auto* const next = next_of<Status(Options const&, std::string const&, std::string const&, OpenedDb*)>(
-      &DB::OpenAsSecondary);
+  auto* const next =
+      next_of<Status(Options const&, std::string const&, std::string const&, OpenedDb*)>(
+          &DB::OpenAsSecondary);
   return pass_reader("DB::OpenAsSecondary", next, name, options, name, secondary, db);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lsm/rocks/merging.hpp"
+#include "lsm/rocks/rocksdb_version.hpp"
 #include "lsm/rocks/status.hpp"
 
 namespace perdure::lsm {
@@ -111,13 +112,15 @@ rocksdb::Status SortedFiles::write_groups(EntryBlock const& block,
   if (!keys.empty())
     base_.MultiGet(options, family_->base, keys.size(), keys.data(), below.data(), statuses.data(),
                    true);
+  std::vector<bool> const are_several = are_entities(base_, options, family_->base, keys);
   std::size_t next = 0;
   for (Group const& group : groups) {
     bool const open = is_open(chain_of(block, group.first, group.end));
     Slice const* base = nullptr;
     if (open) {
       rocksdb::Status const& found = statuses[next];
-      if (is_failed_merge(found)) {  // raw operands are there already
+      // Raw operands are there already, or RocksDB has to merge them with several columns.
+      if (is_failed_merge(found) || are_several[next]) {
         keep_raw(keys[next++], chain_of(block, group.first, group.end));
         continue;
       }
