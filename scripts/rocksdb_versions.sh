@@ -23,6 +23,7 @@ headers() {
   local crate number at=$build/$1
   read -r crate number <<<"${crates[$1]}"
   if [ ! -d "$at/include/rocksdb" ]; then
+    command -v cargo >/dev/null || { echo "RocksDB $1: no cargo to fetch its headers (apt-get install cargo)" >&2; exit 2; }
     mkdir -p "$at/src"
     echo >"$at/src/lib.rs"
     printf '[package]\nname = "headers"\nversion = "0.0.0"\nedition = "2021"\n[dependencies]\n%s = "=%s"\n[workspace]\n' \

@@ -372,6 +372,11 @@ def all_suites(gpu: bool, trap_programs: bool) -> list[Suite]:
             checks(["scripts/rocks.sh", "1000000", "200"]),
         ),
         Suite(
+            "versions",
+            "compiled against RocksDB 7.9 to 11.8",
+            checks(["scripts/rocksdb_versions.sh"]),
+        ),
+        Suite(
             "explore",
             "a million crash states of each kind",
             checks(["scripts/explore.sh", "1000000"]),

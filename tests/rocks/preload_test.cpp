@@ -165,8 +165,9 @@ TEST_F(PreloadedTools, LdbReadsWhatItWroteWithThePreloadAndWithout) {
   EXPECT_EQ(preloaded(ldb + " --create_if_missing batchput a 1 b 2 c 3").out, "OK\n");
   EXPECT_EQ(preloaded(ldb + " delete b").out, "OK\n");
   EXPECT_EQ(preloaded(ldb + " get c").out, "3\n");
-  EXPECT_EQ(preloaded(ldb + " scan").out, "a : 1\nc : 3\n");
-  EXPECT_EQ(plain(ldb + " scan").out, "a : 1\nc : 3\n");
+  std::string const scanned = plain(ldb + " scan").out;  // from RocksDB 9 on with another sign
+  EXPECT_TRUE(scanned == "a : 1\nc : 3\n" || scanned == "a ==> 1\nc ==> 3\n") << scanned;
+  EXPECT_EQ(preloaded(ldb + " scan").out, scanned);
 }
 
 TEST_F(PreloadedTools, DbBenchLeavesTheSameDataWithThePreloadAndWithout) {

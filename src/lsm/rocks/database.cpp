@@ -120,9 +120,22 @@ rocksdb::Status Database::GetEntity(ReadOptions const& o, CF* cf, Slice const& k
   PinnableSlice plain;  // as what memtables have is: wide columns are RocksDB's
   auto const known = parts_.reader->from_tables(sight, cf, key, &plain);
   if (!known) return db_->GetEntity(sight.options, cf, key, columns);
+  if (kEntitiesMerge && known->ok() && merge_operator(cf) != nullptr) {
+    bool is_entity = false;
+    if (auto s = parts_.reader->merges_entity(sight, cf, key, &is_entity); !s.ok()) return s;
+    if (is_entity) return merged_entity(o, cf, key, columns);
+  }
   columns->Reset();
   if (known->ok()) columns->SetPlainValue(plain);
   return *known;
+}
+
+/// RocksDB merges operands with several columns.
+rocksdb::Status Database::merged_entity(ReadOptions const& o, CF* cf, Slice const& key,
+                                        rocksdb::PinnableWideColumns* columns) {
+  if (o.snapshot != nullptr)
+    return Status::NotSupported("merges into wide columns, of a snapshot that sees memtables");
+  return parts_.writer->alone([&] { return db_->GetEntity(o, cf, key, columns); });
 }
 
 rocksdb::Status Database::GetMergeOperands(ReadOptions const& o, CF* cf, Slice const& key,

@@ -230,6 +230,8 @@ class Database final : public TwoReads, public TransactionStore {
   void adopt(std::vector<CF*> const& handles,
              std::vector<rocksdb::ColumnFamilyDescriptor> const& families);
   void handle_deleted(CF* handle);
+  Status merged_entity(ReadOptions const& o, CF* cf, Slice const& key,
+                       rocksdb::PinnableWideColumns* columns);
   [[nodiscard]] bool own_property(Slice const& property, std::uint64_t* value) const;
   void shut();
 

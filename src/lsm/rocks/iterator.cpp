@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lsm/rocks/merging.hpp"
+#include "lsm/rocks/rocksdb_version.hpp"
 
 namespace perdure::lsm {
 namespace {
@@ -177,6 +178,7 @@ bool MergedIterator::show() {
     status_ = cursor_.lsm().value_status();
     return status_.ok();
   }
+  columns_.assign(1, {});
   Version const& newest = cursor_.chain().front();
   if (newest.kind == Kind::erase) return false;
   if (newest.kind == Kind::merge) {
@@ -194,11 +196,12 @@ rocksdb::Status MergedIterator::merge() {
   if (cursor_.in_lsm() && is_open(cursor_.chain())) {
     rocksdb::Status const status = cursor_.lsm().value_status();
     if (!status.ok()) return status;
-    rocksdb::WideColumns const& columns = cursor_.lsm().columns();
-    if (columns.size() != 1 || columns.front().name() != rocksdb::kDefaultWideColumnName) {
-      return entity_does_not_merge();
-    }
-    value = columns.front().value();
+    columns_ = cursor_.lsm().columns();
+    bool const has_default =
+        !columns_.empty() && columns_.front().name() == rocksdb::kDefaultWideColumnName;
+    if (!kEntitiesMerge && (columns_.size() != 1 || !has_default)) return entity_does_not_merge();
+    if (!has_default) columns_.emplace(columns_.begin(), rocksdb::kDefaultWideColumnName, "");
+    value = columns_.front().value();
     below = &value;
   }
   return merged_.resolve(family_.merge_operator.get(), family_.logger.get(), key(), cursor_.chain(),

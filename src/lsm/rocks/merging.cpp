@@ -3,12 +3,12 @@
 #include "lsm/rocks/merging.hpp"
 
 #include "base/assert.hpp"
+#include "lsm/rocks/rocksdb_version.hpp"
 
 namespace perdure::lsm {
 namespace {
 
 // RocksDB's words.
-constexpr char kFailed[] = "Error: Could not perform merge.";
 constexpr char kEntity[] = "Merge currently not supported for wide-column entities";
 
 }  // namespace
@@ -26,12 +26,10 @@ rocksdb::Status Merged::fold(rocksdb::MergeOperator const* merge_operator, rocks
         "merge_operator must be set",
         "the family has operands of Merge: open it with the operator that they were written for");
   }
-  owned_.clear();
-  rocksdb::Slice operand(nullptr, 0);
-  rocksdb::MergeOperator::MergeOperationInput const in(key, base, operands, logger);
-  rocksdb::MergeOperator::MergeOperationOutput out(owned_, operand);
-  if (!merge_operator->FullMergeV2(in, &out)) return rocksdb::Status::Corruption(kFailed);
-  value_ = operand.data() != nullptr ? operand : rocksdb::Slice(owned_);
+  FullMerge const merge = full_merge(*merge_operator, logger, key, base, operands, owned_);
+  if (merge.result == FullMerge::Result::failed) return merge_failure();
+  if (merge.result == FullMerge::Result::columns) return entity_does_not_merge();
+  value_ = merge.value;
   return rocksdb::Status::OK();
 }
 
@@ -56,8 +54,7 @@ rocksdb::Status entity_does_not_merge() { return rocksdb::Status::NotSupported(k
 
 bool is_failed_merge(rocksdb::Status const& status) {
   rocksdb::Slice const text = status.getState() != nullptr ? status.getState() : "";
-  return (status.IsCorruption() && text.starts_with(kFailed)) ||
-         (status.IsNotSupported() && text.starts_with(kEntity));
+  return is_merge_failure(status) || (status.IsNotSupported() && text.starts_with(kEntity));
 }
 
 }  // namespace perdure::lsm

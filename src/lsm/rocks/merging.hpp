@@ -62,7 +62,8 @@ class Merged {
   rocksdb::Slice value_;
 };
 
-/// Operands over a value of several columns, which RocksDB 7.8 does not merge.
+/// Operands over a value of several columns, which RocksDB 7.8 does not merge, or that make one,
+/// which is left to RocksDB.
 [[nodiscard]] rocksdb::Status entity_does_not_merge();
 
 /// One key's operands did not merge: what fold() and entity_does_not_merge() say, and RocksDB of a

@@ -8,6 +8,7 @@
 
 #include "lsm/rocks/key_column.hpp"
 #include "lsm/rocks/merging.hpp"
+#include "lsm/rocks/rocksdb_version.hpp"
 #include "lsm/rocks/status.hpp"
 #include "lsm/rocks/value_prefetch.hpp"
 
@@ -110,6 +111,18 @@ std::optional<rocksdb::Status> Reader::from_tables(Sight const& sight, ColumnFam
   }
   pin(sight.view, answer.value, value);
   return rocksdb::Status::OK();
+}
+
+rocksdb::Status Reader::merges_entity(Sight const& sight, ColumnFamilyHandle* family,
+                                      Slice const& key, bool* answer) {
+  *answer = are_entities(base_, sight.options, family, {key}).front();
+  if (!*answer) return rocksdb::Status::OK();
+  Chains chains;
+  std::int64_t const offsets[2] = {0, static_cast<std::int64_t>(key.size())};
+  Status const found = engine_.chains(sight.view->runs(family->GetID()), column_of(key, offsets),
+                                      {{}, sight.view->last}, chains);
+  *answer = found.ok() && is_open(chains.versions);
+  return to_rocks(found);
 }
 
 rocksdb::Status Reader::get(ReadOptions const& options, ColumnFamilyHandle* family,

@@ -45,6 +45,9 @@ class Reader {
                                              rocksdb::ColumnFamilyHandle* family,
                                              rocksdb::Slice const& key,
                                              rocksdb::PinnableSlice* value);
+  /// Whether what the memtables have of a key are operands of an entity in RocksDB.
+  rocksdb::Status merges_entity(Sight const& sight, rocksdb::ColumnFamilyHandle* family,
+                                rocksdb::Slice const& key, bool* answer);
   rocksdb::Status get(rocksdb::ReadOptions const& options, rocksdb::ColumnFamilyHandle* family,
                       rocksdb::Slice const& key, rocksdb::PinnableSlice* value);
   /// Keys of one family.

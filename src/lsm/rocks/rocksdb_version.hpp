@@ -5,12 +5,16 @@
 // Invariant: nothing here does a thing of its own. It gives one form to what RocksDB has in two.
 #pragma once
 
+#include <rocksdb/merge_operator.h>
 #include <rocksdb/utilities/stackable_db.h>
 #include <rocksdb/version.h>
+#include <rocksdb/wide_columns.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 // 7.8 is 708. For #if, which a function cannot serve.
@@ -73,6 +77,82 @@ inline std::unique_ptr<rocksdb::DB> given(rocksdb::DB* db) {
 #else
 inline rocksdb::DB* given(rocksdb::DB* db) { return db; }
 #endif
+
+/// What RocksDB answers where a merge operator fails.
+#if PERDURE_ROCKSDB >= 800
+inline rocksdb::Status merge_failure() {
+  return rocksdb::Status::Corruption(rocksdb::Status::SubCode::kMergeOperatorFailed);
+}
+inline bool is_merge_failure(rocksdb::Status const& status) {
+  return status.IsCorruption() &&
+         status.subcode() == rocksdb::Status::SubCode::kMergeOperatorFailed;
+}
+#else
+inline constexpr char kMergeFailure[] = "Error: Could not perform merge.";
+inline rocksdb::Status merge_failure() { return rocksdb::Status::Corruption(kMergeFailure); }
+inline bool is_merge_failure(rocksdb::Status const& status) {
+  return status.IsCorruption() && status.getState() != nullptr &&
+         rocksdb::Slice(status.getState()).starts_with(kMergeFailure);
+}
+#endif
+
+/// Whether operands may stand on a value of several columns. They then change the default one.
+inline constexpr bool kEntitiesMerge = PERDURE_ROCKSDB >= 800;
+
+/// Keys of one family that are values of several columns.
+inline std::vector<bool> are_entities(rocksdb::DB& db, rocksdb::ReadOptions const& options,
+                                      rocksdb::ColumnFamilyHandle* family,
+                                      std::vector<rocksdb::Slice> const& keys) {
+  std::vector<bool> are(keys.size());
+#if PERDURE_ROCKSDB >= 800
+  std::vector<rocksdb::PinnableWideColumns> found(keys.size());
+  std::vector<rocksdb::Status> statuses(keys.size());
+  db.MultiGetEntity(options, family, keys.size(), keys.data(), found.data(), statuses.data());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    rocksdb::WideColumns const& columns = found[i].columns();
+    are[i] = statuses[i].ok() &&
+             (columns.size() != 1 || columns.front().name() != rocksdb::kDefaultWideColumnName);
+  }
+#else
+  static_cast<void>(db), static_cast<void>(options), static_cast<void>(family);
+#endif
+  return are;
+}
+
+/// What a merge operator made: in `owned`, or `operand`, which is one of the operands or the base.
+struct FullMerge {
+  enum class Result : std::uint8_t { failed, value, columns } result = Result::failed;
+  rocksdb::Slice value;
+};
+
+/// `owned` may get the value. Operators of several columns (FullMergeV3) are called from 8.7 on;
+/// what makes several columns has no value.
+inline FullMerge full_merge(rocksdb::MergeOperator const& merge_operator, rocksdb::Logger* logger,
+                            rocksdb::Slice const& key, rocksdb::Slice const* base,
+                            std::vector<rocksdb::Slice> const& operands, std::string& owned) {
+  using Result = FullMerge::Result;
+  owned.clear();
+#if PERDURE_ROCKSDB >= 807
+  using Input = rocksdb::MergeOperator::MergeOperationInputV3;
+  Input const in(key, base != nullptr ? Input::ExistingValue(*base) : Input::ExistingValue(),
+                 operands, logger);
+  rocksdb::MergeOperator::MergeOperationOutputV3 out;
+  out.new_value = std::move(owned);
+  if (!merge_operator.FullMergeV3(in, &out)) return {};
+  if (auto const* const operand = std::get_if<rocksdb::Slice>(&out.new_value))
+    return {Result::value, *operand};
+  auto* const made = std::get_if<std::string>(&out.new_value);
+  if (made == nullptr) return {Result::columns, {}};
+  owned = std::move(*made);
+  return {Result::value, owned};
+#else
+  rocksdb::Slice operand(nullptr, 0);
+  rocksdb::MergeOperator::MergeOperationInput const in(key, base, operands, logger);
+  rocksdb::MergeOperator::MergeOperationOutput out(owned, operand);
+  if (!merge_operator.FullMergeV2(in, &out)) return {};
+  return {Result::value, operand.data() != nullptr ? operand : rocksdb::Slice(owned)};
+#endif
+}
 
 #if PERDURE_ROCKSDB >= 902
 /// As rocksdb::NewErrorIterator() is for one family.

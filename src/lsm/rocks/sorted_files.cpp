@@ -5,6 +5,7 @@
 
 #include "lsm/cache/cache_view.hpp"
 #include "lsm/rocks/merging.hpp"
+#include "lsm/rocks/rocksdb_version.hpp"
 #include "lsm/rocks/status.hpp"
 
 namespace perdure::lsm {
@@ -114,6 +115,7 @@ rocksdb::Status SortedFiles::write_groups(EntryBlock const& block,
   if (!keys.empty())
     base_.MultiGet(options, family_->base, keys.size(), keys.data(), below.data(), statuses.data(),
                    true);
+  std::vector<bool> const are_several = are_entities(base_, options, family_->base, keys);
   std::size_t next = 0;
   for (Group const& group : groups) {
     if (keeps_hashes_) {
@@ -124,7 +126,8 @@ rocksdb::Status SortedFiles::write_groups(EntryBlock const& block,
     Slice const* base = nullptr;
     if (open) {
       rocksdb::Status const& found = statuses[next];
-      if (is_failed_merge(found)) {  // raw operands are there already
+      // Raw operands are there already, or RocksDB has to merge them with several columns.
+      if (is_failed_merge(found) || are_several[next]) {
         keep_raw(keys[next++], chain_of(block, group.first, group.end));
         continue;
       }
