@@ -56,9 +56,9 @@ class CrcJoin {
 
 }  // namespace
 
-GwalPayloadSum::GwalPayloadSum(std::span<std::byte const> payload)
-    : payload_(payload),
-      chunks_(std::max<std::size_t>(1, (payload.size() + kGwalChunk - 1) / kGwalChunk)) {}
+GwalPayloadSum::GwalPayloadSum(std::span<std::byte const> payload) : payload_(payload) {
+  if (payload.size() > kGwalChunk) several_.resize((payload.size() + kGwalChunk - 1) / kGwalChunk);
+}
 
 std::span<std::byte const> GwalPayloadSum::bytes_of(std::size_t i) const {
   std::size_t const begin = i * kGwalChunk;
@@ -67,15 +67,17 @@ std::span<std::byte const> GwalPayloadSum::bytes_of(std::size_t i) const {
 
 void GwalPayloadSum::sum_chunk(std::size_t i) {
   std::span<std::byte const> const bytes = bytes_of(i);
-  chunks_[i].hash = hash_of(bytes);
-  if (chunks() > 1) chunks_[i].crc = crc32c(0, bytes.data(), bytes.size());
+  if (several_.empty())
+    hash_ = hash_of(bytes);
+  else
+    several_[i] = {hash_of(bytes), crc32c(0, bytes.data(), bytes.size())};
 }
 
 void GwalPayloadSum::sum_all(exec::Workers* workers) {
   auto const some = [this](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) sum_chunk(i);
   };
-  if (workers == nullptr || chunks() == 1) return some(0, chunks());
+  if (workers == nullptr || several_.empty()) return some(0, chunks());
   workers->for_chunks(chunks(), 1, some);
 }
 
@@ -84,20 +86,20 @@ std::size_t GwalPayloadSum::summed() const {
 }
 
 std::uint32_t GwalPayloadSum::hash() const {
-  if (chunks() == 1) return static_cast<std::uint32_t>(chunks_[0].hash);
+  if (several_.empty()) return static_cast<std::uint32_t>(hash_);
   std::vector<std::uint64_t> hashes;
-  for (Chunk const& chunk : std::span(chunks_).first(summed())) hashes.push_back(chunk.hash);
+  for (Chunk const& chunk : std::span(several_).first(summed())) hashes.push_back(chunk.hash);
   return static_cast<std::uint32_t>(
       hash_bytes(std::as_bytes(std::span(hashes)).data(), hashes.size() * sizeof hashes[0]));
 }
 
 std::uint32_t GwalPayloadSum::crc(std::uint32_t before) const {
-  if (chunks() == 1) return crc32c(before, payload_.data(), payload_.size());
+  if (several_.empty()) return crc32c(before, payload_.data(), payload_.size());
   CrcJoin const whole(kGwalChunk);
-  for (std::size_t i = 0; i + 1 < chunks(); ++i) before = whole(before, chunks_[i].crc);
+  for (std::size_t i = 0; i + 1 < chunks(); ++i) before = whole(before, several_[i].crc);
   std::size_t const last = chunks() - 1;
   if (summed() == last) return before;
-  return CrcJoin(bytes_of(last).size())(before, chunks_[last].crc);
+  return CrcJoin(bytes_of(last).size())(before, several_[last].crc);
 }
 
 std::uint32_t gwal_crc(GwalIdentity const& identity, GwalRecordHeader h,

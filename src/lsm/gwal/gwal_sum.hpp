@@ -22,7 +22,7 @@ class GwalPayloadSum {
   /// Sums nothing yet. The payload stays, and as it is, as long as this.
   explicit GwalPayloadSum(std::span<std::byte const> payload);
 
-  [[nodiscard]] std::size_t chunks() const { return chunks_.size(); }
+  [[nodiscard]] std::size_t chunks() const { return several_.empty() ? 1 : several_.size(); }
   /// Each once, by any threads, before the answers.
   void sum_chunk(std::size_t i);
   /// All of them. Without workers, by the caller alone.
@@ -42,7 +42,8 @@ class GwalPayloadSum {
   [[nodiscard]] std::size_t summed() const;
 
   std::span<std::byte const> payload_;
-  std::vector<Chunk> chunks_;  // one at least; of a single one, its hash alone
+  std::uint64_t hash_ = 0;  // of a single chunk, which needs no memory
+  std::vector<Chunk> several_;
 };
 
 [[nodiscard]] std::uint32_t gwal_crc(GwalIdentity const& identity, GwalRecordHeader h,
