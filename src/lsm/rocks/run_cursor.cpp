@@ -5,6 +5,8 @@
 #include <array>
 #include <utility>
 
+#include "base/annotate.hpp"
+
 namespace perdure::lsm {
 namespace {
 
@@ -36,7 +38,9 @@ void RunCursor::begin_seek() {
   ordered_ = false;
   bool changed = false;
   for (RunSource& source : sources_) changed |= source.look();
-  if (changed) shared_ = shared_bytes();
+  if (!changed) return;
+  shared_ = shared_bytes();
+  direct_ = std::ranges::all_of(sources_, [](auto const& one) { return one.direct().is_there(); });
 }
 
 std::uint32_t RunCursor::shared_bytes() const {
@@ -100,6 +104,59 @@ void RunCursor::seek_before(rocksdb::Slice const& key) {
   seek_all(key, Bound::lower, Direction::backward);
 }
 
+bool RunCursor::tied_comes_before(std::uint32_t a, std::uint32_t b) {
+  bool const a_ends = sources_[a].at_end(direction_);
+  bool const b_ends = sources_[b].at_end(direction_);
+  if (a_ends || b_ends) return a_ends == b_ends ? a < b : b_ends;
+  int const order = sources_[a].head().compare(sources_[b].head());
+  if (order == 0) return a < b;  // the newest run's first
+  return (order < 0) == (direction_ == Direction::forward);
+}
+
+PERDURE_HOT bool RunCursor::find_word(std::uint32_t source, Direction direction, bool direct) {
+  RunSource& one = sources_[source];
+  std::uint64_t word = ~std::uint64_t{0};
+  if (!one.at_end(direction)) {
+    if (direct || one.direct().is_there()) {
+      word = one.find_head(direction, shared_);
+    } else if (!check(one.find_head(direction, word))) {
+      return false;
+    }
+    if (direction == Direction::backward) word = ~word;
+  }
+  words_[source] = word;
+  return true;
+}
+
+PERDURE_HOT bool RunCursor::pass_head(std::uint32_t source, Direction direction, bool direct) {
+  RunSource& one = sources_[source];
+  if (!direct && !one.direct().is_there()) return check(one.pass(key_, direction, chain_));
+  one.pass_head(key_, direction, chain_);
+  one.prefetch(direction, ahead_);
+  return true;
+}
+
+PERDURE_HOT bool RunCursor::take(Direction direction, bool direct) {
+  std::uint32_t source = order_.winner();
+  std::uint64_t const word = words_[source];
+  key_ = sources_[source].keep_head(room_);
+  chain_.versions.clear();
+  chain_.closed = false;
+  do {
+    if (!pass_head(source, direction, direct) || !find_word(source, direction, direct))
+      return false;
+    order_.play_again(words_, [&](auto a, auto b) { return tied_comes_before(a, b); });
+    source = order_.winner();
+  } while (words_[source] == word && !is_at_end() && sources_[source].head() == key_);
+  return true;
+}
+
+bool RunCursor::take() {
+  if (!direct_) return take(direction_, false);
+  if (direction_ == Direction::backward) return take(Direction::backward, true);
+  return take(Direction::forward, true);
+}
+
 void RunCursor::step(Direction direction) {
   if ((!ordered_ || direction_ != direction) && !turn(direction)) return;
   do {
@@ -119,60 +176,14 @@ bool RunCursor::turn(Direction direction) {
   }
   direction_ = direction;
   for (std::uint32_t i = 0; i < sources_.size(); ++i) {
-    if (!find_word(i)) return false;
+    if (!find_word(i, direction, false)) return false;
   }
   for (RunSource const& source : sources_) {
     if (!source.direct().is_there()) continue;
     for (std::uint32_t ahead = 0; ahead < ahead_; ++ahead) source.prefetch(direction, ahead);
   }
-  order_.begin(static_cast<std::uint32_t>(sources_.size()),
-               [&](std::uint32_t a, std::uint32_t b) { return comes_before(a, b); });
+  order_.begin(words_, [&](auto a, auto b) { return tied_comes_before(a, b); });
   ordered_ = true;
-  return true;
-}
-
-bool RunCursor::find_word(std::uint32_t source) {
-  RunSource& one = sources_[source];
-  words_[source] = ~std::uint64_t{0};
-  if (one.at_end(direction_)) return true;
-  std::uint64_t word = 0;
-  if (one.direct().is_there()) {
-    word = one.find_head(direction_, shared_);
-  } else if (!check(one.find_head(direction_, word))) {
-    return false;
-  }
-  words_[source] = direction_ == Direction::forward ? word : ~word;
-  return true;
-}
-
-bool RunCursor::pass_head(std::uint32_t source) {
-  RunSource& one = sources_[source];
-  if (!one.direct().is_there()) return check(one.pass(key_, direction_, chain_));
-  one.pass_head(key_, direction_, chain_);
-  one.prefetch(direction_, ahead_);
-  return true;
-}
-
-bool RunCursor::tied_comes_before(std::uint32_t a, std::uint32_t b) {
-  bool const a_ends = sources_[a].at_end(direction_);
-  bool const b_ends = sources_[b].at_end(direction_);
-  if (a_ends || b_ends) return a_ends == b_ends ? a < b : b_ends;
-  int const order = sources_[a].head().compare(sources_[b].head());
-  if (order == 0) return a < b;  // the newest run's first
-  return (order < 0) == (direction_ == Direction::forward);
-}
-
-bool RunCursor::take() {
-  std::uint32_t source = order_.winner();
-  std::uint64_t const word = words_[source];
-  key_ = sources_[source].keep_head(room_);
-  chain_.versions.clear();
-  chain_.closed = false;
-  do {
-    if (!pass_head(source) || !find_word(source)) return false;
-    order_.play_again([&](std::uint32_t a, std::uint32_t b) { return comes_before(a, b); });
-    source = order_.winner();
-  } while (words_[source] == word && !is_at_end() && sources_[source].head() == key_);
   return true;
 }
 

@@ -54,15 +54,14 @@ class RunCursor {
   void step(Direction direction);
   /// The order for a direction, from the other side of the cursor's key where it is on one.
   bool turn(Direction direction);
+  // `direct`: that all sources are read directly is known, for steps are many.
   /// The source's word, where it stands now.
-  bool find_word(std::uint32_t source);
+  bool find_word(std::uint32_t source, Direction direction, bool direct);
   /// The source, on whose head the cursor is, goes on.
-  bool pass_head(std::uint32_t source);
+  bool pass_head(std::uint32_t source, Direction direction, bool direct);
   /// The key at the front of the order, and its chain.
+  bool take(Direction direction, bool direct);
   bool take();
-  [[nodiscard]] bool comes_before(std::uint32_t a, std::uint32_t b) {
-    return words_[a] != words_[b] ? words_[a] < words_[b] : tied_comes_before(a, b);
-  }
   [[nodiscard]] bool tied_comes_before(std::uint32_t a, std::uint32_t b);
   [[nodiscard]] bool is_at_end() const {
     return sources_.empty() || sources_[order_.winner()].at_end(direction_);
@@ -72,6 +71,7 @@ class RunCursor {
 
   bool valid_ = false;
   bool ordered_ = false;  // the order is that of direction_
+  bool direct_ = false;  // all sources are read directly
   Direction direction_ = Direction::forward;
   std::vector<RunSource> sources_;  // one a run, in the list's order
   std::uint32_t shared_ = 0;  // bytes

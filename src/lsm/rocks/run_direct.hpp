@@ -80,7 +80,10 @@ class DirectRun {
   [[nodiscard]] bool pass_one(std::uint32_t entry, RequestId limit, VersionChain& chain) const {
     if (entry + 1 < view_->count && view_->prefixes[entry + 1] == view_->prefixes[entry])
       return false;
-    add(entry, entry + 1, limit, chain);
+    if (chain.closed) return true;
+    StoredVersion const& version = view_->versions[entry];
+    if (version.request() <= limit)
+      chain.add({view_->value(entry), version.request(), version.kind()});
     return true;
   }
 
