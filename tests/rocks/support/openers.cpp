@@ -27,16 +27,12 @@ Opener perdure_rocks(std::uint64_t threshold, std::uint64_t memtable_bytes,
             gpu.threshold = threshold;
             gpu.memtable_bytes = memtable_bytes;
             gpu.idle_millis = static_cast<std::uint32_t>(idle.count());
-<<<<<<< HEAD
             gpu.block_cache_bytes = cache.bytes;
             gpu.block_cache_entry_bytes = cache.entry_bytes;
-            return rocks::open(options, gpu, path, families, handles, db);
-=======
             auto const s = rocks::open(options, gpu, path, families, handles, db);
             // Reads of arrays come in several parts.
             if (s.ok()) dynamic_cast<lsm::Database&>(**db).parts().read_rooms->part_keys = {32, 32};
             return s;
->>>>>>> faf4b62 (MultiGet folds operands by one question to the machine, and brings values near; what arrays do, in the documentation)
           }};
 }
 
