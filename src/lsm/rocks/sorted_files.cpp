@@ -112,10 +112,12 @@ rocksdb::Status SortedFiles::write_groups(EntryBlock const& block,
   rocksdb::ReadOptions options;
   options.snapshot = snapshot_;
   options.fill_cache = false;
-  if (!keys.empty())
+  std::vector<bool> are_several;
+  if (!keys.empty()) {
     base_.MultiGet(options, family_->base, keys.size(), keys.data(), below.data(), statuses.data(),
                    true);
-  std::vector<bool> const are_several = are_entities(base_, options, family_->base, keys);
+    are_several = are_entities(base_, options, family_->base, keys);
+  }
   std::size_t next = 0;
   for (Group const& group : groups) {
     if (keeps_hashes_) {
