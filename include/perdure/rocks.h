@@ -42,6 +42,9 @@ struct GpuOptions {
   std::uint32_t immutable_memtables = 5;
   /// Time without a large batch after which memtables are flushed and RocksDB serves what comes.
   std::uint32_t idle_millis = 200;
+  /// How often in a second that happens at most: a load that comes and goes stays with memtables
+  /// (H-Rocks, section 6.7). At least 1.
+  std::uint32_t hand_overs_a_second = 3;
   /// Operations that have to wait, or to come in one batch, for the memtables to take them rather
   /// than RocksDB (H-Rocks: 10,000). 0: measured when the database is opened.
   std::uint64_t threshold = 0;

@@ -108,6 +108,24 @@ TEST(RocksDatabase, ALargeBatchIsReadBeforeDuringAndAfterItsFlush) {
   EXPECT_EQ(get(*db, key(9)), "v9,more");
 }
 
+TEST(RocksDatabase, ALoadThatComesAndGoesStaysWithTheMemtables) {
+  TemporaryDirectory directory;
+  GpuOptions often = gpu();
+  often.idle_millis = 1;
+  rocksdb::DB* opened = nullptr;
+  ASSERT_TRUE(perdure::rocks::open(options(), often, directory / "db", &opened).ok());
+  std::unique_ptr<rocksdb::DB> const db(opened);
+  for (int i = 0; i < 20; ++i) {
+    put_many(*db, "v");
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  std::uint64_t hand_overs = 0;
+  ASSERT_TRUE(db->GetIntProperty("perdure.hand-overs", &hand_overs));
+  EXPECT_GE(hand_overs, 1u);
+  EXPECT_LE(hand_overs, 3u * 4);  // a slow machine takes more than a second for it
+  EXPECT_EQ(get(*db, key(7)), "v7");
+}
+
 TEST(RocksDatabase, ASnapshotSeesWhatItSawThoughMemtablesAreFlushedBelowIt) {
   TemporaryDirectory directory;
   auto const db = open(directory / "db");

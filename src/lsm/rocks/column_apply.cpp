@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "exec/range.hpp"
 #include "lsm/rocks/array_call.hpp"
 #include "lsm/rocks/array_read.hpp"
 #include "lsm/rocks/mixed_columns.hpp"
@@ -134,6 +135,7 @@ class Apply {
 rocksdb::Status apply(rocksdb::DB& db, ColumnFamilyHandle* family, MixedBatch const& batch,
                       VariableValues& found, std::span<KeyStatus> statuses,
                       ArrayOptions const& options) {
+  exec::Range const range("rocks apply");
   Database* database = nullptr;
   std::size_t const n = batch.keys.count;
   if (auto s = check_call(db, family, batch.keys, database); !s.ok()) return s;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "exec/range.hpp"
 #include "lsm/rocks/array_call.hpp"
 #include "lsm/rocks/array_read.hpp"
 #include "lsm/rocks/value_sink.hpp"
@@ -59,22 +60,26 @@ rocksdb::Status write(rocksdb::DB& db, ColumnFamilyHandle* family, OpKind kind, 
 
 rocksdb::Status put(rocksdb::DB& db, ColumnFamilyHandle* family, Column const& keys,
                     Column const& values, ArrayOptions const& options) {
+  exec::Range const range("rocks put");
   return write(db, family, OpKind::put, keys, values, options);
 }
 
 rocksdb::Status merge(rocksdb::DB& db, ColumnFamilyHandle* family, Column const& keys,
                       Column const& operands, ArrayOptions const& options) {
+  exec::Range const range("rocks merge");
   return write(db, family, OpKind::update, keys, operands, options);
 }
 
 rocksdb::Status erase(rocksdb::DB& db, ColumnFamilyHandle* family, Column const& keys,
                       ArrayOptions const& options) {
+  exec::Range const range("rocks erase");
   return write(db, family, OpKind::erase, keys, {}, options);
 }
 
 rocksdb::Status get(rocksdb::DB& db, ColumnFamilyHandle* family, Column const& keys,
                     MutableColumn const& values, std::span<KeyStatus> statuses,
                     ArrayOptions const& options) {
+  exec::Range const range("rocks get");
   Database* database = nullptr;
   if (auto s = check_call(db, family, keys, database); !s.ok()) return s;
   if (auto s = check_statuses(keys.count, statuses); !s.ok()) return s;
@@ -90,6 +95,7 @@ rocksdb::Status get(rocksdb::DB& db, ColumnFamilyHandle* family, Column const& k
 rocksdb::Status get(rocksdb::DB& db, ColumnFamilyHandle* family, Column const& keys,
                     VariableValues& values, std::span<KeyStatus> statuses,
                     ArrayOptions const& options) {
+  exec::Range const range("rocks get_variable");
   Database* database = nullptr;
   if (auto s = check_call(db, family, keys, database); !s.ok()) return s;
   if (auto s = check_statuses(keys.count, statuses); !s.ok()) return s;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "exec/range.hpp"
 #include "lsm/rocks/array_call.hpp"
 #include "lsm/rocks/found_pairs.hpp"
 
@@ -152,6 +153,7 @@ class RangeCall {
 rocksdb::Status range(rocksdb::DB& db, ColumnFamilyHandle* family, Column const& begins,
                       Column const& ends, std::uint64_t limit, Ranges& ranges,
                       ArrayOptions const& options) {
+  exec::Range const marked("rocks range");
   Database* database = nullptr;
   if (auto s = check_call(db, family, begins, database); !s.ok()) return s;
   if (auto s = check_host(ends, "ends"); !s.ok()) return s;

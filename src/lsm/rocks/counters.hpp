@@ -14,6 +14,7 @@ struct Counters {
   std::atomic<std::uint64_t> passed_through = 0;   // batches that RocksDB served alone
   std::atomic<std::uint64_t> table_hits = 0;       // keys that a read found in memtables
   std::atomic<std::uint64_t> table_misses = 0;     // keys that a read went to RocksDB for
+  std::atomic<std::uint64_t> hand_overs = 0;       // memtables given up, for nothing large came
   std::atomic<std::uint64_t> flushed_generations = 0;
   std::atomic<std::uint64_t> flushed_entries = 0;
   std::atomic<std::uint64_t> writer_waits = 0;     // for memtables to be flushed

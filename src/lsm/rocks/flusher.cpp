@@ -6,6 +6,7 @@
 #include <list>
 #include <utility>
 
+#include "exec/range.hpp"
 #include "lsm/rocks/status.hpp"
 
 namespace perdure::lsm {
@@ -157,6 +158,7 @@ void Flusher::wait_for_compaction(Generation const& generation) {
 }
 
 rocksdb::Status Flusher::flush(GenerationPtr const& generation, Files* prepared) {
+  exec::Range const range("rocks flush");
   if (!generation->ingested) {
     if (auto s = ingest(*generation, prepared); !s.ok()) return s;
     generation->ingested = true;  // never again: operands would count twice
@@ -174,6 +176,7 @@ rocksdb::Status Flusher::flush(GenerationPtr const& generation, Files* prepared)
 
 rocksdb::Status Flusher::write_files(Generation& generation, rocksdb::Snapshot const* snapshot,
                                      Files& files) {
+  exec::Range const range("rocks write files");
   if (Status s = tables_.compact(generation); !s.ok()) return to_rocks(s);
   for (View::FamilyRuns const& one : generation.families) {
     FamilyPtr const family = families_.find(one.family);

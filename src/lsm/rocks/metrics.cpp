@@ -21,6 +21,8 @@ std::vector<Metric> of_tables(DatabaseParts const& parts) {
        c.table_hits},
       {"perdure.table-misses", "table_misses_total", "Keys that reads went to RocksDB for.",
        c.table_misses},
+      {"perdure.hand-overs", "hand_overs_total",
+       "Times that memtables were given up, for no large batch came.", c.hand_overs},
       {"perdure.flushed-generations", "flushed_generations_total",
        "Generations of memtables that RocksDB took over.", c.flushed_generations},
       {"perdure.flushed-entries", "flushed_entries_total", "Entries of their sorted files.",

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "exec/range.hpp"
 #include "lsm/rocks/column_entries.hpp"
 #include "lsm/rocks/database.hpp"
 #include "lsm/rocks/payload.hpp"
@@ -90,6 +91,7 @@ perdure::Status restore(GwalRecovered& found, DatabaseParts& parts) {
 }
 
 perdure::Status recover(DatabaseParts& parts, rocksdb::DB& base, rocksdb::Logger* log) {
+  exec::Range const range("rocks recover");
   auto found = parts.gwal->recover(base.GetLatestSequenceNumber());
   if (!found) return found.status();
   for (GwalRecovered& one : *found) {
@@ -211,7 +213,8 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
   parts.writer = std::make_unique<Writer>(
       base, *parts.workers, *parts.tables, *parts.families, *parts.counters,
       Writer::Options{least.value(), gpu.immutable_memtables,
-                      std::chrono::milliseconds(gpu.idle_millis)});
+                      std::chrono::milliseconds(gpu.idle_millis),
+                      std::max(1u, gpu.hand_overs_a_second)});
   std::string const flushes = path + "/perdure-flush";
   if (auto s = make_flush_directory(*options.env, flushes); !s.ok())
     return {Code::io_error, "directory " + flushes + ": " + s.ToString()};

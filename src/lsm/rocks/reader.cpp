@@ -6,6 +6,7 @@
 #include <typeinfo>
 #include <utility>
 
+#include "exec/range.hpp"
 #include "lsm/rocks/key_column.hpp"
 #include "lsm/rocks/merging.hpp"
 #include "lsm/rocks/rocksdb_version.hpp"
@@ -197,6 +198,7 @@ Reader::Below Reader::get_below(Sight const& sight, ColumnFamilyHandle* family,
 void Reader::multi_get(ReadOptions const& options, ColumnFamilyHandle* family,
                        std::span<Slice const> keys, PinnableSlice* values,
                        rocksdb::Status* statuses, bool sorted) {
+  exec::Range const range("rocks multi_get");
   Sight const sight = this->sight(options);
   if (!sight.refusal.ok()) {
     std::fill_n(statuses, keys.size(), sight.refusal);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "exec/range.hpp"
 #include "lsm/rocks/column_entries.hpp"
 #include "lsm/rocks/payload.hpp"
 #include "lsm/rocks/single_deletes.hpp"
@@ -200,6 +201,7 @@ rocksdb::Status Writer::append(std::span<Waiting* const> group) {
 
 rocksdb::Status Writer::append(Tables::Written const& written, WriteRecord const& write,
                                ViewPtr* seen) {
+  exec::Range const range("rocks append");
   if (auto s = make_room(); !s.ok()) return s;
   auto room = tables_.reserve(written.bytes, written.logged);
   if (!room) return to_rocks(room.status());
@@ -269,7 +271,13 @@ std::shared_ptr<void> Writer::seal_idle() {
   // The flusher never waits for the gate: who has it may wait for a flush.
   if (!tables_.any() || !gate_.try_lock(exec::kSleepingThreads)) return nullptr;
   auto hold = std::make_shared<exec::ExclusiveHold<>>(gate_, std::adopt_lock);
-  if (Clock::now() - last_batch_ < options_.idle) return nullptr;
+  auto const now = Clock::now();
+  if (now - last_batch_ < options_.idle) return nullptr;
+  while (!hand_overs_.empty() && now - hand_overs_.front() >= std::chrono::seconds(1))
+    hand_overs_.pop_front();
+  if (hand_overs_.size() >= options_.hand_overs_a_second) return nullptr;
+  hand_overs_.push_back(now);
+  ++counters_.hand_overs;
   bool const is_little = tables_.requests() <= kHandedOverAtOnce;
   tables_.seal();
   return is_little ? hold : nullptr;

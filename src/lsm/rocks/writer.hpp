@@ -14,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <span>
@@ -36,6 +37,7 @@ class Writer {
     std::uint64_t threshold = 0;  // operations
     std::uint32_t immutable_memtables = 0;
     std::chrono::milliseconds idle{200};
+    std::size_t hand_overs_a_second = 3;
   };
   Writer(rocksdb::DB& base, exec::Workers& workers, Tables& tables, Families const& families,
          Counters& counters, Options const& options)
@@ -135,7 +137,9 @@ class Writer {
 
   exec::ReaderWriterLock gate_;  // shared: RocksDB's own writes; exclusive: everything else
   std::atomic<std::uint64_t> operations_waiting_ = 0;
-  Clock::time_point last_batch_{};  // under the gate
+  // Under the gate.
+  Clock::time_point last_batch_{};
+  std::deque<Clock::time_point> hand_overs_;  // of the last second
 
   Mutex queue_mutex_;
   Condition turn_;

@@ -27,6 +27,7 @@ Opener perdure_rocks(std::uint64_t threshold, std::uint64_t memtable_bytes,
             gpu.threshold = threshold;
             gpu.memtable_bytes = memtable_bytes;
             gpu.idle_millis = static_cast<std::uint32_t>(idle.count());
+            gpu.hand_overs_a_second = 1000;
             gpu.block_cache_bytes = cache.bytes;
             gpu.block_cache_entry_bytes = cache.entry_bytes;
             auto const s = rocks::open(options, gpu, path, families, handles, db);
