@@ -81,6 +81,9 @@ TEST_F(LsmTwoSides, AKeyThatTheHostFindsCostsNoLaunch) {
   EXPECT_EQ(device_.finds, 0u);
   EXPECT_EQ(find("1-key").found, Found::put);
   EXPECT_EQ(device_.finds, 1u);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(find("43-key").found, Found::put);
+  EXPECT_EQ(device_.finds, 1u);
+  EXPECT_EQ(host_.copies_in, 0u) << "for what costs nothing nobody pays";
 }
 
 TEST_F(LsmTwoSides, ARunComesToTheHostOnceReadsHaveCostAsMuchAsTheCopy) {

@@ -4,19 +4,27 @@
 
 namespace perdure::lsm {
 
+RunParts::Part RunParts::next() const {
+  auto const begins = [&](RunPtr const& run) {
+    return TwoSidedRun::of(*run).on(wish_) != nullptr ? wish_ : other(wish_);
+  };
+  Side const side = begins(runs_.front());
+  std::size_t n = 1;
+  for (; n < runs_.size(); ++n) {
+    // a launch that is due anyway takes what the device has besides
+    bool const goes_on = side == Side::device
+                             ? TwoSidedRun::of(*runs_[n]).on(Side::device) != nullptr
+                             : begins(runs_[n]) == side;
+    if (!goes_on) break;
+  }
+  return {side, runs_.first(n)};
+}
+
 Side RunParts::take(RunPointers& part) {
   part.clear();
-  auto const begins = [&](TwoSidedRun const& run) {
-    return run.on(wish_) != nullptr ? wish_ : other(wish_);
-  };
-  Side const side = begins(TwoSidedRun::of(*runs_.front()));
-  for (; !runs_.empty(); runs_ = runs_.subspan(1)) {
-    TwoSidedRun const& run = TwoSidedRun::of(*runs_.front());
-    Run const* const here = run.on(side);
-    // a launch that is due anyway takes what the device has besides
-    if (here == nullptr || (side == Side::host && begins(run) != side)) break;
-    part.add(here);
-  }
+  auto const [side, runs] = next();
+  for (RunPtr const& run : runs) part.add(TwoSidedRun::of(*run).on(side));
+  runs_ = runs_.subspan(runs.size());
   return side;
 }
 

@@ -21,7 +21,13 @@ class RunParts {
   RunParts(RunList runs, Side wish) : runs_(runs), wish_(wish) {}
 
   [[nodiscard]] bool at_end() const { return runs_.empty(); }
-  /// The next of them; of that side.
+  /// The next of them, not at_end(), and where it is read.
+  struct Part {
+    Side side;
+    RunList runs;
+  };
+  [[nodiscard]] Part next() const;
+  /// As that side has it; then comes the one behind it.
   Side take(RunPointers& part);
 
  private:

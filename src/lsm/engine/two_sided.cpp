@@ -9,7 +9,6 @@
 
 #include "base/assert.hpp"
 #include "base/caught.hpp"
-#include "lsm/engine/split_reads.hpp"
 
 namespace perdure::lsm {
 namespace {
@@ -102,6 +101,12 @@ double TwoSidedEngine::price(TwoSidedRun const& run) const {
   return rules_.copy + rules_.copy_byte * static_cast<double>(run.bytes());
 }
 
+Side TwoSidedEngine::take(Side side, RunParts& parts, std::size_t keys, RunPointers& part) {
+  auto const [where, runs] = parts.next();
+  if (where != side) settle(side, runs, keys);
+  return parts.take(part);
+}
+
 /// A read costs the same for one run and for several, and all of them must come to spare it: each
 /// pays its part.
 void TwoSidedEngine::settle(Side side, RunList runs, std::size_t keys) {
@@ -146,12 +151,11 @@ Status TwoSidedEngine::find(RunList runs, Column const& keys, Limits const& limi
   Side const wish = side_of_keys(keys.count);
   RunPointers list;
   if (all_on(wish, runs, list)) return engine(wish).find(list.span(), keys, limits, answers);
-  settle(wish, runs, keys.count);
   return caught([&]() -> Status {
     OpenKeys open(keys, limits);
     std::vector<Answer> some;
     for (RunParts parts(runs, wish); !parts.at_end() && !open.empty();) {
-      MachineEngine& one = engine(parts.take(list));
+      MachineEngine& one = engine(take(wish, parts, open.which().size(), list));
       if (open.are_all()) {
         if (Status s = one.find(list.span(), keys, limits, answers); !s.ok()) return s;
       } else {
@@ -171,13 +175,12 @@ Status TwoSidedEngine::chains(RunList runs, Column const& keys, Limits const& li
   Side const wish = side_of_keys(keys.count);
   RunPointers list;
   if (all_on(wish, runs, list)) return engine(wish).chains(list.span(), keys, limits, chains);
-  settle(wish, runs, keys.count);
   return caught([&]() -> Status {
     OpenKeys open(keys, limits);
     GrowingChains growing(keys.count);
     Chains part;
     for (RunParts parts(runs, wish); !parts.at_end() && !open.empty();) {
-      MachineEngine& one = engine(parts.take(list));
+      MachineEngine& one = engine(take(wish, parts, open.which().size(), list));
       if (Status s = one.chains(list.span(), open.column(), open.limits(), part); !s.ok()) return s;
       growing.add(open, part);
       open.keep([&](std::size_t i) { return growing.is_open(i); });

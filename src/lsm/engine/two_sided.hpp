@@ -15,6 +15,7 @@
 
 #include "exec/workers.hpp"
 #include "lsm/engine/machine_engine.hpp"
+#include "lsm/engine/split_reads.hpp"
 #include "lsm/engine/two_sided_run.hpp"
 
 namespace perdure::lsm {
@@ -71,7 +72,9 @@ class TwoSidedEngine final : public Engine {
 
   /// All of the list as the side has it, or false.
   static bool all_on(Side side, RunList runs, RunPointers& list);
-  /// Those that the side lacks pay for it, and come there once they have paid.
+  /// The next part of a read that the side would be best for. Runs that the side lacks pay for
+  /// what it is about to cost, and come there once they have paid.
+  Side take(Side side, RunParts& parts, std::size_t keys, RunPointers& part);
   void settle(Side side, RunList runs, std::size_t keys);
   void settle(Side side, TwoSidedRun const& run, double cost);
   void bring(Side side, TwoSidedRun const& run);
