@@ -12,9 +12,25 @@ namespace {
 
 constexpr std::size_t kParts = 256;
 constexpr std::size_t kSmall = 1024;  // below it, splitting costs more than it saves
+// Up to here by insertion: the library asks the system for random numbers at each sort, which takes
+// as long as this.
+constexpr std::size_t kFew = 32;
+
+void sort_few(Sorted* items, std::size_t n) {
+  for (std::size_t i = 1; i < n; ++i) {
+    Sorted const item = items[i];
+    std::size_t at = i;
+    for (; at > 0; --at) {
+      Sorted const& before = items[at - 1];
+      if (before.hash != item.hash ? before.hash < item.hash : before.index <= item.index) break;
+      items[at] = before;
+    }
+    items[at] = item;
+  }
+}
 
 void sort_part(Sorted* items, std::size_t n) {
-  if (n < 2) return;
+  if (n <= kFew) return sort_few(items, n);
   thread_local hwy::Sorter const sorter;
   static_assert(sizeof(Sorted) == sizeof(hwy::uint128_t));
   sorter(reinterpret_cast<hwy::uint128_t*>(items), n, hwy::SortAscending());

@@ -29,7 +29,7 @@ TEST(SortBatch, AgreesWithStdSort) {
   std::mt19937_64 random(3);
   for (std::uint32_t const threads : {1u, 2u, 5u}) {
     Workers workers(threads);
-    for (std::size_t const n : {0u, 1u, 2u, 31u, 1023u, 1024u, 1025u, 5000u, 70'001u}) {
+    for (std::size_t const n : {0u, 1u, 2u, 31u, 32u, 33u, 1023u, 1024u, 1025u, 5000u, 70'001u}) {
       std::vector<Sorted> spread(n), few(n), one_part(n), equal(n), rising(n);
       for (std::size_t i = 0; i < n; ++i) {
         spread[i] = {i, random()};
