@@ -76,20 +76,47 @@ void copy_part(std::span<std::span<std::byte const> const> pieces, std::uint64_t
   }
 }
 
+bool begins_at_its_data(Column const& column) {
+  return column.offsets == nullptr || column.offsets[0] == 0;
+}
+
+/// The column with its bytes where the pieces lie one behind the other. A piece that has the same
+/// bytes holds the same.
+Column moved(Column column, std::span<std::span<std::byte const> const> pieces,
+             std::byte const* to) {
+  std::size_t const bytes = column.offsets == nullptr
+                                ? column.width * column.count
+                                : static_cast<std::size_t>(column.offsets[column.count]);
+  for (std::span<std::byte const> const piece : pieces) {
+    if (piece.data() == column.data && piece.size() == bytes) {
+      column.data = to;
+      return column;
+    }
+    to += piece.size();
+  }
+  PERDURE_ASSERT(column.data == nullptr);  // there are no values
+  return column;
+}
+
 }  // namespace
 
-wal::DecodedBatch write_payload(exec::Workers& workers, std::uint32_t family,
-                                wal::EncodedBatch const& columns, std::span<std::byte> room) {
+WrittenColumns write_payload(exec::Workers& workers, std::uint32_t family, wal::BatchOps const& ops,
+                             wal::EncodedBatch const& columns, std::span<std::byte> room) {
   PayloadHead const head{kColumns, family};
   std::memcpy(room.data(), &head, sizeof head);
   std::byte* const to = room.data() + sizeof head;
   workers.for_chunks(columns.bytes(), kCopiedAtOnce, [&](std::size_t begin, std::size_t end) {
     copy_part(columns.pieces(), begin, end, to);
   });
-  std::span<std::byte const> const written(room.data() + sizeof head, columns.bytes());
-  auto there = wal::DecodedBatch::decode(written);
+  if (begins_at_its_data(ops.keys) && begins_at_its_data(ops.values)) {
+    wal::BatchOps there = ops;
+    there.keys = moved(ops.keys, columns.pieces(), to);
+    there.values = moved(ops.values, columns.pieces(), to);
+    return WrittenColumns(there);
+  }
+  auto there = wal::DecodedBatch::decode({to, columns.bytes()});
   PERDURE_ASSERT(there.ok());
-  return std::move(*there);
+  return WrittenColumns(std::move(*there));
 }
 
 namespace {

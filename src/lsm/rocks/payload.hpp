@@ -13,7 +13,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "exec/workers.hpp"
@@ -29,9 +31,21 @@ namespace perdure::lsm {
 /// each go.
 [[nodiscard]] std::vector<std::byte*> lay_out_payload(
     std::span<rocksdb::WriteBatch const* const> batches, std::span<std::byte> room);
-/// Writes columns, by the workers. Returns them as they lie there.
-wal::DecodedBatch write_payload(exec::Workers& workers, std::uint32_t family,
-                                wal::EncodedBatch const& columns, std::span<std::byte> room);
+/// Columns as they lie in a record, with the caller's kinds and offsets where these may stay.
+class WrittenColumns {
+ public:
+  explicit WrittenColumns(wal::BatchOps const& ops) : ops_(ops) {}
+  explicit WrittenColumns(wal::DecodedBatch decoded) : decoded_(std::move(decoded)) {}
+  /// Valid while this object and the caller's columns stay where they are.
+  [[nodiscard]] wal::BatchOps ops() const { return decoded_ ? decoded_->ops() : ops_; }
+
+ private:
+  wal::BatchOps ops_;
+  std::optional<wal::DecodedBatch> decoded_;
+};
+/// Writes columns, by the workers. `columns`: what `ops` are encoded as.
+WrittenColumns write_payload(exec::Workers& workers, std::uint32_t family, wal::BatchOps const& ops,
+                             wal::EncodedBatch const& columns, std::span<std::byte> room);
 
 struct PayloadReader {
   /// A batch, and the place of its bytes in the record.

@@ -225,11 +225,11 @@ rocksdb::Status Writer::write_columns(rocksdb::WriteOptions const& options, Colu
   exec::ExclusiveHold const hold(gate_);
   if (options.no_slowdown && tables_.sealed_generations() > options_.immutable_memtables)
     return rocksdb::Status::Incomplete("Write stall");
-  std::optional<wal::DecodedBatch> there;  // whose offsets the entries use
+  std::optional<WrittenColumns> there;  // whose offsets the entries use
   ColumnEntries entries;
   auto const write = [&](std::span<std::byte> room, RequestId first) {
     columns.first = first;
-    there.emplace(write_payload(workers_, columns.family, encoded, room));
+    there.emplace(write_payload(workers_, columns.family, columns.ops, encoded, room));
     entries.read(workers_, there->ops(), first, columns.requests);
     return std::vector<FamilyBatch>{{columns.family, entries.entries(), entries.has_merges()}};
   };
