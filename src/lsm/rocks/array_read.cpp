@@ -8,6 +8,7 @@
 #include "lsm/rocks/keys_below.hpp"
 #include "lsm/rocks/merging.hpp"
 #include "lsm/rocks/status.hpp"
+#include "lsm/rocks/value_prefetch.hpp"
 
 namespace perdure::lsm {
 
@@ -17,6 +18,7 @@ namespace {
 
 constexpr std::size_t kAnswersAChunk = 2048;
 constexpr std::size_t kFoldsAChunk = 256;
+constexpr std::size_t kChainsAhead = 4;
 
 /// Keys [begin, end), with offsets from 0 on: a machine is brought no bytes before the first.
 Column part_of(Column const& keys, std::size_t begin, std::size_t end, Room<std::int64_t>& room) {
@@ -93,6 +95,9 @@ class ArrayRead::OpenTeller final : public KeysBelow::Teller {
  public:
   OpenTeller(ArrayRead& read, std::span<Open const> open)
       : read_(read), open_(open), folder_(read) {}
+  void prepare(std::size_t question) override {
+    for (Version const& version : open_[question].chain) prefetch_value(version.value);
+  }
   void tell(std::size_t question, rocksdb::Status const& status, Slice const& value) override {
     Open const& one = open_[question];
     if (status.ok() || status.IsNotFound())
@@ -215,6 +220,8 @@ void ArrayRead::fold_closed(std::span<std::size_t const> merges, Chains const& c
   parts_.workers->for_chunks(merges.size(), kFoldsAChunk, [&](std::size_t begin, std::size_t end) {
     Folder folder(*this);
     for (std::size_t i = begin; i < end; ++i) {
+      if (std::size_t const next = i + kChainsAhead; next < end)
+        for (Version const& version : chain_of(chains, next)) prefetch_value(version.value);
       auto const chain = chain_of(chains, i);
       if (!is_open(chain)) folder.fold(merges[i], chain, nullptr);
     }

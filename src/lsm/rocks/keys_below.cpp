@@ -130,6 +130,7 @@ void KeysBelow::ask_chunk(std::span<exec::Sorted> order, Teller& teller) {
     batch.first.push_back(next);
     reader_.below(sight_, family_, batch.keys, batch.values.data(), batch.statuses.data(),
                   by_bytes_);
+    for (std::size_t k = 0; k < batch.keys.size(); ++k) teller.prepare(order[batch.first[k]].index);
     for (std::size_t k = 0; k < batch.keys.size(); ++k)
       for (std::size_t i = batch.first[k]; i < batch.first[k + 1]; ++i)
         teller.tell(order[i].index, batch.statuses[k], batch.values[k]);

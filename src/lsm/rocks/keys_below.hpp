@@ -34,6 +34,8 @@ class KeysBelow {
   class Teller {
    public:
     virtual ~Teller() = default;
+    /// The question will be told of soon, or one for the same key.
+    virtual void prepare(std::size_t) {}
     virtual void tell(std::size_t question, rocksdb::Status const& status,
                       rocksdb::Slice const& value) = 0;
   };

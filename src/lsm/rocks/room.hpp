@@ -22,10 +22,11 @@ class Room {
   /// n elements that may hold anything; what was taken before is gone.
   std::span<T> take(std::size_t n) {
     if (n > capacity_) {
+      std::size_t const more = n + n / 8;  // the next call's may be a little more
       elements_ = nullptr;  // two at a time would be more than it takes
       capacity_ = 0;
-      elements_ = std::make_unique_for_overwrite<T[]>(n);
-      capacity_ = n;
+      elements_ = std::make_unique_for_overwrite<T[]>(more);
+      capacity_ = more;
     }
     taken_ = {elements_.get(), n};
     return taken_;
@@ -69,8 +70,8 @@ class AppendedBytes {
   std::size_t capacity_ = 0;
 };
 
-/// Objects with bytes(), made when none is idle. Few that are large stay: what one huge call took
-/// goes with it.
+/// Objects with bytes(), made when none is idle. What is idle has a limit, so that what one huge
+/// call took goes with it; it is high, for memory that is got anew costs its pages anew.
 template <class T>
 class Reused {
  public:
@@ -107,7 +108,7 @@ class Reused {
   }
 
  private:
-  static constexpr std::size_t kKept = std::size_t{256} << 20;
+  static constexpr std::size_t kKept = std::size_t{1} << 30;
 
   void give(std::unique_ptr<T> object) {
     MutexLock const lock(mutex_);
