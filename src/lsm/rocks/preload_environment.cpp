@@ -73,6 +73,9 @@ rocksdb::Status options_from_environment(std::string const& path, rocks::GpuOpti
   if (auto s = read_number("PERDURE_ROCKS_MEMTABLE_BYTES", kLeastMemtable, options.memtable_bytes);
       !s.ok())
     return s;
+  if (auto s = read_number("PERDURE_ROCKS_BLOCK_CACHE_BYTES", 0, options.block_cache_bytes);
+      !s.ok())
+    return s;
   return read_log_directory(path, options.log_dir);
 }
 

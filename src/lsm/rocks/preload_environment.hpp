@@ -2,6 +2,7 @@
 //   PERDURE_ROCKS_DEVICE           auto (or automatic), cpu or cuda
 //   PERDURE_ROCKS_THRESHOLD        operations from which memtables take a write; 0: measured
 //   PERDURE_ROCKS_MEMTABLE_BYTES   bytes of keys and values in a memtable
+//   PERDURE_ROCKS_BLOCK_CACHE_BYTES  memory of the block cache; 0: none
 //   PERDURE_ROCKS_LOG_DIR          a directory for the G-WALs of all databases, each in one of its
 //                                  own there; otherwise each lies beside its database
 //   PERDURE_ROCKS_TRANSACTIONS     rocksdb (as it is without it) or perdure: who serves

@@ -7,8 +7,12 @@
 #include <rocksdb/sst_file_writer.h>
 #include <rocksdb/write_batch.h>
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "fault/planted_faults.hpp"
 #include "perdure/rocks.h"
@@ -115,6 +119,39 @@ TEST_F(CachedReads, AWriteOfRocksDBsOwnIsSeenAtOnce) {
   ASSERT_TRUE(db_->DeleteRange({}, db_->DefaultColumnFamily(), key(5), key(9)).ok());
   EXPECT_EQ(get(7), "NotFound: ");
   EXPECT_EQ(get(9), "v9");
+}
+
+/// Of two keys that are written together one is kept, and the other one's value is too large.
+TEST_F(CachedReads, AMultiGetSeesABatchOfRocksDBsOwnWhole) {
+  ASSERT_TRUE(open().ok());
+  auto const put = [&](std::uint64_t round) {
+    WriteBatch batch;
+    ASSERT_TRUE(batch.Put("small", std::to_string(round)).ok());
+    ASSERT_TRUE(batch.Put("large", std::to_string(round) + std::string(1000, 'v')).ok());
+    ASSERT_TRUE(db_->Write({}, &batch).ok());
+  };
+  put(0);
+  std::atomic<bool> stop = false;
+  std::thread writer([&] {
+    for (std::uint64_t round = 1; !stop; ++round) {
+      put(round);
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  });
+  std::uint64_t torn = 0;
+  std::vector<Slice> const keys{"small", "large", "a", "b", "c", "d", "e", "f"};
+  for (int i = 0; i < 100'000 && torn == 0; ++i) {
+    std::vector<rocksdb::PinnableSlice> values(keys.size());
+    std::vector<rocksdb::Status> statuses(keys.size());
+    db_->MultiGet({}, db_->DefaultColumnFamily(), keys.size(), keys.data(), values.data(),
+                  statuses.data());
+    torn += values[0].ToString() != values[1].ToString().substr(0, values[0].size()) ||
+            values[1].size() != values[0].size() + 1000;
+  }
+  stop = true;
+  writer.join();
+  EXPECT_EQ(torn, 0u);
+  EXPECT_GT(number("hits"), 100u);
 }
 
 TEST_F(CachedReads, AFlushOfMemtablesInvalidatesItsKeysAndLeavesTheOthers) {
