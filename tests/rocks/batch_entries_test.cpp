@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lsm/rocks/batch_entries.hpp"
+#include "lsm/rocks/rocksdb_version.hpp"
 
 namespace perdure::lsm {
 namespace {
@@ -66,7 +67,7 @@ class Handles {
     options.create_if_missing = true;
     options.env = env_.get();
     rocksdb::DB* db = nullptr;
-    EXPECT_TRUE(rocksdb::DB::Open(options, "/handles", &db).ok());
+    EXPECT_TRUE(open_rocksdb(&db, options, "/handles").ok());
     db_.reset(db);
     of.push_back(db->DefaultColumnFamily());
     for (char const* const name : {"one", "two"}) {

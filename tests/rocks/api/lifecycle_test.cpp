@@ -123,7 +123,9 @@ TEST_F(RocksLife, OptionsAreReadAndSet) {
     said.status(one.db->GetDbIdentity(identity)).number(identity.size());
     said.status(one.db->GetDbSessionId(session)).number(session.size());
     said.number(static_cast<std::uint64_t>(one.db->NumberLevels()));
+#if PERDURE_ROCKSDB < 1100
     said.number(static_cast<std::uint64_t>(one.db->MaxMemCompactionLevel()));
+#endif
     said.number(static_cast<std::uint64_t>(one.db->Level0StopWriteTrigger()));
   });
 }

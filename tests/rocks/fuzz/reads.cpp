@@ -11,7 +11,7 @@ namespace perdure::test {
 namespace {
 
 constexpr std::size_t kMostSnapshots = 6;
-// Batches with an index take a snapshot for RocksDB's own from then on (docs/rocks.md, Limits).
+// Batches with an index take a snapshot for RocksDB's own from then on (docs/rocks.md).
 constexpr bool kBatchesKnowSnapshots = PERDURE_ROCKSDB < 809;
 
 rocksdb::ReadOptions draw_options(Side const& side, Draws& draws) {
