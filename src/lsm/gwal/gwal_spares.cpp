@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/caught.hpp"
 #include "base/process.hpp"
 
 namespace perdure::lsm {
@@ -17,7 +18,7 @@ struct GwalSpares::Making {
       : bytes(size), thread([this, path = std::move(path)] { make(path); }) {}
 
   void make(std::string const& path) {
-    auto mapping = pm::Mapping::create(path, bytes, bytes, {}, {});
+    auto mapping = caught([&] { return pm::Mapping::create(path, bytes, bytes, {}, {}); });
     if (mapping.ok() && mapping->keep().ok()) made = std::move(mapping).value();
   }
 
