@@ -34,6 +34,7 @@ namespace perdure::lsm {
 
 /// The verbs of a lookup, and of who fills, on a thread of the host.
 struct CacheThread {
+  static constexpr bool kLoadsAcquire = true;
   template <class T>
   static T load(T const* at) {
     return __atomic_load_n(at, __ATOMIC_ACQUIRE);
@@ -83,6 +84,8 @@ class BasicBlockCache {
       : memory_(std::move(memory)), view_(memory_.view()), counters_(counters) {}
 
   [[nodiscard]] std::uint64_t bytes() const { return memory_.bytes(); }
+  /// For lookups by a machine's own body, with a ticket's epoch; holds() says whether they count.
+  [[nodiscard]] CacheView const& view() const { return view_; }
   /// Words that look_up() needs for each key's value.
   [[nodiscard]] std::uint32_t value_words() const { return view_.slot_words; }
 

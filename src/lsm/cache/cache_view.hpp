@@ -136,8 +136,12 @@ struct CacheLookupBody {
             reinterpret_cast<std::byte const*>(view.slot(all[j].set, exec::lowest_bit(ways))),
             view.slot_words * sizeof(std::uint64_t) < kNear ? view.slot_words * 8 : kNear);
     }
+    order(warp);  // versions before slots
     for (std::uint32_t j = 0; j < count; ++j)
       if (all[j].ways != 0) answers[first + j] = read(all[j], first + j);
+    order(warp);  // slots before versions
+    for (std::uint32_t j = 0; j < count; ++j)
+      if (all[j].ways != 0) finish(all[j], answers[first + j]);
   }
 
  private:
@@ -147,8 +151,14 @@ struct CacheLookupBody {
     std::uint64_t hash;
     CacheSet* set;
     std::uint32_t version;
-    std::uint32_t ways;
+    std::uint32_t ways;  // that have its tag
+    std::uint32_t way;  // that has it
   };
+
+  /// Where loads do not acquire by themselves.
+  PERDURE_FN static void order(W const& warp) {
+    if constexpr (!requires { requires W::kLoadsAcquire; }) warp.fence();
+  }
 
   PERDURE_FN CacheAnswer choose(Candidate& one) const {
     one.ways = 0;
@@ -158,17 +168,21 @@ struct CacheLookupBody {
     return {};
   }
 
-  PERDURE_FN CacheAnswer read(Candidate const& one, std::size_t i) const {
+  PERDURE_FN CacheAnswer read(Candidate& one, std::size_t i) const {
     CacheAnswer answer;
-    std::uint32_t way = 0;
     for (std::uint32_t ways = one.ways; ways != 0 && answer.found == Cached::unknown;
          ways &= ways - 1) {
-      way = exec::lowest_bit(ways);
-      answer = copy(view.slot(one.set, way), i);
+      one.way = exec::lowest_bit(ways);
+      answer = copy(view.slot(one.set, one.way), i);
     }
-    if (W::load(&one.set->version) != one.version) return {0, Cached::locked};
-    if (answer.found != Cached::unknown) count_use(one, way);
     return answer;
+  }
+
+  PERDURE_FN void finish(Candidate const& one, CacheAnswer& answer) const {
+    if (W::load(&one.set->version) != one.version)
+      answer = {0, Cached::locked};
+    else if (answer.found != Cached::unknown)
+      count_use(one);
   }
 
   PERDURE_FN CacheAnswer copy(std::uint64_t const* slot, std::size_t i) const {
@@ -184,8 +198,8 @@ struct CacheLookupBody {
   }
 
   /// From u to u + 1 one use in 2^u, as good as: what is read a thousand times writes ten times.
-  PERDURE_FN void count_use(Candidate const& one, std::uint32_t way) const {
-    std::uint8_t* const uses = one.set->uses + way;
+  PERDURE_FN void count_use(Candidate const& one) const {
+    std::uint8_t* const uses = one.set->uses + one.way;
     std::uint32_t const now = W::load(uses);
     if (now >= 31) return;
     std::uint64_t const drawn = hash_detail::fold(one.hash ^ salt, hash_detail::k1);

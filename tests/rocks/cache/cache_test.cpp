@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "exec/counts.hpp"
 #include "fault/planted_faults.hpp"
 #include "rocks/cache/cache_world.hpp"
 
@@ -189,6 +190,47 @@ TEST_F(BlockCacheOfOneState, FamiliesHaveKeysOfTheirOwnAndAbsentKeysAreKnownToBe
   EXPECT_EQ(look_up(cache_, ticket_, 1, "").found, Cached::unknown);
   test::insert(cache_, ticket_, 1, "", "of the empty key");
   EXPECT_EQ(look_up(cache_, ticket_, 1, "").value, "of the empty key");
+}
+
+/// As a GPU's lane: its loads do not acquire.
+struct Lane {
+  template <class T>
+  static T load(T const* at) {
+    return __atomic_load_n(at, __ATOMIC_RELAXED);
+  }
+  template <class T>
+  static void store(T* at, T value) {
+    __atomic_store_n(at, value, __ATOMIC_RELAXED);
+  }
+  void prefetch(std::byte const*, std::size_t) const {}
+  void fence() const { std::atomic_thread_fence(std::memory_order_seq_cst); }
+};
+
+TEST_F(BlockCacheOfOneState, AMachinesBodyFindsInColumnsWhatTheHostFinds) {
+  constexpr std::uint32_t kLanes = 4;
+  std::vector<std::uint64_t> keys(103);
+  for (std::uint64_t i = 0; i < keys.size(); ++i) keys[i] = i * i;
+  for (std::uint64_t i = 0; i < keys.size(); i += 2) {
+    std::string const key(reinterpret_cast<char const*>(&keys[i]), 8);
+    auto const value = i % 3 == 0 ? std::nullopt : std::optional(std::string(i, 'v'));
+    test::insert(cache_, ticket_, 5, key, value);
+  }
+  exec::ByteColumn const column{reinterpret_cast<std::byte const*>(keys.data()), nullptr, 8};
+  std::vector<CacheAnswer> answers(keys.size());
+  std::vector<std::uint64_t> values(keys.size() * cache_.value_words());
+  CacheLookupBody<Lane, kLanes, exec::ByteColumn> body{cache_.view(), column, keys.size(), 5,
+                                                       ticket_.epoch, 1};
+  body.answers = answers.data();
+  body.values = values.data();
+  for (std::size_t group = 0; group * kLanes < keys.size(); ++group) body(group);
+  for (std::uint64_t i = 0; i < keys.size(); ++i) {
+    auto const host =
+        look_up(cache_, ticket_, 5, std::string(reinterpret_cast<char const*>(&keys[i]), 8));
+    EXPECT_EQ(answers[i].found, host.found) << i;
+    auto const* const at = reinterpret_cast<char const*>(&values[i * cache_.value_words()]);
+    EXPECT_EQ(std::string(at, answers[i].size), host.value) << i;
+    EXPECT_EQ(is_known(host.found), i % 2 == 0) << i;
+  }
 }
 
 /// 7,700 ways. 2,000 hot keys are read ten times; a scan reads 100,000 others once each.
