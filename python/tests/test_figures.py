@@ -20,7 +20,6 @@ from perdure_figures import (
     dash,
     dash_pools,
     gpm,
-    hrocks,
     plots,
     real_world,
     runner,
@@ -38,10 +37,6 @@ TINY = ["--quick", "--records", 2048]
 
 needs_bench = pytest.mark.skipif(
     not BENCH.is_file(), reason="this package was built without perdure-bench"
-)
-needs_bench_rocks = pytest.mark.skipif(
-    not BENCH.with_name("perdure-bench-rocks").is_file(),
-    reason="not packed: perdure-bench-rocks, which needs RocksDB",
 )
 needs_plots = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed"
@@ -338,41 +333,6 @@ def test_a_tiny_figure_of_dash(cli, tmp_path, name):
     assert found["figure"] == name and "Dash" in found["paper"] and found["note"] == ""
     assert found["claims"] and all(panel["series"] for panel in found["panels"])
     assert (tmp_path / "out" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-
-
-@needs_bench_rocks
-@needs_plots
-@pytest.mark.parametrize("name", ["hrocks-9b", "hrocks-table-7"])
-def test_a_tiny_figure_of_hrocks(cli, tmp_path, name):
-    done = cli("bench", "figure", name, *TINY, "--out", tmp_path / "out", "--json", "-")
-    assert done.status == 0, done.err
-    (found,) = done.json()["figures"]
-    assert found["figure"] == name and "H-Rocks" in found["paper"] and found["checked"] > 0
-    assert found["claims"] and all(panel["series"] for panel in found["panels"])
-    assert (tmp_path / "out" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-
-
-def hrocks_row(item: str, at: str, rocksdb: float, perdure: float) -> dict:
-    row = {"item": item, "what": f"{item}, {at}", "at": at, "rocksdb": rocksdb, "perdure": perdure}
-    return row | {"ratio": perdure / rocksdb}
-
-
-def test_perdure_is_compared_by_its_fastest_way_of_calling(tmp_path):
-    rows = [hrocks_row(one, "", 2.0, mops) for one in hrocks._OPERATIONS for mops in (4.0, 8.0)]
-    drawn = hrocks.read_operations(setting(tmp_path), {"run": {"rows": rows}})
-    assert [claim.ours["perdure"] for claim in drawn.claims] == [4.0] * 4
-    assert drawn.panels[0].series["perdure"] == [(at, 8.0) for at in range(4)]
-
-
-def test_a_dollar_buys_less_where_there_is_a_gpu(tmp_path):
-    rows = [hrocks_row("ycsb", one, 1.0, 6.32) for one in "ABCD"]
-    ours = {
-        device: hrocks.read_cost(setting(tmp_path, device), {"run": {"rows": rows}})
-        .panels[0]
-        .series["perdure"][0][1]
-        for device in ("cpu", "cuda")
-    }
-    assert ours["cpu"] == pytest.approx(1000) and ours["cuda"] < ours["cpu"] / 5
 
 
 def test_a_ratio_counts_where_the_emulated_one_does_and_the_other_is_not_below_one():
