@@ -15,16 +15,7 @@ import perdure
 import pytest
 from perdure import _native
 from perdure.cli_support import Failure
-from perdure_figures import (
-    cache,
-    dash,
-    dash_pools,
-    gpm,
-    plots,
-    real_world,
-    runner,
-    throughput,
-)
+from perdure_figures import cache, dash, dash_pools, gpm, plots, real_world, runner, throughput
 from perdure_figures.catalogue import FIGURES
 from perdure_figures.model import Claim, Drawn, Kind, Panel, Run
 from perdure_figures.report import Measured

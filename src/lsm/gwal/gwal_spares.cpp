@@ -102,13 +102,15 @@ std::optional<GwalSpares::Spare> GwalSpares::take_made(std::uint64_t bytes) {
   return Spare{made_, std::move(*made->made)};
 }
 
+bool GwalSpares::is_making() {
+  MutexLock const making(making_mutex_);
+  return making_ != nullptr;
+}
+
 bool GwalSpares::clear() {
   if (!ours()) return false;  // nor the locks
-  bool any = false;
-  if (auto const made = take_made(0)) {
-    ::unlink(made->path.c_str());
-    any = true;
-  }
+  bool any = is_making();  // what could not be made took room meanwhile, too
+  if (auto const made = take_made(0)) ::unlink(made->path.c_str());
   MutexLock const lock(mutex_);
   any |= !free_.empty();
   for (Spare const& spare : free_) ::unlink(spare.path.c_str());

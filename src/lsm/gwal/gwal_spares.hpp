@@ -40,11 +40,13 @@ class GwalSpares {
   void prepare(std::uint64_t bytes) PERDURE_EXCLUDES(making_mutex_, mutex_);
   /// One that is free; or the one that is being made, for which it waits.
   std::optional<Spare> take(std::uint64_t bytes) PERDURE_EXCLUDES(making_mutex_, mutex_);
-  /// All that are free go. Whether there were any.
+  /// All that are free go, and the one that is being made. Whether there were any, so that there
+  /// may be more room now.
   bool clear() PERDURE_EXCLUDES(making_mutex_, mutex_);
 
  private:
   struct Making;
+  [[nodiscard]] bool is_making() PERDURE_EXCLUDES(making_mutex_);
   std::optional<Spare> take_free(std::uint64_t bytes) PERDURE_EXCLUDES(mutex_);
   std::optional<Spare> take_made(std::uint64_t bytes) PERDURE_EXCLUDES(making_mutex_, mutex_);
 
