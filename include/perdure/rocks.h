@@ -40,7 +40,8 @@ struct GpuOptions {
   std::uint64_t memtable_bytes = 0;
   /// Sealed memtables that wait for their flush before writers wait for it (H-Rocks: 5).
   std::uint32_t immutable_memtables = 5;
-  /// Time without a large batch after which memtables are flushed and RocksDB serves what comes.
+  /// Time without a large batch, and with fewer than 10,000 keys found in memtables, after which
+  /// these are flushed and RocksDB serves what comes.
   std::uint32_t idle_millis = 200;
   /// How often in a second that happens at most: a load that comes and goes stays with memtables
   /// (H-Rocks, section 6.7). At least 1.

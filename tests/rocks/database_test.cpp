@@ -126,6 +126,36 @@ TEST(RocksDatabase, ALoadThatComesAndGoesStaysWithTheMemtables) {
   EXPECT_EQ(get(*db, key(7)), "v7");
 }
 
+TEST(RocksDatabase, MemtablesThatAreReadALotStay) {
+  TemporaryDirectory directory;
+  GpuOptions soon = gpu();
+  soon.idle_millis = 50;
+  rocksdb::DB* opened = nullptr;
+  ASSERT_TRUE(perdure::rocks::open(options(), soon, directory / "db", &opened).ok());
+  std::unique_ptr<rocksdb::DB> const db(opened);
+  put_many(*db, "v");
+  std::vector<std::string> keys;
+  for (int i = 0; i < 12'000; ++i) keys.push_back(key(i % kMany));
+  std::vector<Slice> const slices(keys.begin(), keys.end());
+  std::vector<rocksdb::PinnableSlice> values(slices.size());
+  std::vector<rocksdb::Status> statuses(slices.size());
+  auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(400);
+  while (std::chrono::steady_clock::now() < end)
+    db->MultiGet({}, db->DefaultColumnFamily(), slices.size(), slices.data(), values.data(),
+                 statuses.data());
+  EXPECT_TRUE(has_memtables(*db));
+  EXPECT_EQ(values[7], "v7");
+  std::unique_ptr<rocksdb::Iterator> scan(db->NewIterator({}));
+  for (auto const until = end + std::chrono::milliseconds(400);
+       std::chrono::steady_clock::now() < until;)
+    for (scan->SeekToFirst(); scan->Valid();) scan->Next();
+  EXPECT_TRUE(has_memtables(*db));
+  scan.reset();
+  for (int i = 0; i < 500 && has_memtables(*db); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_FALSE(has_memtables(*db)) << "once nobody reads them";
+}
+
 TEST(RocksDatabase, ASnapshotSeesWhatItSawThoughMemtablesAreFlushedBelowIt) {
   TemporaryDirectory directory;
   auto const db = open(directory / "db");

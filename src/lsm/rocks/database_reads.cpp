@@ -147,7 +147,7 @@ Iterator* Database::iterate(ReadOptions const& o, CF* cf, Sight sight) {
   rocksdb::Options const options = db_->GetOptions(cf);
   return new_iterator(o,
                       {parts_.engine.get(), family->merge_operator, options.prefix_extractor,
-                       options.info_log},
+                       options.info_log, &parts_.counters->table_hits},
                       std::move(view), std::move(refresh))
       .release();
 }

@@ -67,6 +67,9 @@ class MergedIterator final : public rocksdb::Iterator {
         scope_(options, family_.prefix_extractor.get()),
         cursor_(*family_.engine, std::move(view), options_of_lsm(options, scope_)),
         columns_(1) {}
+  ~MergedIterator() override { count_shown(); }
+  MergedIterator(MergedIterator const&) = delete;
+  MergedIterator& operator=(MergedIterator const&) = delete;
 
   bool Valid() const override { return valid_; }
   rocksdb::Slice key() const override { return cursor_.key(); }
@@ -95,6 +98,10 @@ class MergedIterator final : public rocksdb::Iterator {
   /// Whether the cursor's key is there. After an error, no.
   bool show();
   rocksdb::Status merge();
+  /// At seeks and at the end: a counter that all threads share is not for each key.
+  void count_shown() {
+    if (family_.hits != nullptr && shown_ != 0) *family_.hits += std::exchange(shown_, 0);
+  }
 
   rocksdb::ReadOptions options_;
   IteratorFamily family_;
@@ -103,12 +110,14 @@ class MergedIterator final : public rocksdb::Iterator {
   MergedCursor cursor_;
 
   bool valid_ = false;
+  std::uint64_t shown_ = 0;  // keys of memtables
   rocksdb::Status status_;
   Merged merged_;
   rocksdb::WideColumns columns_;  // of a key of the runs
 };
 
 bool MergedIterator::begin_seek() {
+  count_shown();
   valid_ = false;
   status_ = options_.tailing && refresh_ ? Refresh() : rocksdb::Status::OK();
   scope_.any_prefix();
@@ -178,6 +187,7 @@ bool MergedIterator::show() {
     status_ = cursor_.lsm().value_status();
     return status_.ok();
   }
+  ++shown_;
   columns_.assign(1, {});
   Version const& newest = cursor_.chain().front();
   if (newest.kind == Kind::erase) return false;

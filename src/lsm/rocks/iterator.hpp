@@ -14,6 +14,8 @@
 #include <rocksdb/options.h>
 #include <rocksdb/slice_transform.h>
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -28,6 +30,7 @@ struct IteratorFamily {
   std::shared_ptr<rocksdb::MergeOperator> merge_operator;
   std::shared_ptr<rocksdb::SliceTransform const> prefix_extractor;
   std::shared_ptr<rocksdb::Logger> logger;
+  std::atomic<std::uint64_t>* hits = nullptr;  // counts keys of memtables that were shown
 };
 
 /// Replaces the view by the current one.

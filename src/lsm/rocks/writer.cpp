@@ -17,6 +17,8 @@ namespace {
 
 /// What is flushed while writers wait, which takes a few milliseconds.
 constexpr std::uint64_t kHandedOverAtOnce = 20'000;
+/// Keys that reads find in memtables before they are idle: these keep them as a large batch does.
+constexpr std::uint64_t kManyHits = 10'000;
 
 /// Bytes of batches that a worker takes at once: fewer are not worth another thread.
 constexpr std::uint64_t kTakenAtOnce = 32u << 10;
@@ -272,6 +274,10 @@ std::shared_ptr<void> Writer::seal_idle() {
   if (!tables_.any() || !gate_.try_lock(exec::kSleepingThreads)) return nullptr;
   auto hold = std::make_shared<exec::ExclusiveHold<>>(gate_, std::adopt_lock);
   auto const now = Clock::now();
+  if (std::uint64_t const hits = counters_.table_hits; hits - hits_then_ >= kManyHits) {
+    hits_then_ = hits;
+    last_batch_ = now;
+  }
   if (now - last_batch_ < options_.idle) return nullptr;
   while (!hand_overs_.empty() && now - hand_overs_.front() >= std::chrono::seconds(1))
     hand_overs_.pop_front();

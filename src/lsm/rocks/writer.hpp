@@ -89,7 +89,8 @@ class Writer {
   rocksdb::Status alone(std::function<rocksdb::Status()> const& call);
   /// All that was written before is RocksDB's when this returns.
   rocksdb::Status flush();
-  /// For the flusher. Seals the memtables once there has been no large batch for a while. What has
+  /// For the flusher. Seals the memtables once there has been no large batch, and few
+  /// reads of them, for a while. What has
   /// become little by then is handed over at once: the answer holds the gate, and with it the few
   /// writes that come, until it is flushed and RocksDB serves them.
   [[nodiscard]] std::shared_ptr<void> seal_idle();
@@ -139,6 +140,7 @@ class Writer {
   std::atomic<std::uint64_t> operations_waiting_ = 0;
   // Under the gate.
   Clock::time_point last_batch_{};
+  std::uint64_t hits_then_ = 0;  // Counters::table_hits when reads last kept the memtables
   std::deque<Clock::time_point> hand_overs_;  // of the last second
 
   Mutex queue_mutex_;
