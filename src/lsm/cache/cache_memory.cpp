@@ -56,7 +56,9 @@ Result<CacheMemory> CacheMemory::map(CacheShape const& shape) {
   if (at == MAP_FAILED)
     return Status{Code::no_space, "no memory for a block cache of " + std::to_string(shape.bytes) +
                                       " bytes: " + std::strerror(errno)};
-  ::madvise(at, sets * of_set, MADV_HUGEPAGE);  // where there are none, small ones do
+  // Small pages: a fault that looks for a large one may compact memory for half a second, in the
+  // middle of a Get. The sets, which each Get looks at, are there at once, where the system can.
+  ::madvise(at, sets * sizeof(CacheSet), MADV_POPULATE_WRITE);
   CacheView view;
   view.sets = static_cast<CacheSet*>(at);
   view.slots = reinterpret_cast<std::uint64_t*>(view.sets + sets);

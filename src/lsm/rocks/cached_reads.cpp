@@ -1,5 +1,6 @@
 #include "lsm/rocks/cached_reads.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -69,15 +70,28 @@ void CachedReads::keep(CacheTicket const& ticket, std::uint32_t family, Slice co
   cache_->insert(ticket, family, std::as_bytes(std::span(key.data(), key.size())), said);
 }
 
+bool SingleGets::ask() { return trust_ > 0 || gets_++ % kTried == 0; }
+
+void SingleGets::answered(bool hit) {
+  if (hit)
+    trust_ = std::min(trust_ + 2, kMostTrust);
+  else if (trust_ > 0)
+    --trust_;
+}
+
 rocksdb::Status CachedReads::get(ReadOptions const& options, ColumnFamilyHandle* family,
                                  Slice const& key, PinnableSlice* value) {
+  thread_local SingleGets gets;
+  if (cache_ == nullptr || !gets.ask()) return base_.Get(options, family, key, value);
   std::uint32_t const id = family->GetID();
   auto const ticket = this->ticket(options, id, 1);
   if (!ticket) return base_.Get(options, family, key, value);
   CacheAnswer found;
   std::uint64_t* const at = room(cache_->value_words());
-  if (cache_->look_up(*ticket, id, SliceKeys{&key}, 1, &found, at) > 0 && cache_->holds(*ticket))
-    return answer(status_of(found), value_of(found, at), value);
+  bool const hit =
+      cache_->look_up(*ticket, id, SliceKeys{&key}, 1, &found, at) > 0 && cache_->holds(*ticket);
+  gets.answered(hit);
+  if (hit) return answer(status_of(found), value_of(found, at), value);
   ++cache_->counters().misses;
   auto s = base_.Get(options, family, key, value);
   if (ticket->may_fill && saw(*ticket, options)) keep(*ticket, id, key, *value, s);

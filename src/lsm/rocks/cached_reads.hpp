@@ -20,6 +20,20 @@
 
 namespace perdure::lsm {
 
+/// Of one thread's single Gets, which ask the cache: a Get that it does not answer costs half as
+/// much again, at a low rate, when nothing of the cache is near. So one of eight tries it, and the
+/// others as long as it answers one of three.
+class SingleGets {
+ public:
+  [[nodiscard]] bool ask();
+  void answered(bool hit);
+
+ private:
+  static constexpr std::uint32_t kTried = 8, kMostTrust = 16;
+  std::uint32_t gets_ = 0;
+  std::uint32_t trust_ = 0;
+};
+
 class CachedReads {
  public:
   /// `cache` is null where there is none.

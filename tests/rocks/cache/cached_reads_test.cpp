@@ -7,6 +7,7 @@
 #include <rocksdb/sst_file_writer.h>
 #include <rocksdb/write_batch.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "fault/planted_faults.hpp"
+#include "lsm/rocks/cached_reads.hpp"
 #include "perdure/rocks.h"
 #include "rocks/temporary_directory.hpp"
 
@@ -268,6 +270,20 @@ TEST_F(CachedReads, WithoutACacheOrMemoryForItRocksDBAnswersAll) {
     ASSERT_TRUE(open().ok());
     EXPECT_EQ(number("bytes"), 0u);
   }
+}
+
+TEST(SingleGets, OneOfEightTriesTheCacheAndTheOthersFollowWhereItAnswers) {
+  perdure::lsm::SingleGets gets;
+  /// Of so many Gets; of those that ask, one of `hit_of` is answered, or none.
+  auto const asked = [&](int of, int hit_of) {
+    int count = 0;
+    for (int i = 0; i < of; ++i)
+      if (gets.ask()) gets.answered(++count % std::max(hit_of, 1) == 0 && hit_of != 0);
+    return count;
+  };
+  EXPECT_EQ(asked(800, 0), 100) << "it answers none";
+  EXPECT_GT(asked(800, 2), 700) << "it answers every second";
+  EXPECT_LT(asked(800, 5), 400) << "it answers too few to be asked each time";
 }
 
 TEST_F(CachedReads, SizesThatCannotBeAreRefused) {
