@@ -16,17 +16,11 @@ from types import TracebackType
 from typing import Self
 
 from perdure import _rocks, errors
+from perdure._rocks_counts import Counts
 from perdure._rocks_options import Texts, texts_of
 from perdure._rocks_reads import DEFAULT, Reads
 from perdure._rocks_writes import Writes
 from perdure.options import PathLike
-
-_ROCKS_NUMBERS = (
-    *("estimate-num-keys", "estimate-live-data-size", "total-sst-files-size"),
-    *("num-files-at-level0", "cur-size-all-mem-tables", "estimate-pending-compaction-bytes"),
-    *("num-running-compactions", "num-running-flushes", "block-cache-usage", "num-snapshots"),
-    *("background-errors", "is-write-stopped"),
-)
 
 
 def _end(native: _rocks.Database) -> None:
@@ -76,7 +70,7 @@ class Snapshot(Reads):
         self.release()
 
 
-class Database(Writes):
+class Database(Writes, Counts):
     """An open database. Made by `perdure.rocks.open`; a context manager that closes it.
 
     Notes
@@ -278,91 +272,6 @@ class Database(Writes):
         ...     db.verify_checksums()
         """
         self._native.verify_checksums()
-
-    def get_property(self, name: str, *, family: str = DEFAULT) -> str | None:
-        """One of RocksDB's properties, or of perdure's.
-
-        Parameters
-        ----------
-        name : str
-            For example "rocksdb.stats", "rocksdb.levelstats" or "perdure.device".
-        family : str
-            The column family.
-
-        Returns
-        -------
-        str or None
-            None where there is no property of the name.
-
-        Raises
-        ------
-        NotFound, Closed
-            As in `get`.
-
-        Examples
-        --------
-        >>> import perdure.rocks
-        >>> with perdure.rocks.open("/dev/shm/property") as db:
-        ...     db.get_property("rocksdb.num-snapshots"), db.get_property("rocksdb.weather")
-        ('0', None)
-        """
-        return self._native.property(name, family)
-
-    def stats(self, *, family: str = DEFAULT) -> dict[str, int]:
-        """What the database counts: properties that are numbers, by their names.
-
-        Parameters
-        ----------
-        family : str
-            The column family.
-
-        Returns
-        -------
-        dict of str to int
-            "perdure.*" are of the whole database.
-
-        Raises
-        ------
-        NotFound, Closed
-            As in `get`.
-
-        Examples
-        --------
-        >>> import perdure.rocks
-        >>> with perdure.rocks.open("/dev/shm/stats") as db:
-        ...     db["a"] = "1"
-        ...     db.stats()["rocksdb.estimate-num-keys"]
-        1
-        """
-        own = (self._native.property("perdure.stats", family) or "").splitlines()
-        told = dict(line.split(" COUNT : ") for line in own)
-        for name in (f"rocksdb.{name}" for name in _ROCKS_NUMBERS):
-            if (text := self._native.property(name, family)) is not None:
-                told[name] = text
-        return {name: int(text) for name, text in told.items()}
-
-    def prometheus(self) -> str:
-        """What the database counts, in Prometheus' text format, for an HTTP handler to answer with.
-
-        Returns
-        -------
-        str
-            The `perdure.*` of `stats` as counters and gauges `perdure_rocks_*`, with the database's
-            path as the label `db`.
-
-        Raises
-        ------
-        Closed
-            As in `get`.
-
-        Examples
-        --------
-        >>> import perdure.rocks
-        >>> with perdure.rocks.open("/dev/shm/prometheus") as db:
-        ...     db.prometheus().splitlines()[2]
-        'perdure_rocks_table_batches_total{db="/dev/shm/prometheus"} 0'
-        """
-        return self._native.property("perdure.prometheus", DEFAULT) or ""
 
     @property
     def families(self) -> tuple[str, ...]:
