@@ -60,12 +60,12 @@ TEST_P(RocksFuzzOfSeed, TheBlockCacheTakesItsPart) {
   OverOpenings of_hits{"perdure.block-cache-hits"};
   OverOpenings of_invalidated{"perdure.block-cache-invalidated"};
   std::uint64_t hits = 0, invalidated = 0;
-  for (std::uint64_t n = 0; n < 6000 && (hits < 30 || invalidated == 0); ++n) {
+  for (std::uint64_t n = 0; n < 20'000 && (hits < 10 || invalidated == 0); ++n) {
     ASSERT_EQ(told(GetParam(), duel.take(n)), "");
     hits = of_hits.read(*duel.left().db());
     invalidated = of_invalidated.read(*duel.left().db());
   }
-  EXPECT_GE(hits, 30u) << "nothing is compared if RocksDB answers all of it";
+  EXPECT_GE(hits, 10u) << "nothing is compared if RocksDB answers all of it";
   EXPECT_GT(invalidated, 0u);
 }
 
