@@ -129,7 +129,7 @@ TEST(RocksDatabase, ALoadThatComesAndGoesStaysWithTheMemtables) {
 TEST(RocksDatabase, MemtablesThatAreReadALotStay) {
   TemporaryDirectory directory;
   GpuOptions soon = gpu();
-  soon.idle_millis = 50;
+  soon.idle_millis = 250;
   rocksdb::DB* opened = nullptr;
   ASSERT_TRUE(perdure::rocks::open(options(), soon, directory / "db", &opened).ok());
   std::unique_ptr<rocksdb::DB> const db(opened);
@@ -139,14 +139,14 @@ TEST(RocksDatabase, MemtablesThatAreReadALotStay) {
   std::vector<Slice> const slices(keys.begin(), keys.end());
   std::vector<rocksdb::PinnableSlice> values(slices.size());
   std::vector<rocksdb::Status> statuses(slices.size());
-  auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(400);
+  auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(600);
   while (std::chrono::steady_clock::now() < end)
     db->MultiGet({}, db->DefaultColumnFamily(), slices.size(), slices.data(), values.data(),
                  statuses.data());
   EXPECT_TRUE(has_memtables(*db));
   EXPECT_EQ(values[7], "v7");
   std::unique_ptr<rocksdb::Iterator> scan(db->NewIterator({}));
-  for (auto const until = end + std::chrono::milliseconds(400);
+  for (auto const until = end + std::chrono::milliseconds(600);
        std::chrono::steady_clock::now() < until;)
     for (scan->SeekToFirst(); scan->Valid();) scan->Next();
   EXPECT_TRUE(has_memtables(*db));
