@@ -28,14 +28,15 @@ if [ -z "$bench" ]; then
 fi
 [ -f "$release/librocksdb.so.7.8" ] || baselines/rocksdb/release.sh
 
-# measure NAME RECORDS OPTION ...: a part that fails is said in the table, and the others go on.
+# measure NAME RECORDS OPTION ...: when one fails, the others go on, and the script fails at its end.
+failed=()
 measure() {
   local name=$1 count=$2
   shift 2
   rm -f "$figures/$name.json"
   LD_LIBRARY_PATH=$release "$bench" --only "$name" --records "$count" --device "${DEVICE:-automatic}" \
     --repeats "${REPEATS:-3}" --seconds "${SECONDS_EACH:-10}" --json "$figures/$name.json" "$@" \
-    >"$figures/$name.log" 2>&1 || tail -n 3 "$figures/$name.log" >&2
+    >"$figures/$name.log" 2>&1 || { failed+=("$name"); tail -n 3 "$figures/$name.log" >&2; }
   echo "$name: done after $SECONDS s"
 }
 for part in "${parts[@]}"; do
@@ -47,3 +48,4 @@ for part in "${parts[@]}"; do
   esac
 done
 python3 scripts/rocks_table.py "$figures"
+[ ${#failed[@]} -eq 0 ] || { echo "bench-rocks: failed: ${failed[*]}; see $figures" >&2; exit 1; }

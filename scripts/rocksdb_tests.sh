@@ -4,7 +4,7 @@
 # where it passes with plain RocksDB; those that look into RocksDB's memtables are in
 # tests/rocks/rocksdb_cases.txt, with the reason. Needs apt and its network; fetches 11 MB.
 # PERDURE_PRELOAD names a preload library that is built already.
-#   scripts/rocksdb_tests.sh [TEST ...]     default: all of the next line but one
+#   scripts/rocksdb_tests.sh [TEST ...]     default: the five of docs/rocks.md
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,9 +1,7 @@
 #include "arrays.hpp"
 
 #include <algorithm>
-#include <chrono>
 
-#include "calls.hpp"
 #include "database.hpp"
 #include "failure.hpp"
 #include "perdure/rocks.h"
@@ -12,26 +10,9 @@ namespace perdure::bench::rocks {
 
 ArrayClient::ArrayClient(rocksdb::DB& db, Pairs const& pairs, What what, std::uint64_t operations,
                          std::uint64_t batch, Next next)
-    : db_(db),
-      pairs_(pairs),
-      what_(what),
-      left_(operations),
-      batch_(batch),
-      next_(std::move(next)) {}
+    : ArrayRounds(db, pairs, operations, batch), what_(what), next_(std::move(next)) {}
 
-bool ArrayClient::prepare() {
-  ready_ = std::min(calls_of_round(batch_), (left_ + batch_ - 1) / batch_);
-  if (arrays_.size() < ready_) arrays_.resize(ready_);
-  for (std::size_t i = 0; i < ready_; ++i) {
-    std::uint64_t const count = std::min(batch_, left_);
-    fill(arrays_[i], count);
-    left_ -= count;
-    operations_ += count;
-  }
-  return ready_ > 0;
-}
-
-void ArrayClient::fill(Arrays& arrays, std::size_t count) {
+void ArrayClient::fill(PairArrays& arrays, std::size_t count) {
   arrays.count = count;
   arrays.keys.resize(count * pairs_.key_bytes());
   arrays.values.resize(count * pairs_.value_bytes());
@@ -49,15 +30,7 @@ void ArrayClient::fill(Arrays& arrays, std::size_t count) {
   }
 }
 
-void ArrayClient::call() {
-  for (std::size_t i = 0; i < ready_; ++i) {
-    auto const begin = std::chrono::steady_clock::now();
-    call(arrays_[i]);
-    latencies_.add(static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count()));
-  }
-}
-
-void ArrayClient::call(Arrays& arrays) {
+void ArrayClient::call(PairArrays& arrays) {
   Column const keys{arrays.keys.data(), nullptr, pairs_.key_bytes(), arrays.count};
   auto* const family = db_.DefaultColumnFamily();
   Column const given{arrays.values.data(), nullptr, pairs_.value_bytes(), arrays.count};
@@ -71,41 +44,26 @@ void ArrayClient::call(Arrays& arrays) {
   }
 }
 
-void ArrayClient::check() {
-  if (what_ != What::get) return;
-  for (std::size_t i = 0; i < ready_; ++i) {
-    Arrays const& arrays = arrays_[i];
-    for (std::size_t k = 0; k < arrays.count; ++k) {
-      auto const* const key =
-          reinterpret_cast<char const*>(arrays.keys.data() + k * pairs_.key_bytes());
-      rocksdb::Slice const value(
-          reinterpret_cast<char const*>(arrays.values.data() + k * pairs_.value_bytes()),
-          pairs_.value_bytes());
-      if (arrays.statuses[k] != KeyStatus::ok || pairs_.version(key, value) != 0)
-        throw Failure("the key " + rocksdb::Slice(key, pairs_.key_bytes()).ToString(true) +
-                      " is absent from the arrays, or has a wrong value");
-    }
-    checked_ += arrays.count;
+std::uint64_t ArrayClient::check(PairArrays const& arrays) const {
+  if (what_ != What::get) return 0;
+  for (std::size_t k = 0; k < arrays.count; ++k) {
+    auto const* const key =
+        reinterpret_cast<char const*>(arrays.keys.data() + k * pairs_.key_bytes());
+    rocksdb::Slice const value(
+        reinterpret_cast<char const*>(arrays.values.data() + k * pairs_.value_bytes()),
+        pairs_.value_bytes());
+    if (arrays.statuses[k] != KeyStatus::ok || pairs_.version(key, value) != 0)
+      throw Failure("the key " + rocksdb::Slice(key, pairs_.key_bytes()).ToString(true) +
+                    " is absent from the arrays, or has a wrong value");
   }
+  return arrays.count;
 }
 
 ArrayMixedClient::ArrayMixedClient(rocksdb::DB& db, Pairs const& pairs, std::uint64_t operations,
                                    std::uint64_t batch, Next next)
-    : db_(db), pairs_(pairs), left_(operations), batch_(batch), next_(std::move(next)) {}
+    : ArrayRounds(db, pairs, operations, batch), next_(std::move(next)) {}
 
-bool ArrayMixedClient::prepare() {
-  ready_ = std::min(calls_of_round(batch_), (left_ + batch_ - 1) / batch_);
-  if (arrays_.size() < ready_) arrays_.resize(ready_);
-  for (std::size_t i = 0; i < ready_; ++i) {
-    std::uint64_t const count = std::min(batch_, left_);
-    fill(arrays_[i], count);
-    left_ -= count;
-    operations_ += count;
-  }
-  return ready_ > 0;
-}
-
-void ArrayMixedClient::fill(Arrays& arrays, std::size_t count) {
+void ArrayMixedClient::fill(MixedArrays& arrays, std::size_t count) {
   arrays.kinds.resize(count);
   arrays.keys.resize(count * pairs_.key_bytes());
   arrays.values.resize(count * pairs_.value_bytes());
@@ -121,15 +79,7 @@ void ArrayMixedClient::fill(Arrays& arrays, std::size_t count) {
   }
 }
 
-void ArrayMixedClient::call() {
-  for (std::size_t i = 0; i < ready_; ++i) {
-    auto const begin = std::chrono::steady_clock::now();
-    call(arrays_[i]);
-    latencies_.add(static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count()));
-  }
-}
-
-void ArrayMixedClient::call(Arrays& arrays) {
+void ArrayMixedClient::call(MixedArrays& arrays) {
   std::size_t const count = arrays.kinds.size();
   MixedBatch batch;
   batch.keys = {arrays.keys.data(), nullptr, pairs_.key_bytes(), count};
@@ -141,12 +91,12 @@ void ArrayMixedClient::call(Arrays& arrays) {
           "apply arrays");
 }
 
-void ArrayMixedClient::check() {
-  for (std::size_t i = 0; i < ready_; ++i)
-    for (std::size_t k = 0; k < arrays_[i].kinds.size(); ++k) check(arrays_[i], k);
+std::uint64_t ArrayMixedClient::check(MixedArrays const& arrays) const {
+  for (std::size_t k = 0; k < arrays.kinds.size(); ++k) check(arrays, k);
+  return arrays.kinds.size();
 }
 
-void ArrayMixedClient::check(Arrays const& arrays, std::size_t i) const {
+void ArrayMixedClient::check(MixedArrays const& arrays, std::size_t i) const {
   auto const* const key =
       reinterpret_cast<char const*>(arrays.keys.data() + i * pairs_.key_bytes());
   rocksdb::Slice const value(

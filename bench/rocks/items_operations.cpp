@@ -139,6 +139,7 @@ class ArrayRangeClient : public RangeClient {
       if (pair != static_cast<std::size_t>(read_.offsets[i + 1]))
         throw Failure("a range has too few pairs");
     }
+    checked_ += pair;
   }
 
  private:

@@ -49,7 +49,8 @@ struct GpuOptions {
   /// Operations that have to wait, or to come in one batch, for the memtables to take them rather
   /// than RocksDB (H-Rocks: 10,000). 0: measured when the database is opened.
   std::uint64_t threshold = 0;
-  /// Memory for values that reads found in RocksDB, of which as much is taken as is used. At most
+  /// Memory for values that reads found in RocksDB, of which a 16th is taken at once and the rest
+  /// as it is used. At most
   /// the machine's memory. 0: none, and every such read is RocksDB's.
   std::uint64_t block_cache_bytes = std::uint64_t{256} << 20;
   /// Of an entry of it, a multiple of 64. Pairs are kept whose key and value, each filled up to

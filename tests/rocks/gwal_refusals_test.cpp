@@ -307,15 +307,27 @@ TEST(GwalRefusals, CallsWithoutSenseAreRefusedAndChangeNothing) {
   EXPECT_EQ(write_record(**segment, 9, "late").code(), Code::closed);
 }
 
+/// A MiB, which two segments of 400 KiB fill.
+struct SmallMedium {
+  GwalFolder scratch{"full"};
+  SmallTmpfs small{made(scratch.path) + "/small", "1m"};
+
+  static std::string made(std::string const& path) {
+    std::filesystem::create_directories(path);
+    return path;
+  }
+  [[nodiscard]] lsm::GwalOptions options() const {
+    lsm::GwalOptions options = scratch.options();
+    options.directory = small.file("log");
+    options.segment_bytes = 400 << 10;
+    return options;
+  }
+};
+
 TEST(GwalRefusals, AFullMediumIsAnErrorAndNothingIsLost) {
-  GwalFolder const scratch("full");
-  std::filesystem::create_directories(scratch.path);
-  SmallTmpfs const small(scratch.path + "/small", "1m");
-  if (!small.holds()) GTEST_SKIP() << "mounting a tmpfs is not allowed here";
-  lsm::GwalOptions options = scratch.options();
-  options.directory = small.file("log");
-  options.segment_bytes = 400 << 10;
-  auto open = open_gwal(options);
+  SmallMedium const medium;
+  if (!medium.small.holds()) GTEST_SKIP() << "mounting a tmpfs is not allowed here";
+  auto open = open_gwal(medium.options());
   ASSERT_TRUE(open.ok()) << open.status().message();
   auto first = open->log->begin(0);
   auto second = open->log->begin(0);
@@ -330,14 +342,9 @@ TEST(GwalRefusals, AFullMediumIsAnErrorAndNothingIsLost) {
 }
 
 TEST(GwalRefusals, WhereNothingCanBeMadeBeforehandWhoNeedsItHearsOfIt) {
-  GwalFolder const scratch("full");
-  std::filesystem::create_directories(scratch.path);
-  SmallTmpfs const small(scratch.path + "/small", "1m");
-  if (!small.holds()) GTEST_SKIP() << "mounting a tmpfs is not allowed here";
-  lsm::GwalOptions options = scratch.options();
-  options.directory = small.file("log");
-  options.segment_bytes = 400 << 10;
-  auto open = open_gwal(options);
+  SmallMedium const medium;
+  if (!medium.small.holds()) GTEST_SKIP() << "mounting a tmpfs is not allowed here";
+  auto open = open_gwal(medium.options());
   ASSERT_TRUE(open.ok()) << open.status().message();
   auto first = open->log->begin(0);
   open->log->prepare();

@@ -1,5 +1,6 @@
-// The block cache's memory: one mapping of a fixed size, of which the system gives pages as they
-// are written. Invariant: it is all zeros at first, which is a cache of empty sets.
+// The block cache's memory: one mapping of a fixed size, of which the sets are there at once, and
+// slots get their pages as they are written. Invariant: it is all zeros at first, which is a cache
+// of empty sets.
 #pragma once
 
 #include <cstddef>
