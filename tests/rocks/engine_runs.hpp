@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,9 @@ class Runs {
   [[nodiscard]] RunModel const& model() const { return model_; }
   [[nodiscard]] RequestId next() const { return next_; }
 
-  /// How the engine is told of values; `fixed`: they have one width.
-  enum class Values : std::uint8_t { each, column, fixed_column };
+  /// How the engine is told of values; `fixed`: they have one width; `words`: each, and their bytes
+  /// besides where these are small and of one size.
+  enum class Values : std::uint8_t { each, words, column, fixed_column };
 
   /// `fixed`: keys of one width, told so. `gap` between the requests.
   void write(std::vector<Write> const& writes, bool fixed = false, RequestId gap = 1,
@@ -40,7 +42,9 @@ class Runs {
     KeyColumn const column(keys, fixed);
     std::vector<ValueRef> values = model_.keep_values(writes);
     Entries entries{.keys = column.column(), .first_request = next_};
-    if (as == Values::each)
+    auto const words = as == Values::words ? words_of(writes) : std::vector<std::uint64_t>();
+    entries.value_words = words;
+    if (as == Values::each || as == Values::words)
       entries.values = values;
     else
       entries.value_column = model_.keep_column(writes, as == Values::fixed_column, values);
@@ -154,7 +158,28 @@ class Runs {
     }
   }
 
+  /// Of how many of these keys the answer has the value's bytes.
+  [[nodiscard]] std::size_t values_inside(std::vector<std::string> const& keys) const {
+    KeyColumn const column(keys);
+    std::vector<Answer> answers(keys.size());
+    EXPECT_TRUE(engine_->find(list(), column.column(), {}, answers).ok());
+    return static_cast<std::size_t>(
+        std::ranges::count_if(answers, [](Answer const& one) { return one.inside; }));
+  }
+
  private:
+  static std::vector<std::uint64_t> words_of(std::vector<Write> const& writes) {
+    std::size_t size = 0;
+    std::vector<std::uint64_t> words;
+    for (Write const& one : writes) {
+      words.push_back(0);
+      if (one.kind == Kind::erase) continue;
+      if (size == 0) size = one.value.size();
+      if (one.value.size() != size || size == 0 || size > sizeof words.back()) return {};
+      std::memcpy(&words.back(), one.value.data(), size);
+    }
+    return words;
+  }
   static void check_answer(Answer const& answer, std::vector<Version> const& seen) {
     if (seen.empty()) {
       ASSERT_EQ(answer.found, Found::absent);
@@ -164,7 +189,12 @@ class Runs {
                             : seen[0].kind == Kind::erase ? Found::erased
                                                           : Found::merge);
     ASSERT_EQ(answer.request, seen[0].request);
-    ASSERT_TRUE(same(answer.value, seen[0].value));
+    ASSERT_TRUE(same(answer.value(), seen[0].value));
+    if (!answer.inside) return;
+    ASSERT_LE(answer.size, sizeof answer.word);
+    std::uint64_t word = 0;
+    std::memcpy(&word, answer.data, answer.size);
+    ASSERT_EQ(answer.word, word);
   }
 
   Engine* engine_;

@@ -58,7 +58,8 @@ struct Case {
   }
 };
 
-std::vector<Write> any_batch(Case const& keys, bool one_value_size) {
+/// `value_size`: of all values; 0: they have several.
+std::vector<Write> any_batch(Case const& keys, std::size_t value_size) {
   auto const n = *rc::gen::weightedOneOf<std::size_t>(
       {{3, rc::gen::inRange<std::size_t>(0, 4)}, {5, rc::gen::inRange<std::size_t>(4, 120)}});
   std::vector<Write> writes;
@@ -67,7 +68,8 @@ std::vector<Write> any_batch(Case const& keys, bool one_value_size) {
     Write write;
     write.key = keys.key(*rc::gen::inRange(0u, 64u));
     if (!all_puts) write.kind = *rc::gen::element(Kind::put, Kind::erase, Kind::merge, Kind::merge);
-    write.value = std::string(one_value_size ? 5 : *rc::gen::inRange(0, 9), 'v');
+    write.value = std::to_string(*rc::gen::inRange(100'000'000, 999'999'999));
+    write.value.resize(value_size != 0 ? value_size : *rc::gen::inRange<std::size_t>(0, 9));
     writes.push_back(write);
   }
   return writes;
@@ -75,14 +77,14 @@ std::vector<Write> any_batch(Case const& keys, bool one_value_size) {
 
 void any_sequence(Engine& engine) {
   Case const keys{*rc::gen::element(0u, 0u, 0u, 1u, 5u, 8u, 9u, 16u, 40u)};
-  bool const one_value_size = *rc::gen::arbitrary<bool>();
+  auto const value_size = *rc::gen::element<std::size_t>(0, 0, 1, 5, 8, 9);
   Runs runs(engine);
   auto const steps = *rc::gen::inRange(1, 7);
   for (int step = 0; step < steps; ++step) {
-    auto const values =
-        *rc::gen::element(Runs::Values::each, Runs::Values::column,
-                          one_value_size ? Runs::Values::fixed_column : Runs::Values::column);
-    runs.write(any_batch(keys, one_value_size), keys.width != 0 && *rc::gen::arbitrary<bool>(),
+    auto const values = *rc::gen::element(
+        Runs::Values::each, Runs::Values::words, Runs::Values::column,
+        value_size != 0 ? Runs::Values::fixed_column : Runs::Values::column);
+    runs.write(any_batch(keys, value_size), keys.width != 0 && *rc::gen::arbitrary<bool>(),
                *rc::gen::element(1, 3), values);
     if (*rc::gen::inRange(0, 3) != 0) continue;
     auto const last = *rc::gen::inRange<std::size_t>(1, runs.list().size() + 1);
@@ -105,6 +107,23 @@ TEST_P(LsmEngine, AnySequenceOfBatchesAndMergesReadsAsAMapOfVersions) {
     any_sequence(*engine_);
     RC_ASSERT(!testing::Test::HasFailure());
   }));
+}
+
+TEST_P(LsmEngine, SmallValuesOfOneSizeComeWithTheirAnswers) {
+  for (auto const as :
+       {Runs::Values::words, Runs::Values::column, Runs::Values::fixed_column}) {
+    Runs runs(*engine_);
+    runs.write({{"a", Kind::put, "first"}, {"b", Kind::put, "other"}}, true, 1, as);
+    runs.write({{"b", Kind::put, "newer"}, {"c", Kind::put, "third"}}, true, 1, as);
+    EXPECT_EQ(runs.values_inside({"a", "b", "c"}), 3u);
+    runs.merge(0, 2);
+    EXPECT_EQ(runs.values_inside({"a", "b", "c"}), 3u);
+    runs.write({{"a", Kind::put, "longer than a word"}}, true, 1, as);
+    EXPECT_EQ(runs.values_inside({"a", "b", "c"}), 2u);
+    runs.merge(0, 2);
+    EXPECT_EQ(runs.values_inside({"a", "b", "c"}), 0u);
+    EXPECT_NO_FATAL_FAILURE(runs.check_newest({"a", "b", "c", "d"}));
+  }
 }
 
 /// Of a run that takes several levels of samples, a filter, and several workers.

@@ -50,10 +50,16 @@ enum class Found : std::uint8_t {
 };
 
 struct Answer {
-  ValueRef value;  // of `put` the value, of `merge` the newest operand
+  std::byte const* data = nullptr;  // where the value is: of `put`, or of `merge` the newest operand
+  std::uint64_t word = 0;  // the value's bytes, where they are `inside`
   RequestId request = 0;  // of the version
+  std::uint32_t size = 0;  // of the value
   Found found = Found::absent;
+  bool inside = false;  // the run had the bytes: nobody needs to go where they are
+
+  [[nodiscard]] ValueRef value() const { return {data, size}; }
 };
+static_assert(sizeof(Answer) == 32);
 
 /// Versions of keys, newest first, each down to the first that is no operand, or, where all are
 /// operands, all of them. Key i's are versions[offsets[i] .. offsets[i + 1]).

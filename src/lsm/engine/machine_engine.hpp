@@ -22,6 +22,7 @@ struct RunShape {
   std::uint32_t value_size = 0;  // of all values, unless `value_sizes_vary`
   bool sizes_vary = false;
   bool value_sizes_vary = false;
+  bool values_inside = false;  // the run has their bytes
 
   /// Prefixes are the keys.
   [[nodiscard]] bool whole() const { return !sizes_vary && width <= 8; }

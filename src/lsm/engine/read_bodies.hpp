@@ -38,8 +38,14 @@ static_assert(static_cast<int>(Found::merge) == static_cast<int>(Kind::merge) + 
 
 PERDURE_FN Answer answer_at(RunView const& run, std::uint32_t at) {
   StoredVersion const version = run.versions[at];
-  auto const found = static_cast<Found>(static_cast<std::uint8_t>(version.kind()) + 1);
-  return {run.value(at), version.request(), found};
+  Answer answer;
+  answer.data = version.value;
+  answer.request = version.request();
+  answer.size = run.size_of_value(at);
+  answer.found = static_cast<Found>(static_cast<std::uint8_t>(version.kind()) + 1);
+  answer.inside = run.words != nullptr && version.kind() != Kind::erase;
+  if (answer.inside) answer.word = run.words[at];
+  return answer;
 }
 
 /// Keys that go through the runs side by side, several runs at a time.
