@@ -9,11 +9,13 @@
 #pragma once
 
 #include <rocksdb/db.h>
+#include <rocksdb/merge_operator.h>
 #include <rocksdb/options.h>
 #include <rocksdb/utilities/optimistic_transaction_db.h>
 #include <rocksdb/utilities/transaction_db.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -57,6 +59,11 @@ struct GpuOptions {
   /// eight bytes, have eight bytes less than that together.
   std::uint32_t block_cache_entry_bytes = 128;
 };
+
+/// Keeps the least operand or value, as bytes compare: the counterpart of RocksDB's "max". Of
+/// values of up to 8 bytes in one size, the machine folds the operands of this one, "max" and
+/// "uint64add".
+[[nodiscard]] PERDURE_API std::shared_ptr<rocksdb::MergeOperator> min_operator();
 
 /// As rocksdb::DB::Open(). What it returns in `db` is a rocksdb::StackableDB.
 [[nodiscard]] PERDURE_API rocksdb::Status open(rocksdb::Options const& options,

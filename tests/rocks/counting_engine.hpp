@@ -30,6 +30,10 @@ class CountingEngine final : public Engine {
   Status chains(RunList runs, Column const& keys, Limits const& limits, Chains& chains) override {
     return engine_->chains(runs, keys, limits, chains);
   }
+  Status fold(RunList runs, Column const& keys, Limits const& limits, Operation operation,
+              std::span<Answer> answers) override {
+    return engine_->fold(runs, keys, limits, operation, answers);
+  }
   Status seek(Run const& run, Column const& keys, Bound bound,
               std::span<std::uint32_t> positions) override {
     ++trips;

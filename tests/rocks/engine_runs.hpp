@@ -123,6 +123,34 @@ class Runs {
     }
   }
 
+  /// Of keys whose newest version is an operand; answers how many the engine folded.
+  std::size_t check_folds(std::vector<std::string> const& all, Limits const& limits,
+                          Operation operation) const {
+    std::vector<std::string> keys;
+    std::vector<std::vector<Version>> chains;
+    for (std::string const& key : all) {
+      std::vector<Version> chain = model_.chain(key, limits.all);
+      if (chain.empty() || chain.front().kind != Kind::merge) continue;
+      keys.push_back(key);
+      chains.push_back(std::move(chain));
+    }
+    KeyColumn const column(keys);
+    std::vector<Answer> answers(keys.size());
+    Status const s = engine_->fold(list(), column.column(), limits, operation, answers);
+    if (s.code() == Code::unsupported) return 0;
+    EXPECT_TRUE(s.ok()) << s.message();
+    std::size_t folded = 0;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      bool const open = chains[i].back().kind == Kind::merge;
+      EXPECT_EQ(answers[i].found, open ? Found::merge : Found::put) << keys[i];
+      if (!answers[i].inside) continue;
+      EXPECT_EQ(answers[i].word, folded_word(chains[i], operation)) << keys[i];
+      EXPECT_EQ(answers[i].size, chains[i].front().value.size) << keys[i];
+      ++folded;
+    }
+    return folded;
+  }
+
   void check_bounds(std::vector<std::string> const& keys) const {
     KeyColumn const column(keys);
     std::vector<std::uint32_t> lower(keys.size()), upper(keys.size());
@@ -179,6 +207,22 @@ class Runs {
       std::memcpy(&words.back(), one.value.data(), size);
     }
     return words;
+  }
+  static std::uint64_t folded_word(std::vector<Version> const& chain, Operation operation) {
+    std::string best;
+    std::uint64_t sum = 0;
+    for (Version const& one : chain) {
+      if (one.kind == Kind::erase) continue;
+      std::string const value(reinterpret_cast<char const*>(one.value.data), one.value.size);
+      std::uint64_t word = 0;
+      std::memcpy(&word, value.data(), value.size());
+      sum += word;
+      bool const is_better = operation == Operation::max ? value > best : value < best;
+      if (best.empty() || is_better) best = value;
+    }
+    std::uint64_t word = 0;
+    std::memcpy(&word, best.data(), best.size());
+    return operation == Operation::add ? sum : word;
   }
   static void check_answer(Answer const& answer, std::vector<Version> const& seen) {
     if (seen.empty()) {

@@ -1,6 +1,8 @@
 // The engine of sorted runs against a plain map of versions, on each machine.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <thread>
@@ -81,9 +83,9 @@ void any_sequence(Engine& engine) {
   Runs runs(engine);
   auto const steps = *rc::gen::inRange(1, 7);
   for (int step = 0; step < steps; ++step) {
-    auto const values = *rc::gen::element(
-        Runs::Values::each, Runs::Values::words, Runs::Values::column,
-        value_size != 0 ? Runs::Values::fixed_column : Runs::Values::column);
+    auto const values =
+        *rc::gen::element(Runs::Values::each, Runs::Values::words, Runs::Values::column,
+                          value_size != 0 ? Runs::Values::fixed_column : Runs::Values::column);
     runs.write(any_batch(keys, value_size), keys.width != 0 && *rc::gen::arbitrary<bool>(),
                *rc::gen::element(1, 3), values);
     if (*rc::gen::inRange(0, 3) != 0) continue;
@@ -98,6 +100,10 @@ void any_sequence(Engine& engine) {
   runs.check(probes, {});
   runs.check(probes, {.all = *rc::gen::inRange<RequestId>(0, runs.next() + 2)});
   runs.check(probes, {.each = each});
+  for (Operation const operation : {Operation::add, Operation::max, Operation::min}) {
+    runs.check_folds(probes, {}, operation);
+    runs.check_folds(probes, {.all = *rc::gen::inRange<RequestId>(0, runs.next() + 2)}, operation);
+  }
   runs.check_bounds(probes);
   runs.check_entries(*rc::gen::inRange(1u, 200u));
 }
@@ -110,8 +116,7 @@ TEST_P(LsmEngine, AnySequenceOfBatchesAndMergesReadsAsAMapOfVersions) {
 }
 
 TEST_P(LsmEngine, SmallValuesOfOneSizeComeWithTheirAnswers) {
-  for (auto const as :
-       {Runs::Values::words, Runs::Values::column, Runs::Values::fixed_column}) {
+  for (auto const as : {Runs::Values::words, Runs::Values::column, Runs::Values::fixed_column}) {
     Runs runs(*engine_);
     runs.write({{"a", Kind::put, "first"}, {"b", Kind::put, "other"}}, true, 1, as);
     runs.write({{"b", Kind::put, "newer"}, {"c", Kind::put, "third"}}, true, 1, as);
@@ -124,6 +129,23 @@ TEST_P(LsmEngine, SmallValuesOfOneSizeComeWithTheirAnswers) {
     EXPECT_EQ(runs.values_inside({"a", "b", "c"}), 0u);
     EXPECT_NO_FATAL_FAILURE(runs.check_newest({"a", "b", "c", "d"}));
   }
+}
+
+TEST_P(LsmEngine, OperandsOfOneWordAreFoldedByTheMachine) {
+  Runs runs(*engine_);
+  auto const as = Runs::Values::fixed_column;
+  runs.write({{"based", Kind::put, "12345678"}, {"gone", Kind::put, "9ooooooo"}}, false, 1, as);
+  runs.write({{"based", Kind::merge, "22222222"}, {"open", Kind::merge, "33333333"}}, false, 1, as);
+  runs.write({{"gone", Kind::erase, "ignored "}, {"open", Kind::merge, "43333333"}}, false, 1, as);
+  runs.write({{"gone", Kind::merge, "1aaaaaaa"}, {"open", Kind::merge, "23333333"}}, false, 1, as);
+  std::vector<std::string> const keys{"based", "gone", "open"};
+  for (Operation const operation : {Operation::add, Operation::max, Operation::min})
+    EXPECT_EQ(runs.check_folds(keys, {}, operation), 3u);
+  runs.merge(0, 4);
+  for (Operation const operation : {Operation::add, Operation::max, Operation::min})
+    EXPECT_EQ(runs.check_folds(keys, {}, operation), 3u);
+  runs.write({{"open", Kind::merge, "short"}}, false, 1, as);
+  EXPECT_EQ(runs.check_folds(keys, {}, Operation::max), 2u) << "sizes differ";
 }
 
 /// Of a run that takes several levels of samples, a filter, and several workers.
@@ -230,6 +252,15 @@ TEST_P(LsmEngine, WithoutMemoryCallsFailAndLeaveEverythingAsItWas) {
 
 TEST_P(LsmEngine, OnALostDeviceCallsFailAndLeaveEverythingAsItWas) {
   each_fails_in_turn(fault::lost_device, Code::device_error, GetParam(), workers_);
+}
+
+TEST_P(LsmEngine, AForkedChildIsToldThatItCannotUseTheGpu) {
+  if (std::string(GetParam()) != "cuda") GTEST_SKIP() << "no matter of this machine's";
+  pid_t const child = ::fork();
+  if (child == 0) ::_exit(make_cuda_engine(workers_).ok() ? 1 : 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 TEST_P(LsmEngine, WhatAMemtableCannotTakeIsAnError) {

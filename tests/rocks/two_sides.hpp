@@ -12,11 +12,11 @@
 namespace perdure::lsm {
 
 struct SideCalls {
-  std::atomic<std::uint64_t> builds = 0, merges = 0, finds = 0, chains = 0, seeks = 0, fetches = 0,
-                             copies_in = 0, keys = 0;
+  std::atomic<std::uint64_t> builds = 0, merges = 0, finds = 0, chains = 0, folds = 0, seeks = 0,
+                             fetches = 0, copies_in = 0, keys = 0;
   std::atomic<bool> refuses_copies = false;
 
-  [[nodiscard]] std::uint64_t reads() const { return finds + chains + seeks + fetches; }
+  [[nodiscard]] std::uint64_t reads() const { return finds + chains + folds + seeks + fetches; }
 };
 
 class CountingSide final : public MachineEngine {
@@ -43,6 +43,11 @@ class CountingSide final : public MachineEngine {
   Status chains(RunSpan runs, Column const& keys, Limits const& limits, Chains& chains) override {
     ++calls_->chains;
     return engine_->chains(runs, keys, limits, chains);
+  }
+  Status fold(RunSpan runs, Column const& keys, Limits const& limits, Operation operation,
+              std::span<Answer> answers) override {
+    ++calls_->folds;
+    return engine_->fold(runs, keys, limits, operation, answers);
   }
   Status seek(Run const& run, Column const& keys, Bound bound,
               std::span<std::uint32_t> positions) override {

@@ -50,7 +50,8 @@ enum class Found : std::uint8_t {
 };
 
 struct Answer {
-  std::byte const* data = nullptr;  // where the value is: of `put`, or of `merge` the newest operand
+  std::byte const* data =
+      nullptr;  // where the value is: of `put`, or of `merge` the newest operand
   std::uint64_t word = 0;  // the value's bytes, where they are `inside`
   RequestId request = 0;  // of the version
   std::uint32_t size = 0;  // of the value
@@ -66,6 +67,14 @@ static_assert(sizeof(Answer) == 32);
 struct Chains {
   std::vector<std::uint64_t> offsets;
   std::vector<Version> versions;
+};
+
+/// What a machine makes of operands by itself: of values of one size of at most a word.
+enum class Operation : std::uint8_t {
+  none = 0,
+  add = 1,  // of words, the least byte first, modulo 2^64
+  max = 2,  // as bytes compare
+  min = 3,
 };
 
 /// The versions that a batch of readers sees: each key's own limit, or one for all.
@@ -86,6 +95,9 @@ class Engine {
   [[nodiscard]] virtual std::string describe() const = 0;
   /// Machine memory to be had.
   [[nodiscard]] virtual std::uint64_t free_bytes() const = 0;
+  /// Whether it has memory of its own, across a link: what calls fill comes faster into memory that
+  /// is pinned.
+  [[nodiscard]] virtual bool is_far() const { return false; }
 
   /// Sorts a batch. Fewer than 2^31 entries, values below 4 GiB, requests below 2^62.
   virtual Result<RunPtr> build(Entries const& entries) = 0;
@@ -96,6 +108,12 @@ class Engine {
   virtual Status find(RunList runs, Column const& keys, Limits const& limits,
                       std::span<Answer> answers) = 0;
   virtual Status chains(RunList runs, Column const& keys, Limits const& limits, Chains& chains) = 0;
+  /// Of keys whose newest version is an operand, what their chains come to by `operation`, which is
+  /// not `none`: `put` where there is something below the operands that ends the chain, else
+  /// `merge`; `word` and `size` say what. Not `inside`: a run of these lacks the values' bytes, or
+  /// their sizes differ, and only chains() helps. Code::unsupported: so does it for all keys.
+  virtual Status fold(RunList runs, Column const& keys, Limits const& limits, Operation operation,
+                      std::span<Answer> answers) = 0;
 
   /// Where each key's bound is in the run: 0 .. run.count().
   virtual Status seek(Run const& run, Column const& keys, Bound bound,

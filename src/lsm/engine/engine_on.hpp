@@ -30,6 +30,7 @@ class EngineOn final : public MachineEngine {
  public:
   using MachineEngine::chains;
   using MachineEngine::find;
+  using MachineEngine::fold;
   using MachineEngine::merge;
 
   explicit EngineOn(typename Machine::Shared machine) : machines_(std::move(machine)) {}
@@ -38,6 +39,7 @@ class EngineOn final : public MachineEngine {
   [[nodiscard]] std::uint64_t free_bytes() const override {
     return Machine(machines_).free_bytes();
   }
+  [[nodiscard]] bool is_far() const override { return Machine::kPoolIsFar; }
 
   Result<RunPtr> build(Entries const& entries) override {
     return making_.with(
@@ -93,6 +95,18 @@ class EngineOn final : public MachineEngine {
       chains.versions.resize(chains.offsets.back());
       return read_into<Version>(session, chains.versions, lanes, [&](Version* to) {
         return ChainBody<Solo, kGroup<Machine>>{view, offsets.value(), to};
+      });
+    });
+  }
+
+  Status fold(RunSpan runs, Column const& keys, Limits const& limits, Operation operation,
+              std::span<Answer> answers) override {
+    PERDURE_ASSERT(answers.size() == keys.count && operation != Operation::none);
+    return reading_.with([&](Reading& session) {
+      ReadView view;
+      if (Status s = bring_reads(session, runs, keys, limits, view); !s.ok()) return s;
+      return read_into<Answer>(session, answers, groups<Machine>(keys.count), [&](Answer* to) {
+        return FoldBody<Solo, kGroup<Machine>>{view, operation, to};
       });
     });
   }

@@ -73,12 +73,15 @@ class MachineEngine : public Engine {
  public:
   using Engine::chains;
   using Engine::find;
+  using Engine::fold;
   using Engine::merge;
 
   virtual Result<RunPtr> merge(RunSpan runs) = 0;
   virtual Status find(RunSpan runs, Column const& keys, Limits const& limits,
                       std::span<Answer> answers) = 0;
   virtual Status chains(RunSpan runs, Column const& keys, Limits const& limits, Chains& chains) = 0;
+  virtual Status fold(RunSpan runs, Column const& keys, Limits const& limits, Operation operation,
+                      std::span<Answer> answers) = 0;
 
   [[nodiscard]] virtual RunForm form(Run const& run) const = 0;
   /// Null: its memory is not the host's.
@@ -95,6 +98,10 @@ class MachineEngine : public Engine {
   }
   Status chains(RunList runs, Column const& keys, Limits const& limits, Chains& chains) final {
     return this->chains(RunPointers(runs).span(), keys, limits, chains);
+  }
+  Status fold(RunList runs, Column const& keys, Limits const& limits, Operation operation,
+              std::span<Answer> answers) final {
+    return fold(RunPointers(runs).span(), keys, limits, operation, answers);
   }
 };
 

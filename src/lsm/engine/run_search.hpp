@@ -89,7 +89,8 @@ PERDURE_FN void prefetch_entry(W const& warp, RunView const& run, std::uint32_t 
     warp.prefetch(run.places + i, sizeof(std::uint32_t));
     warp.prefetch(run.sizes + i, sizeof(std::uint32_t));
   } else if (run.keys != nullptr) {
-    warp.prefetch(run.keys + std::uint64_t{i} * RunView::words_of(run.width), sizeof(std::uint64_t));
+    warp.prefetch(run.keys + std::uint64_t{i} * RunView::words_of(run.width),
+                  sizeof(std::uint64_t));
   }
 }
 

@@ -4,8 +4,8 @@
 // bytes of all keys are the same; prefixes[i] is the word behind them of key i. Where `keys` is
 // null all keys have the same `width` of at most 8 bytes, nothing is shared, and the prefix is the
 // key. Elsewhere a key begins at a whole word and is filled up with zeros. Values are addresses of
-// the host, which no body looks behind; where all have one size of at most a word, `words` has their
-// bytes too, filled up with zeros. Behind the prefixes, up to a whole line of them, are words
+// the host, which no body looks behind; where all have one size of at most a word, `words` has
+// their bytes too, filled up with zeros. Behind the prefixes, up to a whole line of them, are words
 // that no word is above.
 //
 // A search descends through samples: level 1 has the last prefix of each line of prefixes, level 2

@@ -45,6 +45,7 @@ class TwoSidedEngine final : public Engine {
   /// The device's.
   [[nodiscard]] std::string describe() const override { return device_->describe(); }
   [[nodiscard]] std::uint64_t free_bytes() const override { return device_->free_bytes(); }
+  [[nodiscard]] bool is_far() const override { return device_->is_far(); }
   /// Host memory that copies take.
   [[nodiscard]] std::uint64_t image_bytes() const { return room_->used(); }
 
@@ -53,6 +54,9 @@ class TwoSidedEngine final : public Engine {
   Status find(RunList runs, Column const& keys, Limits const& limits,
               std::span<Answer> answers) override;
   Status chains(RunList runs, Column const& keys, Limits const& limits, Chains& chains) override;
+  /// Where one side has all runs.
+  Status fold(RunList runs, Column const& keys, Limits const& limits, Operation operation,
+              std::span<Answer> answers) override;
   Status seek(Run const& run, Column const& keys, Bound bound,
               std::span<std::uint32_t> positions) override;
   Status fetch(Run const& run, std::uint32_t first, std::uint32_t count,

@@ -50,6 +50,25 @@ struct NumberedKeys {
   }
 };
 
+/// Some keys of a read, with their limits.
+class MergedKeys {
+ public:
+  MergedKeys(Column const& all, Limits const& limits, std::span<std::size_t const> keys)
+      : limit_(limits.all) {
+    for (std::size_t const key : keys) {
+      keys_.add(element(all, key));
+      if (!limits.each.empty()) each_.push_back(limits.each[key]);
+    }
+  }
+  [[nodiscard]] Column column() const { return keys_.column(); }
+  [[nodiscard]] Limits limits() const { return {each_, limit_}; }
+
+ private:
+  KeyColumn keys_;
+  std::vector<RequestId> each_;
+  RequestId limit_;
+};
+
 }  // namespace
 
 /// Folds operands of keys; one thread's.
@@ -150,7 +169,7 @@ rocksdb::Status ArrayRead::run() {
 void ArrayRead::read_part(std::size_t begin, std::size_t end) {
   auto const rooms = parts_.read_rooms->parts.take();
   std::size_t const n = end - begin;
-  std::span<Answer> const answers = rooms->answers.take(n);
+  std::span<Answer> const answers = rooms->answers.take(n, parts_.read_rooms->pinned);
   Column const keys = part_of(keys_, begin, end, rooms->offsets);
   Limits limits = limits_;
   if (!limits.each.empty()) limits.each = limits.each.subspan(begin, n);
@@ -160,7 +179,8 @@ void ArrayRead::read_part(std::size_t begin, std::size_t end) {
     parts_.workers->for_chunks(n, kAnswersAChunk, [&](std::size_t from, std::size_t to) {
       take(begin + from, answers.subspan(from, to - from), merges);
     });
-    if (!merges.empty()) s = fold(merges);
+    if (!merges.empty()) s = fold_there(merges);
+    if (s.ok() && !merges.empty()) s = fold(merges);
   }
   if (!s.ok()) fail(to_rocks(s));
 }
@@ -195,16 +215,40 @@ void ArrayRead::ask_cache(std::vector<std::size_t>& absent) {
   absent.resize(left);
 }
 
+Status ArrayRead::fold_there(std::vector<std::size_t>& merges) {
+  FamilyPtr const family = parts_.families->find(family_->GetID());
+  if (family == nullptr || family->operation == Operation::none) return {};
+  MergedKeys const keys(keys_, limits_, merges);
+  std::vector<Answer> answers(merges.size());
+  Status const s =
+      parts_.engine->fold(runs_, keys.column(), keys.limits(), family->operation, answers);
+  if (s.code() == Code::unsupported) return {};
+  if (!s.ok()) return s;
+  MutexLock const lock(mutex_);
+  std::vector<Version>& open = folded_.emplace_back();
+  open.reserve(merges.size());
+  ValueArena& arena = arenas_.emplace_back();
+  std::size_t left = 0;
+  for (std::size_t i = 0; i < merges.size(); ++i) {
+    Slice const value(reinterpret_cast<char const*>(&answers[i].word), answers[i].size);
+    if (!answers[i].inside) {
+      merges[left++] = merges[i];
+    } else if (answers[i].found == Found::put) {
+      sink_.made(merges[i], value, arena);
+    } else {
+      open.push_back({arena.copy(value), answers[i].request, Kind::merge});
+      open_.push_back({merges[i], {&open.back(), 1}});
+    }
+  }
+  merges.resize(left);
+  return {};
+}
+
 /// Operands of keys, and what they stand on: one question to the machine.
 Status ArrayRead::fold(std::span<std::size_t const> merges) {
-  KeyColumn keys;
-  std::vector<RequestId> each;
-  for (std::size_t const key : merges) {
-    keys.add(element(keys_, key));
-    if (!limits_.each.empty()) each.push_back(limits_.each[key]);
-  }
+  MergedKeys const keys(keys_, limits_, merges);
   Chains chains;
-  if (Status s = parts_.engine->chains(runs_, keys.column(), {each, limits_.all}, chains); !s.ok())
+  if (Status s = parts_.engine->chains(runs_, keys.column(), keys.limits(), chains); !s.ok())
     return s;
   fold_closed(merges, chains);
   MutexLock const lock(mutex_);

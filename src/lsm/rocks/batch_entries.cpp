@@ -226,7 +226,8 @@ std::size_t GroupEntries::plan(FamilyEntries const& from) {
   to.one_width &= from.offsets.empty() && to.width == from.width;
   to.only_puts &= from.kinds.empty();
   to.merges |= from.merges;
-  bool const same_size = to.word_bytes == 0 || from.word_bytes == 0 || to.word_bytes == from.word_bytes;
+  bool const same_size =
+      to.word_bytes == 0 || from.word_bytes == 0 || to.word_bytes == from.word_bytes;
   to.has_words &= from.has_words && same_size;
   to.word_bytes = std::max(to.word_bytes, from.word_bytes);
   return static_cast<std::size_t>(&to - families_.data());

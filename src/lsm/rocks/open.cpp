@@ -226,7 +226,8 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
                                           *parts.counters, parts.cache.get());
   if (perdure::Status s = recover(parts, base, options.info_log.get()); !s.ok()) return s;
   // Who has a GPU writes large batches. Others may never write one, and keep the memory.
-  if (parts.engine->describe().starts_with("cuda")) parts.gwal->prepare();
+  if (parts.engine->is_far()) parts.gwal->prepare();
+  parts.read_rooms->pinned = parts.engine->is_far();
   return {};
 }
 

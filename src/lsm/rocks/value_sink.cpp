@@ -43,8 +43,7 @@ void FixedSink::copy_stored(std::size_t first, std::span<Answer const> answers) 
     } else if (answer.found == Found::put) {
       bool const fits = answer.size == width;
       status(first + i) = fits ? KeyStatus::ok : KeyStatus::size_mismatch;
-      void const* const from =
-          answer.inside ? static_cast<void const*>(&answer.word) : answer.data;
+      void const* const from = answer.inside ? static_cast<void const*>(&answer.word) : answer.data;
       if (fits && width > 0) std::memcpy(values_.data + place(first + i) * width, from, width);
     }
   }
