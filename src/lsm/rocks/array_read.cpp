@@ -1,5 +1,7 @@
 #include "lsm/rocks/array_read.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <numeric>
 #include <utility>
 
@@ -67,6 +69,22 @@ class MergedKeys {
   KeyColumn keys_;
   std::vector<RequestId> each_;
   RequestId limit_;
+};
+
+class ReadCount {
+ public:
+  explicit ReadCount(std::atomic<std::uint32_t>& reads) : reads_(reads), before_(reads_++) {}
+  ~ReadCount() { --reads_; }
+  ReadCount(ReadCount const&) = delete;
+  ReadCount& operator=(ReadCount const&) = delete;
+
+  [[nodiscard]] std::size_t share_of(std::uint32_t workers) const {
+    return std::max(1u, workers / (before_ + 1));
+  }
+
+ private:
+  std::atomic<std::uint32_t>& reads_;
+  std::uint32_t before_;
 };
 
 }  // namespace
@@ -156,7 +174,9 @@ rocksdb::Status ArrayRead::run() {
       absent_.insert(absent_.end(), absent.begin(), absent.end());
     });
   } else {
-    std::size_t const part = parts_.read_rooms->part_keys.of(n, parts_.workers->threads());
+    ReadCount const others(parts_.read_rooms->reads);
+    std::size_t const part =
+        parts_.read_rooms->part_keys.of(n, others.share_of(parts_.workers->threads()));
     parts_.workers->for_chunks(n, part,
                                [&](std::size_t begin, std::size_t end) { read_part(begin, end); });
   }

@@ -26,6 +26,9 @@ namespace perdure::lsm {
 /// What a database is made of, in the order in which it is made.
 struct DatabaseParts {
   std::unique_ptr<exec::Workers> workers;
+  // Writers' own, of which one appends at a time: reads of arrays keep the others busy, and all
+  // other writers wait for the one.
+  std::unique_ptr<exec::Workers> write_workers;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<Gwal> gwal;
   std::unique_ptr<Families> families;

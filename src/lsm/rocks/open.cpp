@@ -45,6 +45,7 @@ struct RecordEntries {
   std::vector<std::unique_ptr<wal::DecodedBatch>> decoded;  // whose offsets columns use
 
   perdure::Status read(exec::Workers& workers, GwalRecord const& record) {
+    RequestId next = record.first_request;  // of columns
     PayloadReader reader;
     reader.batch = [&](rocksdb::WriteBatch const& batch, std::byte const* copy) -> perdure::Status {
       if (!taken_apart.emplace_back().read(batch))
@@ -55,7 +56,9 @@ struct RecordEntries {
     reader.columns = [&](std::uint32_t family, wal::DecodedBatch const& batch) -> perdure::Status {
       decoded.push_back(std::make_unique<wal::DecodedBatch>(batch));
       columns.emplace_back(family, std::make_unique<ColumnEntries>());
-      columns.back().second->read(workers, decoded.back()->ops(), record.first_request);
+      wal::BatchOps const ops = decoded.back()->ops();
+      columns.back().second->read(workers, ops, next);
+      next += ops.keys.count;
       return {};
     };
     if (perdure::Status s = read_payload(record.payload, reader); !s.ok()) return s;
@@ -162,7 +165,7 @@ perdure::Status open_log(DatabaseParts& parts, rocksdb::DB& base, GpuOptions con
   GwalOptions options;
   options.directory = gpu.log_dir.empty() ? path + ".gwal" : gpu.log_dir;
   options.segment_bytes = memtable_bytes(gpu, base);
-  options.workers = parts.workers.get();
+  options.workers = parts.write_workers.get();
   if (is_inside(options.directory, path))
     return {Code::invalid_argument, "log_dir " + options.directory +
                                         " lies in the database's own directory, whose files are "
@@ -200,6 +203,7 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
   std::uint32_t const threads =
       gpu.threads != 0 ? gpu.threads : std::max(1u, std::thread::hardware_concurrency());
   parts.workers = std::make_unique<exec::Workers>(threads);
+  parts.write_workers = std::make_unique<exec::Workers>(threads);
   auto engine = make_engine(gpu, *parts.workers, options.info_log.get());
   if (!engine) return engine.status();
   parts.engine = std::move(*engine);
@@ -208,11 +212,11 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
   if (perdure::Status s = open_log(parts, base, gpu, path); !s.ok()) return s;
   parts.counters = std::make_unique<Counters>();
   parts.cache = make_cache(gpu, options, *parts.counters);
-  parts.tables =
-      std::make_unique<Tables>(base, *parts.engine, *parts.gwal, memtable_bytes(gpu, base));
+  parts.tables = std::make_unique<Tables>(base, *parts.engine, *parts.gwal, *parts.write_workers,
+                                          memtable_bytes(gpu, base));
   parts.writer = std::make_unique<Writer>(
-      base, *parts.workers, *parts.tables, *parts.families, *parts.counters,
-      Writer::Options{least.value(), gpu.immutable_memtables,
+      base, *parts.write_workers, *parts.tables, *parts.families, *parts.counters,
+      Writer::Options{least.value(), memtable_bytes(gpu, base), gpu.immutable_memtables,
                       std::chrono::milliseconds(gpu.idle_millis),
                       std::max(1u, gpu.hand_overs_a_second)});
   std::string const flushes = path + "/perdure-flush";

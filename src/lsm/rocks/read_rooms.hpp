@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -83,6 +84,8 @@ struct ReadRooms {
   };
   PartKeys part_keys;
   bool pinned = false;  // the machine is a device
+  /// Reads that go on. Of several at a time one has the workers and the others their own thread.
+  std::atomic<std::uint32_t> reads = 0;
   Reused<Part> parts;
   Reused<Values> values;
   Reused<Below> below;

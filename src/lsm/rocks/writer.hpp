@@ -35,6 +35,7 @@ class Writer {
  public:
   struct Options {
     std::uint64_t threshold = 0;  // operations
+    std::uint64_t memtable_bytes = 0;
     std::uint32_t immutable_memtables = 0;
     std::chrono::milliseconds idle{200};
     std::size_t hand_overs_a_second = 3;
@@ -70,7 +71,8 @@ class Writer {
     return write(options, &batch);
   }
 
-  /// Columns of one family, to the memtables however few there are. What is written has the
+  /// Columns of one family, to the memtables however few there are; those of several threads that
+  /// wait are written together, each with its own requests. What is written has the
   /// requests first + `requests`[i], of a range of `all_requests`; `first` and `seen` (the first
   /// view that has it) are answers.
   struct Columns {
@@ -114,13 +116,18 @@ class Writer {
   bool knows_families(Waiting const& waiting) const;
   /// With the gate held either way.
   rocksdb::Status write_rocks(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch);
-  rocksdb::Status wait_for_turn(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch,
-                                std::function<rocksdb::Status()> const* check);
+  rocksdb::Status write_batch(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch,
+                              std::function<rocksdb::Status()> const* check);
+  rocksdb::Status wait_for_turn(Waiting& mine);
   // With the gate held exclusively:
   void write_group(std::span<Waiting* const> group);
   rocksdb::Status write_by_rocksdb(Waiting& one);
   void append_together(std::span<Waiting* const> group);
   rocksdb::Status append(std::span<Waiting* const> group);
+  rocksdb::Status append_batches(std::span<Waiting* const> group);
+  rocksdb::Status append_columns(std::span<Waiting* const> group);
+  /// How many of those that wait are written together with the first.
+  [[nodiscard]] std::size_t together(std::span<Waiting* const> group) const;
   /// Writes the record to the room that it gets, and says what entries that is.
   using WriteRecord =
       std::function<std::vector<FamilyBatch>(std::span<std::byte> room, RequestId first)>;
