@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "lsm/engine/engine.hpp"
+#include "lsm/engine/ranges.hpp"
 
 namespace perdure::lsm::test {
 
@@ -30,6 +30,10 @@ class CountingEngine final : public Engine {
   Status chains(RunList runs, Column const& keys, Limits const& limits, Chains& chains) override {
     return engine_->chains(runs, keys, limits, chains);
   }
+  Result<RangePairs> ranges(RunList runs, RangeQuery const& query) override {
+    return engine_->ranges(runs, query);
+  }
+  std::uint64_t range_pairs() const override { return engine_->range_pairs(); }
   Status seek(Run const& run, Column const& keys, Bound bound,
               std::span<std::uint32_t> positions) override {
     ++trips;

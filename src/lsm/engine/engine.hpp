@@ -21,6 +21,8 @@
 namespace perdure::lsm {
 
 struct RunView;
+struct RangeQuery;  // ranges.hpp
+struct RangePairs;
 
 /// Entries sorted by key (as bytes compare), the newest version of a key first.
 class Run {
@@ -96,6 +98,12 @@ class Engine {
   virtual Status find(RunList runs, Column const& keys, Limits const& limits,
                       std::span<Answer> answers) = 0;
   virtual Status chains(RunList runs, Column const& keys, Limits const& limits, Chains& chains) = 0;
+
+  /// What each range has. Code::unsupported: no machine has all of the runs, or it is too much for
+  /// one answer.
+  virtual Result<RangePairs> ranges(RunList runs, RangeQuery const& query) = 0;
+  /// Pairs that such a question has best: enough to be worth a launch, few enough for the caches.
+  [[nodiscard]] virtual std::uint64_t range_pairs() const = 0;
 
   /// Where each key's bound is in the run: 0 .. run.count().
   virtual Status seek(Run const& run, Column const& keys, Bound bound,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lsm/engine/engine.hpp"
+#include "lsm/engine/ranges.hpp"
 
 namespace perdure::lsm {
 
@@ -74,11 +75,13 @@ class MachineEngine : public Engine {
   using Engine::chains;
   using Engine::find;
   using Engine::merge;
+  using Engine::ranges;
 
   virtual Result<RunPtr> merge(RunSpan runs) = 0;
   virtual Status find(RunSpan runs, Column const& keys, Limits const& limits,
                       std::span<Answer> answers) = 0;
   virtual Status chains(RunSpan runs, Column const& keys, Limits const& limits, Chains& chains) = 0;
+  virtual Result<RangePairs> ranges(RunSpan runs, RangeQuery const& query) = 0;
 
   [[nodiscard]] virtual RunForm form(Run const& run) const = 0;
   /// Null: its memory is not the host's.
@@ -95,6 +98,9 @@ class MachineEngine : public Engine {
   }
   Status chains(RunList runs, Column const& keys, Limits const& limits, Chains& chains) final {
     return this->chains(RunPointers(runs).span(), keys, limits, chains);
+  }
+  Result<RangePairs> ranges(RunList runs, RangeQuery const& query) final {
+    return ranges(RunPointers(runs).span(), query);
   }
 };
 

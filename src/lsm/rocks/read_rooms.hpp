@@ -24,11 +24,25 @@ struct PartKeys {
   }
 };
 
+/// The same of ranges. `best`: of a question, says the engine. A test has fewer.
+struct PartRanges {
+  std::size_t most = ~std::size_t{0};
+
+  [[nodiscard]] std::size_t of(std::size_t ranges, std::size_t workers, std::size_t best) const {
+    std::size_t const each = (ranges + workers - 1) / workers;
+    return std::max<std::size_t>(1, std::min({each, best, most}));
+  }
+};
+
 struct ReadRooms {
   struct Part {  // of what the machine is asked at a time
     Room<Answer> answers;
     Room<std::int64_t> offsets;
     [[nodiscard]] std::size_t bytes() const { return answers.bytes() + offsets.bytes(); }
+  };
+  struct RangePart {
+    Room<std::int64_t> begins, ends;
+    [[nodiscard]] std::size_t bytes() const { return begins.bytes() + ends.bytes(); }
   };
   struct Values {  // of any length: where they are
     Room<ValueRef> refs;
@@ -39,7 +53,9 @@ struct ReadRooms {
     [[nodiscard]] std::size_t bytes() const { return order.bytes() + spare.bytes(); }
   };
   PartKeys part_keys;
+  PartRanges part_ranges;
   Reused<Part> parts;
+  Reused<RangePart> range_parts;
   Reused<Values> values;
   Reused<Below> below;
   Reused<FoundPairs> pairs;
