@@ -16,7 +16,7 @@ struct Place {
 };
 
 void prefetch_pair(RangePair const& pair) {
-  if (!pair.inside) prefetch_value({pair.value(), pair.size});
+  if (!pair.inside) prefetch_value(ValueRef{pair.value(), pair.size});
 }
 
 void copy_keys(RangePiece const& piece, Place const& to, VariableValues& keys) {
