@@ -95,9 +95,9 @@ void any_sequence(Engine& engine) {
   Runs runs(engine);
   auto const steps = *rc::gen::inRange(1, 7);
   for (int step = 0; step < steps; ++step) {
-    auto const values = *rc::gen::element(
-        Runs::Values::each, Runs::Values::words, Runs::Values::column,
-        value_size != 0 ? Runs::Values::fixed_column : Runs::Values::column);
+    auto const values =
+        *rc::gen::element(Runs::Values::each, Runs::Values::words, Runs::Values::column,
+                          value_size != 0 ? Runs::Values::fixed_column : Runs::Values::column);
     runs.write(any_batch(keys, value_size), keys.width != 0 && *rc::gen::arbitrary<bool>(),
                *rc::gen::element(1, 3), values);
     if (*rc::gen::inRange(0, 3) != 0) continue;
@@ -125,8 +125,7 @@ TEST_P(LsmEngine, AnySequenceOfBatchesAndMergesReadsAsAMapOfVersions) {
 }
 
 TEST_P(LsmEngine, SmallValuesOfOneSizeComeWithTheirAnswers) {
-  for (auto const as :
-       {Runs::Values::words, Runs::Values::column, Runs::Values::fixed_column}) {
+  for (auto const as : {Runs::Values::words, Runs::Values::column, Runs::Values::fixed_column}) {
     Runs runs(*engine_);
     runs.write({{"a", Kind::put, "first"}, {"b", Kind::put, "other"}}, true, 1, as);
     runs.write({{"b", Kind::put, "newer"}, {"c", Kind::put, "third"}}, true, 1, as);

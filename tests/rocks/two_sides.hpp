@@ -12,8 +12,8 @@
 namespace perdure::lsm {
 
 struct SideCalls {
-  std::atomic<std::uint64_t> builds = 0, merges = 0, finds = 0, chains = 0, seeks = 0, fetches = 0, ranges = 0,
-                             copies_in = 0, keys = 0;
+  std::atomic<std::uint64_t> builds = 0, merges = 0, finds = 0, chains = 0, seeks = 0, fetches = 0,
+                             ranges = 0, copies_in = 0, keys = 0;
   std::atomic<bool> refuses_copies = false;
 
   [[nodiscard]] std::uint64_t reads() const { return finds + chains + seeks + fetches + ranges; }

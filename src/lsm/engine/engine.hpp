@@ -52,7 +52,8 @@ enum class Found : std::uint8_t {
 };
 
 struct Answer {
-  std::byte const* data = nullptr;  // where the value is: of `put`, or of `merge` the newest operand
+  std::byte const* data =
+      nullptr;  // where the value is: of `put`, or of `merge` the newest operand
   std::uint64_t word = 0;  // the value's bytes, where they are `inside`
   RequestId request = 0;  // of the version
   std::uint32_t size = 0;  // of the value

@@ -117,11 +117,9 @@ struct KeyEntries {
   std::uint32_t seen;  // the newest that the reader sees, or `end`
 };
 
+/// Most keys have one version: this is left out of line on the host.
 PERDURE_FN KeyEntries entries_of_key(RunView const& run, std::uint32_t first, std::uint32_t end,
                                      RequestId limit) {
-  bool const is_alone = first + 1 == end || run.prefixes[first + 1] != run.prefixes[first];
-  bool const sees_first = run.versions[first].request() <= limit;
-  if (is_alone) return {first + 1, sees_first ? first : first + 1};
   Target target;
   target.key = run.keys != nullptr ? run.key(first) : nullptr;
   target.size = run.size(first);
@@ -129,9 +127,12 @@ PERDURE_FN KeyEntries entries_of_key(RunView const& run, std::uint32_t first, st
   target.word = run.prefixes[first];
   std::uint32_t const behind =
       first_not(first + 1, end, [&](std::uint32_t i) { return target.is(run, i); });
-  if (sees_first) return {behind, first};
-  return {behind, first_not(first + 1, behind,
+  return {behind, first_not(first, behind,
                             [&](std::uint32_t i) { return run.versions[i].request() > limit; })};
+}
+
+PERDURE_FN bool is_alone(RunView const& run, std::uint32_t first, std::uint32_t end) {
+  return first + 1 == end || run.prefixes[first + 1] != run.prefixes[first];
 }
 
 /// Lanes that merge one range each. Without slots they count alone.
@@ -204,7 +205,9 @@ struct RangeMergeBody {
     PERDURE_FN void pop(std::uint32_t r) {
       RunView const& run = body.view.runs[r];
       RangeHead& one = head(r);
-      KeyEntries const key = entries_of_key(run, one.at, one.end, body.view.limit);
+      KeyEntries key{one.at + 1, one.at};
+      if (!is_alone(run, one.at, one.end) || run.versions[one.at].request() > body.view.limit)
+        key = entries_of_key(run, one.at, one.end, body.view.limit);
       std::uint64_t const word = one.word;
       if (key.seen != key.end && !is_last(r, key.seen, word)) {
         take(run, r, key.seen);
@@ -265,8 +268,8 @@ struct RangeWriter {
     std::uint32_t const size = run.size(one.entry);
     if (size == 0) return;  // `keys` may be null
     std::uint64_t const word = run.keys == nullptr ? swapped(run.prefixes[one.entry]) : 0;
-    void const* const key = run.keys == nullptr ? static_cast<void const*>(&word)
-                                                : run.key(one.entry);
+    void const* const key =
+        run.keys == nullptr ? static_cast<void const*>(&word) : run.key(one.entry);
     if (size == sizeof word)
       memcpy(keys + at, key, sizeof word);
     else

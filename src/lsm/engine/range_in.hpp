@@ -127,8 +127,8 @@ class RangeIn {
     if (!firsts) return firsts.status();
     auto const begins = bring(machine, key_bytes_here_, std::span<std::uint64_t const>(key_bytes_));
     if (!begins) return begins.status();
-    RangeWriter const to{view.runs,   slots_.data(), pairs_.data(),
-                         keys_.data(), key_width_,    sizes_vary_ ? offsets_.data() : nullptr,
+    RangeWriter const to{view.runs,      slots_.data(), pairs_.data(),
+                         keys_.data(),   key_width_,    sizes_vary_ ? offsets_.data() : nullptr,
                          firsts.value(), begins.value()};
     if (Status s = launch(machine, to, view.n, is_exact_ ? firsts.value() : nullptr, room); !s.ok())
       return s;

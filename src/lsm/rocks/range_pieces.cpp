@@ -67,8 +67,7 @@ void make_room(VariableValues& values, std::uint64_t pairs, std::uint64_t bytes)
 
 RangePiece RangePiece::of(RangePairs const& machine, std::size_t range) {
   RangeCount const& count = machine.ranges[range];
-  return {&machine,   nullptr,         machine.firsts[range],
-          count.keys, count.key_bytes, count.value_bytes};
+  return {&machine, nullptr, machine.firsts[range], count.keys, count.key_bytes, count.value_bytes};
 }
 
 RangePiece RangePiece::of(FoundPairs const& found, std::uint64_t first) {
@@ -83,7 +82,8 @@ RangePiece RangePiece::of(FoundPairs const& found, std::uint64_t first) {
 
 void append(exec::Workers& workers, std::span<RangePiece const> pieces, rocks::Ranges& ranges) {
   auto const end = [](VariableValues const& values, std::int64_t pair) {
-    return pair == 0 ? 0 : static_cast<std::uint64_t>(values.offsets[static_cast<std::size_t>(pair)]);
+    return pair == 0 ? 0
+                     : static_cast<std::uint64_t>(values.offsets[static_cast<std::size_t>(pair)]);
   };
   std::int64_t const pairs = ranges.offsets.back();
   Place next{static_cast<std::uint64_t>(pairs), end(ranges.keys, pairs), end(ranges.values, pairs)};

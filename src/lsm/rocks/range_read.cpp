@@ -17,6 +17,9 @@ constexpr std::size_t kIteratedAChunk = 16;
 constexpr std::uint64_t kPairsAWave = std::uint64_t{1} << 21;
 /// Ranges without a limit are taken to be so long.
 constexpr std::uint64_t kUsualPairs = 256;
+/// Without an end, ranges of more pairs than that go on through all memtables: one after the other
+/// is how iterators read them as fast.
+constexpr std::uint64_t kMostPairs = std::uint64_t{1} << 16;
 
 Slice key_of(RangePairs const& pairs, std::uint64_t pair) {
   auto const key = pairs.key(pair);
@@ -69,6 +72,7 @@ RangeRead::RangeRead(Database& database, rocksdb::ColumnFamilyHandle* family,
       sight_(parts_.reader->sight(options)) {
   options_.total_order_seek = true;  // ranges know no prefixes
   if (!sight_.refusal.ok() || sight_.view == nullptr) return;
+  if (asked.ends.count == 0 && asked.limit > kMostPairs) return;
   FamilyPtr const known = parts_.families->find(family->GetID());
   if (known == nullptr || !known->why_passed_through.empty()) return;
   runs_ = sight_.view->runs(family->GetID());
@@ -108,9 +112,8 @@ void RangeRead::read_wave(std::size_t begin, std::size_t end) {
   }
   std::size_t const part = parts_.read_rooms->part_ranges.of(
       end - begin, parts_.workers->threads(), ranges_of(parts_.engine->range_pairs()));
-  parts_.workers->for_chunks(end - begin, part, [&](std::size_t b, std::size_t e) {
-    read_part(begin + b, begin + e);
-  });
+  parts_.workers->for_chunks(
+      end - begin, part, [&](std::size_t b, std::size_t e) { read_part(begin + b, begin + e); });
 }
 
 void RangeRead::read_part(std::size_t begin, std::size_t end) {
@@ -203,9 +206,7 @@ void RangeRead::merge(std::size_t range, RangePairs const& pairs, std::size_t nu
   for (std::uint64_t n = 0; n < asked_.limit;) {
     bool const is_below = below.valid() && !ends_before(range, below.key());
     if (pair == end && !is_below) break;
-    int const order = !is_below     ? -1
-                      : pair == end ? 1
-                                    : key_of(pairs, pair).compare(below.key());
+    int const order = !is_below ? -1 : pair == end ? 1 : key_of(pairs, pair).compare(below.key());
     if (order > 0) {
       if (auto const s = below.value_status(); !s.ok()) return fail(s);
       found.keys.add(below.key());
