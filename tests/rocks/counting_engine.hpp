@@ -33,7 +33,7 @@ class CountingEngine final : public Engine {
   Result<RangePairs> ranges(RunList runs, RangeQuery const& query) override {
     return engine_->ranges(runs, query);
   }
-  std::uint64_t range_pairs() const override { return engine_->range_pairs(); }
+  FewMany range_pairs() const override { return engine_->range_pairs(); }
   Status seek(Run const& run, Column const& keys, Bound bound,
               std::span<std::uint32_t> positions) override {
     ++trips;

@@ -48,7 +48,7 @@ class CountingSide final : public MachineEngine {
     ++calls_->ranges;
     return engine_->ranges(runs, query);
   }
-  std::uint64_t range_pairs() const override { return engine_->range_pairs(); }
+  FewMany range_pairs() const override { return engine_->range_pairs(); }
   Status seek(Run const& run, Column const& keys, Bound bound,
               std::span<std::uint32_t> positions) override {
     ++calls_->seeks;

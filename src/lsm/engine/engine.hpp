@@ -103,8 +103,11 @@ class Engine {
   /// What each range has. Code::unsupported: no machine has all of the runs, or it is too much for
   /// one answer.
   virtual Result<RangePairs> ranges(RunList runs, RangeQuery const& query) = 0;
-  /// Pairs that such a question has best: enough to be worth a launch, few enough for the caches.
-  [[nodiscard]] virtual std::uint64_t range_pairs() const = 0;
+  /// How many pairs such a question has best.
+  struct FewMany {
+    std::uint64_t least, most;
+  };
+  [[nodiscard]] virtual FewMany range_pairs() const = 0;
 
   /// Where each key's bound is in the run: 0 .. run.count().
   virtual Status seek(Run const& run, Column const& keys, Bound bound,

@@ -100,8 +100,10 @@ class EngineOn final : public MachineEngine {
     });
   }
 
-  [[nodiscard]] std::uint64_t range_pairs() const override {
-    return Machine::kPoolIsFar ? std::uint64_t{1} << 17 : std::uint64_t{1} << 12;
+  /// Enough to be worth launches, or few enough for a core's caches.
+  [[nodiscard]] FewMany range_pairs() const override {
+    if (Machine::kPoolIsFar) return {std::uint64_t{1} << 17, std::uint64_t{1} << 18};
+    return {std::uint64_t{1} << 10, std::uint64_t{1} << 12};
   }
 
   Result<RangePairs> ranges(RunSpan runs, RangeQuery const& query) override {

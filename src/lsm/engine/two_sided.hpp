@@ -55,7 +55,7 @@ class TwoSidedEngine final : public Engine {
               std::span<Answer> answers) override;
   Status chains(RunList runs, Column const& keys, Limits const& limits, Chains& chains) override;
   Result<RangePairs> ranges(RunList runs, RangeQuery const& query) override;
-  [[nodiscard]] std::uint64_t range_pairs() const override { return device_->range_pairs(); }
+  [[nodiscard]] FewMany range_pairs() const override { return device_->range_pairs(); }
   Status seek(Run const& run, Column const& keys, Bound bound,
               std::span<std::uint32_t> positions) override;
   Status fetch(Run const& run, std::uint32_t first, std::uint32_t count,

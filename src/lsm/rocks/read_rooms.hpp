@@ -24,13 +24,13 @@ struct PartKeys {
   }
 };
 
-/// The same of ranges. `best`: of a question, says the engine. A test has fewer.
+/// The same of ranges, of which the engine says how many are worth a question.
 struct PartRanges {
-  std::size_t most = ~std::size_t{0};
+  std::size_t most = ~std::size_t{0};  // a test has fewer
 
-  [[nodiscard]] std::size_t of(std::size_t ranges, std::size_t workers, std::size_t best) const {
-    std::size_t const each = (ranges + workers - 1) / workers;
-    return std::max<std::size_t>(1, std::min({each, best, most}));
+  [[nodiscard]] std::size_t of(std::size_t ranges, std::size_t workers,
+                               PartKeys const& of_engine) const {
+    return std::min(of_engine.of(ranges, workers), most);
   }
 };
 
