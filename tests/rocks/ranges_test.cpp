@@ -10,6 +10,7 @@
 
 #include "lsm/rocks/rocksdb_version.hpp"
 #include "rocks/arrays_world.hpp"
+#include "rocks/counting_engine.hpp"
 
 namespace perdure::test {
 namespace {
@@ -263,6 +264,28 @@ TEST_F(RocksRanges, OperandsStandOnWhatLiesBelow) {
   put(0, 60, 1, of_b);
   check({"", even(100), of_b(3)}, {}, 40);
   check({"", even(100), of_b(3)}, {}, kNoLimit);
+}
+
+TEST_F(RocksRanges, AreReadByIteratorsWhereTheMachineCannot) {
+  put(0, 300, 1, even);
+  flush_ours();
+  put(100, 300, 1, even);
+  auto counting = std::make_unique<lsm::test::CountingEngine>(std::move(parts().engine));
+  lsm::test::CountingEngine& engine = *counting;
+  parts().engine = std::move(counting);
+  std::vector<std::string> const begins{"", even(7), even(390), "z"};
+  for (Code const code : {Code::ok, Code::unsupported, Code::no_space}) {
+    engine.refusal = {code, "as the test asked"};
+    check(begins, {}, 20);
+    check(begins, {"z", even(5), "z", "zz"}, kNoLimit);
+  }
+  EXPECT_EQ(engine.range_reads, 6u);
+  check(begins, {}, kNoLimit);
+  EXPECT_EQ(engine.range_reads, 6u) << "all that follows is an iterator's";
+  engine.refusal = {Code::device_error, "the machine was lost, as the test asked"};
+  auto const s = rocks::range(*db_, db_->DefaultColumnFamily(), Strings(begins).column(), {}, 20,
+                              ranges_);
+  EXPECT_TRUE(s.IsIOError()) << s.ToString();
 }
 
 TEST_F(RocksRanges, ThousandsComeInTheirOrder) {
