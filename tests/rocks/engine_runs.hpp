@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "lsm/engine/ranges.hpp"
 #include "rocks/engine_model.hpp"
 
 namespace perdure::lsm {
@@ -84,6 +85,10 @@ class Runs {
     EntryBlock block;
     if (Status s = engine_->find(two, sought.column(), {}, answers); !s.ok()) return s;
     if (Status s = engine_->chains(two, sought.column(), {}, chains); !s.ok()) return s;
+    for (std::uint64_t const most : {3, 1 << 30}) {
+      auto const read = engine_->ranges(two, {.begins = sought.column(), .most = most});
+      if (!read) return read.status();
+    }
     if (Status s = engine_->seek(*two[0], sought.column(), Bound::lower, positions); !s.ok())
       return s;
     return engine_->fetch(*two[0], 0, two[0]->count(), block);
@@ -149,6 +154,23 @@ class Runs {
       ++folded;
     }
     return folded;
+  }
+
+  /// Of ranges that begin at `begins`, and have no end where there are no `ends`.
+  void check_ranges(std::vector<std::string> const& begins, std::vector<std::string> const& ends,
+                    RequestId limit, std::uint64_t most, bool with_erased) const {
+    KeyColumn const first(begins), last(ends);
+    RangeQuery query{.begins = first.column(), .limit = limit, .most = most};
+    if (!ends.empty()) query.ends = last.column();
+    query.with_erased = with_erased;
+    auto const read = engine_->ranges(list(), query);
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    RangePairs const& found = read.value();
+    ASSERT_EQ(found.ranges.size(), begins.size());
+    auto const all = model_.newest(limit);
+    for (std::size_t i = 0; i < begins.size(); ++i)
+      check_range(found, i, all, begins[i], ends.empty() ? nullptr : &ends[i], query);
+    ASSERT_EQ(found.firsts.back(), found.pairs.size());
   }
 
   void check_bounds(std::vector<std::string> const& keys) const {
@@ -224,6 +246,49 @@ class Runs {
     std::memcpy(&word, best.data(), best.size());
     return operation == Operation::add ? sum : word;
   }
+
+  static void check_range(RangePairs const& read, std::size_t i,
+                          std::map<std::string, Version> const& all, std::string const& begin,
+                          std::string const* end, RangeQuery const& query) {
+    RangeCount const& is = read.ranges[i];
+    RangeCount want;
+    std::uint64_t pair = read.firsts[i];
+    for (auto at = all.lower_bound(begin); at != all.end(); ++at) {
+      auto const& [key, version] = *at;
+      if (want.keys - want.erased == query.most || (end != nullptr && key >= *end)) break;
+      bool const is_erased = version.kind == Kind::erase;
+      if (is_erased && !query.with_erased) continue;
+      if (is.is_cut != 0 && want.keys == is.keys) break;  // and what there is, is checked
+      want.keys += 1;
+      want.erased += is_erased ? 1 : 0;
+      want.merges += version.kind == Kind::merge ? 1 : 0;
+      want.key_bytes += key.size();
+      want.value_bytes += version.value.size;
+      ASSERT_LT(pair, read.firsts[i + 1]);
+      auto const bytes = read.key(pair);
+      ASSERT_EQ(std::string(reinterpret_cast<char const*>(bytes.data()), bytes.size()), key);
+      check_pair(read.pairs[pair], version);
+      ++pair;
+    }
+    ASSERT_EQ(pair, read.firsts[i + 1]);
+    ASSERT_EQ(is.keys, want.keys);
+    ASSERT_EQ(is.erased, want.erased);
+    ASSERT_EQ(is.merges, want.merges);
+    ASSERT_EQ(is.key_bytes, want.key_bytes);
+    ASSERT_EQ(is.value_bytes, want.value_bytes);
+    ASSERT_TRUE(is.is_cut == 0 || (query.with_erased && is.erased > query.most / 4));
+  }
+
+  static void check_pair(RangePair const& is, Version const& want) {
+    ASSERT_EQ(static_cast<int>(is.found), static_cast<int>(want.kind) + 1);
+    ASSERT_EQ(is.size, want.value.size);
+    if (!is.inside) {
+      ASSERT_EQ(is.value(), want.value.data);
+    } else if (is.size > 0) {
+      ASSERT_EQ(std::memcmp(is.value(), want.value.data, is.size), 0);
+    }
+  }
+
   static void check_answer(Answer const& answer, std::vector<Version> const& seen) {
     if (seen.empty()) {
       ASSERT_EQ(answer.found, Found::absent);

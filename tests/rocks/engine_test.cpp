@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <thread>
 
@@ -77,6 +78,19 @@ std::vector<Write> any_batch(Case const& keys, std::size_t value_size) {
   return writes;
 }
 
+/// Each probe begins some range, and ends another one.
+void any_ranges(Runs const& runs, std::vector<std::string> const& probes) {
+  std::vector<std::string> ends = probes;
+  std::ranges::reverse(ends);
+  auto const with_erased = *rc::gen::arbitrary<bool>();
+  for (RequestId const limit : {kNewest, *rc::gen::inRange<RequestId>(0, runs.next() + 2)}) {
+    for (std::uint64_t const most : {0ull, 1ull, 5ull, 40ull, ~0ull}) {
+      runs.check_ranges(probes, ends, limit, most, with_erased);
+      runs.check_ranges(probes, {}, limit, most, !with_erased);
+    }
+  }
+}
+
 void any_sequence(Engine& engine) {
   Case const keys{*rc::gen::element(0u, 0u, 0u, 1u, 5u, 8u, 9u, 16u, 40u)};
   auto const value_size = *rc::gen::element<std::size_t>(0, 0, 1, 5, 8, 9);
@@ -106,6 +120,7 @@ void any_sequence(Engine& engine) {
   }
   runs.check_bounds(probes);
   runs.check_entries(*rc::gen::inRange(1u, 200u));
+  any_ranges(runs, probes);
 }
 
 TEST_P(LsmEngine, AnySequenceOfBatchesAndMergesReadsAsAMapOfVersions) {
@@ -163,8 +178,10 @@ TEST_P(LsmEngine, LargeRunsReadAsAMapOfVersions) {
     }
     EXPECT_NO_FATAL_FAILURE(runs.check_newest(probes));
     EXPECT_NO_FATAL_FAILURE(runs.check_bounds(probes));
+    EXPECT_NO_FATAL_FAILURE(runs.check_ranges(probes, {}, kNewest, 20, false));
     runs.merge(0, 3);
     EXPECT_NO_FATAL_FAILURE(runs.check_newest(probes));
+    EXPECT_NO_FATAL_FAILURE(runs.check_ranges(probes, {}, kNewest, 20, true));
     EXPECT_NO_FATAL_FAILURE(runs.check_entries(1000));
   }
 }
@@ -184,6 +201,7 @@ TEST_P(LsmEngine, LongKeysThatDifferAtTheirEndAloneAreTold) {
   runs.check(probes, {});
   runs.check_bounds(probes);
   runs.check_entries(7);
+  runs.check_ranges(probes, {}, kNewest, 9, false);
 }
 
 TEST_P(LsmEngine, RunsAreReadAndMadeByManyThreadsAtOnce) {
@@ -284,6 +302,8 @@ TEST_P(LsmEngine, NothingAtAllIsARunToo) {
   runs.check_bounds({"", "a"});
   runs.check_entries(3);
   runs.check({}, {});
+  runs.check_ranges({"", "a"}, {"b", "a"}, kNewest, 7, true);
+  runs.check_ranges({}, {}, kNewest, 7, true);
   EXPECT_EQ(runs.list().size(), 2u);
 }
 

@@ -21,6 +21,8 @@
 namespace perdure::lsm {
 
 struct RunView;
+struct RangeQuery;  // ranges.hpp
+struct RangePairs;
 
 /// Entries sorted by key (as bytes compare), the newest version of a key first.
 class Run {
@@ -114,6 +116,15 @@ class Engine {
   /// their sizes differ, and only chains() helps. Code::unsupported: so does it for all keys.
   virtual Status fold(RunList runs, Column const& keys, Limits const& limits, Operation operation,
                       std::span<Answer> answers) = 0;
+
+  /// What each range has. Code::unsupported: no machine has all of the runs, or it is too much for
+  /// one answer.
+  virtual Result<RangePairs> ranges(RunList runs, RangeQuery const& query) = 0;
+  /// How many pairs such a question has best.
+  struct FewMany {
+    std::uint64_t least, most;
+  };
+  [[nodiscard]] virtual FewMany range_pairs() const = 0;
 
   /// Where each key's bound is in the run: 0 .. run.count().
   virtual Status seek(Run const& run, Column const& keys, Bound bound,

@@ -4,6 +4,7 @@
 // Where the machine's memory is the host's, reads of few keys are done by their caller alone.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,6 +25,7 @@ template <class Machine>
 class EngineOn final : public MachineEngine {
   using Making = MakingSession<Machine>;
   using Reading = ReadingSession<Machine>;
+  using Ranging = RangingSession<Machine>;
   using Few = FewReads<Machine>;
   using Solo = typename Machine::Solo;
 
@@ -32,6 +34,7 @@ class EngineOn final : public MachineEngine {
   using MachineEngine::find;
   using MachineEngine::fold;
   using MachineEngine::merge;
+  using MachineEngine::ranges;
 
   explicit EngineOn(typename Machine::Shared machine) : machines_(std::move(machine)) {}
 
@@ -109,6 +112,34 @@ class EngineOn final : public MachineEngine {
         return FoldBody<Solo, kGroup<Machine>>{view, operation, to};
       });
     });
+  }
+
+  /// Enough to be worth launches, or few enough for a core's caches.
+  [[nodiscard]] FewMany range_pairs() const override {
+    if (Machine::kPoolIsFar) return {std::uint64_t{1} << 17, std::uint64_t{1} << 18};
+    return {std::uint64_t{1} << 10, std::uint64_t{1} << 12};
+  }
+
+  Result<RangePairs> ranges(RunSpan runs, RangeQuery const& query) override {
+    PERDURE_ASSERT(query.ends.count == 0 || query.ends.count == query.begins.count);
+    auto const session = ranging_.lend([&](Ranging& s) -> Status {
+      auto const views = see(s, runs);
+      if (!views) return views.status();
+      RangesView view;
+      view.runs = views.value();
+      view.count = static_cast<std::uint32_t>(runs.size());
+      view.n = query.begins.count;
+      view.have_ends = query.ends.count != 0;
+      view.limit = query.limit;
+      view.shared = shared_bytes(runs);
+      if (Status sent = s.machine.upload(query.begins, view.begins, 0); !sent.ok()) return sent;
+      if (Status sent = s.machine.upload(query.ends, view.ends, 1); !sent.ok()) return sent;
+      return s.range.read(s.machine, s.views, view, query);
+    });
+    if (!session) return session.status();
+    RangePairs pairs = session.value()->range.answer();
+    pairs.memory = session.value();
+    return pairs;
   }
 
   Status seek(Run const& run, Column const& keys, Bound bound,
@@ -230,6 +261,21 @@ class EngineOn final : public MachineEngine {
     return {};
   }
 
+  /// That the keys of all runs begin with.
+  static std::uint32_t shared_bytes(RunSpan runs) {
+    std::span<std::byte const> shared;
+    bool first = true;
+    for (Run const* run : runs) {
+      if (run->count() == 0) continue;
+      std::span<std::byte const> const one = RunOn<Machine>::of(*run).shared();
+      if (first) shared = one;
+      first = false;
+      auto const end = std::ranges::mismatch(shared, one).in1;
+      shared = shared.first(static_cast<std::size_t>(end - shared.begin()));
+    }
+    return static_cast<std::uint32_t>(shared.size());
+  }
+
   /// Runs the body that body_of(where the machine writes) makes, on `lanes` lanes; its answers are
   /// in `to` afterwards.
   template <class T, class BodyOf>
@@ -277,6 +323,7 @@ class EngineOn final : public MachineEngine {
   typename Machine::Shared mutable machines_;  // what sessions share
   Sessions<Making> making_{machines_};
   Sessions<Reading> reading_{machines_};
+  Sessions<Ranging> ranging_{machines_};
 };
 
 }  // namespace perdure::lsm

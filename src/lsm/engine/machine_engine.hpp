@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lsm/engine/engine.hpp"
+#include "lsm/engine/ranges.hpp"
 
 namespace perdure::lsm {
 
@@ -75,6 +76,7 @@ class MachineEngine : public Engine {
   using Engine::find;
   using Engine::fold;
   using Engine::merge;
+  using Engine::ranges;
 
   virtual Result<RunPtr> merge(RunSpan runs) = 0;
   virtual Status find(RunSpan runs, Column const& keys, Limits const& limits,
@@ -82,6 +84,7 @@ class MachineEngine : public Engine {
   virtual Status chains(RunSpan runs, Column const& keys, Limits const& limits, Chains& chains) = 0;
   virtual Status fold(RunSpan runs, Column const& keys, Limits const& limits, Operation operation,
                       std::span<Answer> answers) = 0;
+  virtual Result<RangePairs> ranges(RunSpan runs, RangeQuery const& query) = 0;
 
   [[nodiscard]] virtual RunForm form(Run const& run) const = 0;
   /// Null: its memory is not the host's.
@@ -102,6 +105,10 @@ class MachineEngine : public Engine {
   Status fold(RunList runs, Column const& keys, Limits const& limits, Operation operation,
               std::span<Answer> answers) final {
     return fold(RunPointers(runs).span(), keys, limits, operation, answers);
+  }
+
+  Result<RangePairs> ranges(RunList runs, RangeQuery const& query) final {
+    return ranges(RunPointers(runs).span(), query);
   }
 };
 

@@ -47,6 +47,23 @@ Slice element(Column const& column, std::size_t i) {
           static_cast<std::size_t>(column.offsets[i + 1] - column.offsets[i])};
 }
 
+Column part_of(Column const& keys, std::size_t begin, std::size_t end, Room<std::int64_t>& room) {
+  Column part = keys;
+  part.count = end - begin;
+  if (keys.offsets == nullptr) {
+    part.data = keys.data + begin * keys.width;
+    return part;
+  }
+  std::int64_t const first = keys.offsets[begin];
+  part.data = keys.data + first;
+  part.offsets = keys.offsets + begin;
+  if (first == 0) return part;
+  std::span<std::int64_t> const offsets = room.take(part.count + 1);
+  for (std::size_t i = 0; i <= part.count; ++i) offsets[i] = keys.offsets[begin + i] - first;
+  part.offsets = offsets.data();
+  return part;
+}
+
 rocksdb::WriteOptions write_options(rocks::ArrayOptions const& options) {
   rocksdb::WriteOptions write;
   write.sync = options.sync;

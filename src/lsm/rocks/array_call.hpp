@@ -22,6 +22,9 @@ namespace perdure::lsm {
                                  bool merges, std::size_t operations);
 
 [[nodiscard]] rocksdb::Slice element(Column const& column, std::size_t i);
+/// Elements [begin, end), with offsets from 0 on: a machine is brought no bytes before the first.
+[[nodiscard]] Column part_of(Column const& column, std::size_t begin, std::size_t end,
+                             Room<std::int64_t>& room);
 [[nodiscard]] rocksdb::WriteOptions write_options(rocks::ArrayOptions const& options);
 rocksdb::Status add_operation(rocksdb::WriteBatch& batch, rocksdb::ColumnFamilyHandle* family,
                               OpKind kind, rocksdb::Slice const& key, rocksdb::Slice const& value);

@@ -22,24 +22,6 @@ constexpr std::size_t kAnswersAChunk = 2048;
 constexpr std::size_t kFoldsAChunk = 256;
 constexpr std::size_t kChainsAhead = 4;
 
-/// Keys [begin, end), with offsets from 0 on: a machine is brought no bytes before the first.
-Column part_of(Column const& keys, std::size_t begin, std::size_t end, Room<std::int64_t>& room) {
-  Column part = keys;
-  part.count = end - begin;
-  if (keys.offsets == nullptr) {
-    part.data = keys.data + begin * keys.width;
-    return part;
-  }
-  std::int64_t const first = keys.offsets[begin];
-  part.data = keys.data + first;
-  part.offsets = keys.offsets + begin;
-  if (first == 0) return part;
-  std::span<std::int64_t> const offsets = room.take(part.count + 1);
-  for (std::size_t i = 0; i <= part.count; ++i) offsets[i] = keys.offsets[begin + i] - first;
-  part.offsets = offsets.data();
-  return part;
-}
-
 /// Keys of a column, by their numbers.
 struct NumberedKeys {
   Column const& keys;

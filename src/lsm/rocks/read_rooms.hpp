@@ -68,11 +68,25 @@ class AnswerRoom {
   bool is_pinned_ = false;
 };
 
+/// The same of ranges, of which the engine says how many are worth a question.
+struct PartRanges {
+  std::size_t most = ~std::size_t{0};  // a test has fewer
+
+  [[nodiscard]] std::size_t of(std::size_t ranges, std::size_t workers,
+                               PartKeys const& of_engine) const {
+    return std::min(of_engine.of(ranges, workers), most);
+  }
+};
+
 struct ReadRooms {
   struct Part {  // of what the machine is asked at a time
     AnswerRoom answers;
     Room<std::int64_t> offsets;
     [[nodiscard]] std::size_t bytes() const { return answers.bytes() + offsets.bytes(); }
+  };
+  struct RangePart {
+    Room<std::int64_t> begins, ends;
+    [[nodiscard]] std::size_t bytes() const { return begins.bytes() + ends.bytes(); }
   };
   struct Values {  // of any length: where they are
     Room<ValueRef> refs;
@@ -86,7 +100,9 @@ struct ReadRooms {
   bool pinned = false;  // the machine is a device
   /// Reads that go on. Of several at a time one has the workers and the others their own thread.
   std::atomic<std::uint32_t> reads = 0;
+  PartRanges part_ranges;
   Reused<Part> parts;
+  Reused<RangePart> range_parts;
   Reused<Values> values;
   Reused<Below> below;
   Reused<FoundPairs> pairs;
