@@ -74,16 +74,18 @@ struct GpuOptions {
     std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
     std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db);
 
-// Batches as arrays, for those who have them already: columns (perdure/batch.h) in host memory, of
-// fixed or variable width, of a database that open() gave. A write is atomic, one batch to every
-// reader, and in the log when it returns. Of equal keys in a batch the order of the array counts.
-// VariableValues and Ranges that are passed again keep their memory, which spares large calls the
-// time to get it.
+// Batches as arrays, for those who have them already: columns (perdure/batch.h) of fixed or
+// variable width, of a database that open() gave, in host memory or that of a GPU, whichever device
+// it runs on. A write is atomic, one batch to every reader, and in the log when it returns. Of
+// equal keys in a batch the order of the array counts. VariableValues and Ranges that are passed
+// again keep their memory, which spares large calls the time to get it.
 
 struct ArrayOptions {
   bool sync = false;  // writes: on the log's medium when the call returns
   bool disable_wal = false;  // writes: a killed process may lose them
   rocksdb::Snapshot const* snapshot = nullptr;  // reads
+  CUstream_st* stream = nullptr;  // of arrays of a GPU, as in CallOptions
+  KeyStatus* device_statuses = nullptr;  // reads, apply: also put here, in memory of the GPU
 };
 
 [[nodiscard]] PERDURE_API rocksdb::Status put(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family,

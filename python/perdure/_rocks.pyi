@@ -36,9 +36,13 @@ class Cursor:
 class Database:
     @staticmethod
     def open(path: str, opening: Opening) -> Database: ...
-    def put(self, keys: Column, values: Column, family: str, sync: bool, log: bool) -> None: ...
-    def merge(self, keys: Column, operands: Column, family: str, sync: bool, log: bool) -> None: ...
-    def erase(self, keys: Column, family: str, sync: bool, log: bool) -> None: ...
+    def put(
+        self, keys: Column, values: Column, family: str, sync: bool, log: bool, stream: int
+    ) -> None: ...
+    def merge(
+        self, keys: Column, operands: Column, family: str, sync: bool, log: bool, stream: int
+    ) -> None: ...
+    def erase(self, keys: Column, family: str, sync: bool, log: bool, stream: int) -> None: ...
     def get(
         self,
         keys: Column,
@@ -46,6 +50,7 @@ class Database:
         statuses: npt.NDArray[np.uint8],
         family: str,
         snapshot: Snapshot | None,
+        stream: int,
     ) -> None: ...
     def get_variable(
         self,
@@ -53,11 +58,18 @@ class Database:
         statuses: npt.NDArray[np.uint8],
         family: str,
         snapshot: Snapshot | None,
+        stream: int,
     ) -> _Strings: ...
     def get_one(self, key: bytes, family: str, snapshot: Snapshot | None) -> tuple[bool, bytes]: ...
     def put_one(self, key: bytes, value: bytes, family: str) -> None: ...
     def range(
-        self, begins: Column, ends: Column, limit: int, family: str, snapshot: Snapshot | None
+        self,
+        begins: Column,
+        ends: Column,
+        limit: int,
+        family: str,
+        snapshot: Snapshot | None,
+        stream: int,
     ) -> tuple[npt.NDArray[np.int64], _Strings, _Strings]: ...
     def apply(
         self,
@@ -68,6 +80,7 @@ class Database:
         family: str,
         sync: bool,
         log: bool,
+        stream: int,
     ) -> _Strings: ...
     def snapshot(self) -> Snapshot: ...
     def cursor(

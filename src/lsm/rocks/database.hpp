@@ -12,6 +12,7 @@
 
 #include "exec/workers.hpp"
 #include "lsm/rocks/counters.hpp"
+#include "lsm/rocks/device_columns.hpp"
 #include "lsm/rocks/families.hpp"
 #include "lsm/rocks/flusher.hpp"
 #include "lsm/rocks/read_rooms.hpp"
@@ -39,6 +40,7 @@ struct DatabaseParts {
   std::unique_ptr<Flusher> flusher;
   std::unique_ptr<Reader> reader;
   std::unique_ptr<ReadRooms> read_rooms = std::make_unique<ReadRooms>();
+  std::unique_ptr<DeviceWays> device = std::make_unique<DeviceWays>();
 };
 
 class Database final : public TwoReads, public TransactionStore {
