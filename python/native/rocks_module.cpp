@@ -321,7 +321,21 @@ void bind_opening(nb::module_& module) {
           [](RocksOpening& one, std::uint32_t count) { one.gpu.immutable_memtables = count; })
       .def_prop_rw(
           "threshold", [](RocksOpening const& one) { return one.gpu.threshold; },
-          [](RocksOpening& one, std::uint64_t count) { one.gpu.threshold = count; });
+          [](RocksOpening& one, std::uint64_t count) { one.gpu.threshold = count; })
+      .def_prop_rw(
+          "block_cache_bytes", [](RocksOpening const& one) { return one.gpu.block_cache_bytes; },
+          [](RocksOpening& one, std::uint64_t number) { one.gpu.block_cache_bytes = number; })
+      .def_prop_rw(
+          "block_cache_entry_bytes",
+          [](RocksOpening const& one) { return one.gpu.block_cache_entry_bytes; },
+          [](RocksOpening& one, std::uint32_t number) { one.gpu.block_cache_entry_bytes = number; })
+      .def_prop_rw(
+          "idle_millis", [](RocksOpening const& one) { return one.gpu.idle_millis; },
+          [](RocksOpening& one, std::uint32_t number) { one.gpu.idle_millis = number; })
+      .def_prop_rw(
+          "hand_overs_a_second",
+          [](RocksOpening const& one) { return one.gpu.hand_overs_a_second; },
+          [](RocksOpening& one, std::uint32_t number) { one.gpu.hand_overs_a_second = number; });
 }
 
 void bind_database(nb::module_& module) {

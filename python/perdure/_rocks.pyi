@@ -25,6 +25,10 @@ class Opening:
     memtable_bytes: int
     immutable_memtables: int
     threshold: int
+    block_cache_bytes: int
+    block_cache_entry_bytes: int
+    idle_millis: int
+    hand_overs_a_second: int
     def __init__(self) -> None: ...
 
 class Snapshot:

@@ -58,6 +58,10 @@ def open(
     memtable_bytes: int | None = None,
     immutable_memtables: int | None = None,
     threshold: int | None = None,
+    block_cache_bytes: int | None = None,
+    block_cache_entry_bytes: int | None = None,
+    idle_millis: int | None = None,
+    hand_overs_a_second: int | None = None,
 ) -> Database:
     """Opens a directory of RocksDB's, with all of its column families, or makes it.
 
@@ -90,6 +94,15 @@ def open(
     threshold : int, optional
         Operations that have to come together for memtables to take them rather than RocksDB;
         measured unless given.
+    block_cache_bytes : int, default 256 MiB
+        Memory for values that reads found in RocksDB, and for keys that it does not have; 0 for
+        none.
+    block_cache_entry_bytes : int, default 128
+        Of an entry of it, a multiple of 64.
+    idle_millis : int, default 200
+        Time without a large batch after which memtables are flushed, and RocksDB serves what comes.
+    hand_overs_a_second : int, default 3
+        How often that happens at most.
 
     Returns
     -------
@@ -137,6 +150,14 @@ def open(
     if immutable_memtables is not None:
         opening.immutable_memtables = small("immutable_memtables", immutable_memtables)
     opening.threshold = _checks.size("threshold", threshold)
+    if block_cache_bytes is not None:
+        opening.block_cache_bytes = _checks.whole("block_cache_bytes", block_cache_bytes)
+    if block_cache_entry_bytes is not None:
+        opening.block_cache_entry_bytes = small("block_cache_entry_bytes", block_cache_entry_bytes)
+    if idle_millis is not None:
+        opening.idle_millis = small("idle_millis", idle_millis, least=0)
+    if hand_overs_a_second is not None:
+        opening.hand_overs_a_second = small("hand_overs_a_second", hand_overs_a_second)
     with _events.refusals():
         return Database(_rocks.Database.open(os.fsdecode(path), opening))
 

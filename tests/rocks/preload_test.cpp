@@ -126,13 +126,17 @@ TEST_F(Preload, NobodyWritesPastALogThatHasSomethingAndReadersAreToldOfIt) {
 }
 
 TEST_F(Preload, AValueThatIsNoneIsRefusedByTheNameOfItsVariable) {
-  std::array<std::array<std::string, 2>, 7> const bad{{{"DEVICE", "gpu"},
-                                                       {"DEVICE", ""},
-                                                       {"THRESHOLD", "-1"},
-                                                       {"THRESHOLD", "ten"},
-                                                       {"MEMTABLE_BYTES", "1G"},
-                                                       {"MEMTABLE_BYTES", "0"},
-                                                       {"LOG_DIR", "/nowhere/at/all"}}};
+  std::array<std::array<std::string, 2>, 11> const bad{{{"DEVICE", "gpu"},
+                                                        {"DEVICE", ""},
+                                                        {"THRESHOLD", "-1"},
+                                                        {"THRESHOLD", "ten"},
+                                                        {"MEMTABLE_BYTES", "1G"},
+                                                        {"MEMTABLE_BYTES", "0"},
+                                                        {"BLOCK_CACHE_BYTES", "1G"},
+                                                        {"BLOCK_CACHE_ENTRY_BYTES", "4294967296"},
+                                                        {"IDLE_MILLIS", "0.5"},
+                                                        {"HAND_OVERS_A_SECOND", "0"},
+                                                        {"LOG_DIR", "/nowhere/at/all"}}};
   for (auto const& [name, value] : bad) {
     std::string const variable = "PERDURE_ROCKS_" + name;
     Ran const ran = preloaded(program("kind"), {{variable, value}});
