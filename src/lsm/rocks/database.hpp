@@ -26,6 +26,7 @@ namespace perdure::lsm {
 
 /// What a database is made of, in the order in which it is made.
 struct DatabaseParts {
+  bool read_only = false;  // memtables are those that the opening found, and stay
   std::unique_ptr<exec::Workers> workers;
   // Writers' own, of which one appends at a time: reads of arrays keep the others busy, and all
   // other writers wait for the one.
