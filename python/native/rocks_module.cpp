@@ -303,6 +303,7 @@ void bind_opening(nb::module_& module) {
       .def_rw("families", &RocksOpening::families)
       .def_rw("merge_operator", &RocksOpening::merge_operator)
       .def_rw("create", &RocksOpening::create)
+      .def_rw("read_only", &RocksOpening::read_only)
       .def_prop_rw(
           "device", [](RocksOpening const& one) { return one.gpu.device; },
           [](RocksOpening& one, rocks::Device device) { one.gpu.device = device; })

@@ -19,6 +19,7 @@ class Opening:
     families: dict[str, dict[str, str]]
     merge_operator: str
     create: bool
+    read_only: bool
     device: Device
     threads: int
     log_dir: str

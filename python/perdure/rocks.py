@@ -51,6 +51,7 @@ def open(
     options: Texts | None = None,
     merge_operator: str | None = None,
     create: bool = True,
+    read_only: bool = False,
     families: Families | None = None,
     device: DeviceName = "auto",
     threads: int | None = None,
@@ -77,6 +78,10 @@ def open(
         Of every column family whose options name none: "uint64add", "stringappend", "max", "put".
     create : bool
         Make what is not there, the directory and `families`.
+    read_only : bool
+        Change no file and lock none: all that RocksDB and the log of memtables hold is seen, and
+        writes are refused. Another process may have the database open, and is seen as it was at a
+        moment of this opening.
     families : list of str, or dict of names to options, optional
         Column families to make, and options of those that are there. All that are there are
         opened anyhow.
@@ -118,7 +123,8 @@ def open(
     NotFound
         There is no database, and `create` is False; or its parent directory is not there.
     Busy
-        The database is open already, here or in another process.
+        The database is open already, here or in another process; with `read_only`, another process
+        changed it all the while.
     Corrupt
         A file of it is damaged.
     Unsupported, DeviceFailure
@@ -141,6 +147,7 @@ def open(
     opening.families = families_of(families)
     opening.merge_operator = merge_operator or ""
     opening.create = _checks.flag("create", create)
+    opening.read_only = _checks.flag("read_only", read_only)
     opening.device = _checks.named("device", device, _rocks.Device)
     opening.threads = small("threads", threads)
     if log_dir is not None:

@@ -209,6 +209,7 @@ TEST_F(ReadOnly, WritesAreRefusedAsRocksdbDoes) {
       mixed.keys = mixed.values = column;
       mixed.kinds = kinds;
       VariableValues found;
+      rocksdb::ColumnFamilyHandle* none = nullptr;
       for (Status const& s :
            {db->Put(WriteOptions(), "a", "b"), db->Delete(WriteOptions(), key(1)),
             db->Merge(WriteOptions(), "a", "b"), db->Write(WriteOptions(), &batch),
@@ -216,6 +217,7 @@ TEST_F(ReadOnly, WritesAreRefusedAsRocksdbDoes) {
             db->DeleteRange(WriteOptions(), family, "a", "z"), db->Flush(rocksdb::FlushOptions()),
             db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr),
             db->IngestExternalFile({"nowhere"}, {}), db->SyncWAL(),
+            db->CreateColumnFamily(options(), "new", &none), db->DropColumnFamily(family),
             rocks::put(*db, family, column, column), rocks::erase(*db, family, column),
             rocks::apply(*db, family, mixed, found, statuses)})
         EXPECT_EQ(s.ToString(), kRefusal);

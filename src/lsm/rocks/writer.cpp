@@ -62,15 +62,10 @@ rocksdb::Status Writer::write(rocksdb::WriteOptions const& options, rocksdb::Wri
 
 rocksdb::Status Writer::write_if(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch,
                                  std::function<rocksdb::Status()> const& check) {
-  if (options_.read_only) return read_only();
+  if (options_.read_only) return refused_when_read_only();
   if (auto s = refusal(options); !s.ok()) return s;
   Waits const waits(operations_waiting_, batch->Count());
   return write_batch(options, batch, &check);
-}
-
-/// As RocksDB says it.
-rocksdb::Status Writer::read_only() {
-  return rocksdb::Status::NotSupported("Not supported operation in read only mode.");
 }
 
 /// What RocksDB refuses, memtables refuse too.
@@ -116,7 +111,7 @@ rocksdb::Status Writer::write_batch(rocksdb::WriteOptions const& options,
 }
 
 rocksdb::Status Writer::write_columns(rocksdb::WriteOptions const& options, Columns& columns) {
-  if (options_.read_only) return read_only();
+  if (options_.read_only) return refused_when_read_only();
   if (auto s = refusal(options); !s.ok()) return s;
   wal::EncodedBatch const encoded(columns.ops);
   Waiting mine{.options = &options, .columns = &columns, .encoded = &encoded, .for_tables = true};
@@ -330,7 +325,7 @@ rocksdb::Status Writer::flush_sealing() {
 }
 
 rocksdb::Status Writer::alone(std::function<rocksdb::Status()> const& call) {
-  if (options_.read_only) return tables_.any() ? read_only() : call();
+  if (options_.read_only) return refused_when_read_only();
   exec::ExclusiveHold const hold(gate_);
   if (auto s = flush_sealing(); !s.ok()) return s;
   return call();
@@ -338,7 +333,7 @@ rocksdb::Status Writer::alone(std::function<rocksdb::Status()> const& call) {
 
 rocksdb::Status Writer::flush() {
   if (!tables_.any()) return rocksdb::Status::OK();
-  if (options_.read_only) return read_only();
+  if (options_.read_only) return refused_when_read_only();
   {
     exec::ExclusiveHold const hold(gate_);
     tables_.seal();

@@ -114,7 +114,6 @@ class Writer {
   using Clock = std::chrono::steady_clock;
 
   static rocksdb::Status refusal(rocksdb::WriteOptions const& options);
-  static rocksdb::Status read_only();
   static bool is_for_tables(Waiting const& waiting);
   bool knows_families(Waiting const& waiting) const;
   /// With the gate held either way.
