@@ -95,8 +95,7 @@ Status RocksDatabase::open_families(RocksOpening const& opening) {
   // RocksDB itself makes the directory, with a log and a lock in it, before it looks.
   if (!options.create_if_missing && options.env->FileExists(path_ + "/CURRENT").IsNotFound())
     return {Code::not_found,
-            named() + " is not there; make it with `perdure rocks create`, or with create=True" +
-                (opening.read_only ? " and without read_only" : "")};
+            named() + " is not there; make it with `perdure rocks create`, or with create=True"};
   std::vector<ColumnFamilyDescriptor> families;
   for (std::string const& name : all_families(path_, options, opening)) {
     auto const own = opening.families.find(name);
