@@ -119,7 +119,7 @@ def get(
     result = result_for(db, log_dir, json_file, overwrite)
     sought = _text.parse("KEY", key, width("--key-bytes", key_bytes))
     length = width("--value-bytes", value_bytes)
-    with opened(db, device, log_dir, options, merge_operator) as source:
+    with opened(db, device, log_dir, options, merge_operator, read_only=True) as source:
         found = source.get([sought], family=family)
     octets: bytes | None = found.values[0].as_py()
     if octets is not None:
@@ -164,7 +164,7 @@ def scan(
     starts = None if prefix is None else _text.parse("--prefix", prefix, None)
     listed: list[dict[str, str]] = []
     count = 0
-    with opened(db, device, log_dir, options, merge_operator) as source:
+    with opened(db, device, log_dir, options, merge_operator, read_only=True) as source:
         for key, value in source.scan(
             *ends, prefix=starts, reverse=reverse, limit=limit, family=family
         ):
@@ -194,7 +194,7 @@ def stats(
 ) -> None:
     """Show what a database counts, perdure's properties and RocksDB's."""
     result = result_for(db, log_dir, json_file, overwrite)
-    with opened(db, device, log_dir, options, merge_operator) as source:
+    with opened(db, device, log_dir, options, merge_operator, read_only=True) as source:
         facts = source.stats(family=family)
         levels = source.get_property("rocksdb.levelstats", family=family) or ""
         families, runs_on = source.families, source.device
@@ -253,8 +253,7 @@ def verify(
     faults: list[str] = []
     records: dict[str, int] = {}
     try:
-        with opened(db, device, log_dir, options, merge_operator) as source:
-            source.flush()
+        with opened(db, device, log_dir, options, merge_operator, read_only=True) as source:
             source.verify_checksums()
             with source.snapshot() as state:
                 for family in source.families:

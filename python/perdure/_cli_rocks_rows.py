@@ -236,7 +236,7 @@ def export(
     if file == exporting.STDOUT and json_file == exporting.STDOUT:
         raise Failure("--json -: the records go to standard output; name a file for the JSON")
     result = result_for(db, log_dir, json_file, overwrite, file, force=force)
-    with opened(db, device, log_dir, options, merge_operator) as source:
+    with opened(db, device, log_dir, options, merge_operator, read_only=True) as source:
         pool = Family(source, family, *widths)
         if archive is not None:
             written = _npz.write(pool, archive)

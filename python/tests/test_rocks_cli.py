@@ -259,11 +259,23 @@ def test_run_hands_its_options_to_the_library(
     monkeypatch.setattr(_cli_rocks_run, "preloaded_library", lambda: library)
     monkeypatch.setenv("LD_PRELOAD", "libother.so")
     options = ("--device", "cpu", "--threshold", 5, "--memtable-bytes", "1MiB", "--log-dir", "/l")
+    options += ("--block-cache-bytes", "2MiB", "--block-cache-entry-bytes", 192)
+    options += ("--idle-millis", 0, "--hand-overs-a-second", 7)
     assert cli("rocks", "run", *options, "--", "user", "-x", "--device").status == 0
     program, command, environment = begun[-1]
     assert program == str(user) and command == ["user", "-x", "--device"]
     assert environment["LD_PRELOAD"] == f"{library}:libother.so"
-    told = {name: environment[f"PERDURE_ROCKS_{name}"] for name in ("DEVICE", "THRESHOLD")}
-    assert told == {"DEVICE": "cpu", "THRESHOLD": "5"}
-    assert environment["PERDURE_ROCKS_MEMTABLE_BYTES"] == str(1 << 20)
-    assert environment["PERDURE_ROCKS_LOG_DIR"] == "/l"
+    assert {
+        name.removeprefix("PERDURE_ROCKS_"): value
+        for name, value in environment.items()
+        if name.startswith("PERDURE_ROCKS_")
+    } == {
+        "DEVICE": "cpu",
+        "THRESHOLD": "5",
+        "MEMTABLE_BYTES": str(1 << 20),
+        "BLOCK_CACHE_BYTES": str(2 << 20),
+        "BLOCK_CACHE_ENTRY_BYTES": "192",
+        "IDLE_MILLIS": "0",
+        "HAND_OVERS_A_SECOND": "7",
+        "LOG_DIR": "/l",
+    }

@@ -1,4 +1,5 @@
-// An engine that counts an iterator's trips to the machine and reads of ranges, and loses the machine when told to.
+// An engine that counts an iterator's trips to the machine and reads of ranges, and loses the
+// machine when told to.
 #pragma once
 
 #include <atomic>

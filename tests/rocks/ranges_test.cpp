@@ -283,8 +283,8 @@ TEST_F(RocksRanges, AreReadByIteratorsWhereTheMachineCannot) {
   check(begins, {}, kNoLimit);
   EXPECT_EQ(engine.range_reads, 6u) << "all that follows is an iterator's";
   engine.refusal = {Code::device_error, "the machine was lost, as the test asked"};
-  auto const s = rocks::range(*db_, db_->DefaultColumnFamily(), Strings(begins).column(), {}, 20,
-                              ranges_);
+  auto const s =
+      rocks::range(*db_, db_->DefaultColumnFamily(), Strings(begins).column(), {}, 20, ranges_);
   EXPECT_TRUE(s.IsIOError()) << s.ToString();
 }
 

@@ -7,14 +7,14 @@
 #include <string>
 
 #include "lsm/rocks/database.hpp"
+#include "lsm/rocks/device_columns.hpp"
 #include "perdure/rocks.h"
 
 namespace perdure::lsm {
 
-[[nodiscard]] rocksdb::Status check_host(Column const& column, char const* what);
 /// The database behind the interface.
 [[nodiscard]] rocksdb::Status check_call(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family,
-                                         Column const& keys, Database*& database);
+                                         Database*& database);
 [[nodiscard]] rocksdb::Status check_statuses(std::size_t keys, std::span<KeyStatus> statuses);
 [[nodiscard]] rocksdb::Status check_output(MutableColumn const& values, std::size_t keys);
 /// Whether memtables take the batch; else RocksDB's own way of writing does, or refuses it.

@@ -12,12 +12,16 @@ rocksdb::Status range(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, Colu
                       ArrayOptions const& options) {
   exec::Range const marked("rocks range");
   Database* database = nullptr;
-  if (auto s = check_call(db, family, begins, database); !s.ok()) return s;
-  if (auto s = check_host(ends, "ends"); !s.ok()) return s;
+  if (auto s = check_call(db, family, database); !s.ok()) return s;
   if (ends.count != 0 && ends.count != begins.count)
     return rocksdb::Status::InvalidArgument("as many ends as begins, or none");
+  DatabaseParts& parts = database->parts();
+  DeviceColumns device(*parts.device, *parts.workers, options);
+  Column const from = device.bring(begins, "begins");
+  Column const to = device.bring(ends, "ends");
+  if (auto s = device.arrived(); !s.ok()) return s;
   OneState const state(*database, options);
-  return RangeRead(*database, family, state.options(), {begins, ends, limit}).run(ranges);
+  return RangeRead(*database, family, state.options(), {from, to, limit}).run(ranges);
 }
 
 }  // namespace perdure::rocks

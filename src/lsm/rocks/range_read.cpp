@@ -111,9 +111,8 @@ void RangeRead::read_wave(std::size_t begin, std::size_t end) {
     return;
   }
   auto const best = parts_.engine->range_pairs();
-  std::size_t const part =
-      parts_.read_rooms->part_ranges.of(end - begin, parts_.workers->threads(),
-                                        {ranges_of(best.least), ranges_of(best.most)});
+  std::size_t const part = parts_.read_rooms->part_ranges.of(
+      end - begin, parts_.workers->threads(), {ranges_of(best.least), ranges_of(best.most)});
   parts_.workers->for_chunks(
       end - begin, part, [&](std::size_t b, std::size_t e) { read_part(begin + b, begin + e); });
 }

@@ -49,7 +49,8 @@ struct Writer::Waiting {
 };
 
 rocksdb::Status Writer::write(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch) {
-  if (batch == nullptr) return base_.Write(options, batch);  // which refuses it
+  if (batch == nullptr || options_.read_only)
+    return base_.Write(options, batch);  // which refuses it
   Waits const waits(operations_waiting_, batch->Count());
   if (waits.with_others < options_.threshold) {
     exec::SharedHold const hold(gate_);
@@ -61,6 +62,7 @@ rocksdb::Status Writer::write(rocksdb::WriteOptions const& options, rocksdb::Wri
 
 rocksdb::Status Writer::write_if(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch,
                                  std::function<rocksdb::Status()> const& check) {
+  if (options_.read_only) return refused_when_read_only();
   if (auto s = refusal(options); !s.ok()) return s;
   Waits const waits(operations_waiting_, batch->Count());
   return write_batch(options, batch, &check);
@@ -109,6 +111,7 @@ rocksdb::Status Writer::write_batch(rocksdb::WriteOptions const& options,
 }
 
 rocksdb::Status Writer::write_columns(rocksdb::WriteOptions const& options, Columns& columns) {
+  if (options_.read_only) return refused_when_read_only();
   if (auto s = refusal(options); !s.ok()) return s;
   wal::EncodedBatch const encoded(columns.ops);
   Waiting mine{.options = &options, .columns = &columns, .encoded = &encoded, .for_tables = true};
@@ -322,6 +325,7 @@ rocksdb::Status Writer::flush_sealing() {
 }
 
 rocksdb::Status Writer::alone(std::function<rocksdb::Status()> const& call) {
+  if (options_.read_only) return refused_when_read_only();
   exec::ExclusiveHold const hold(gate_);
   if (auto s = flush_sealing(); !s.ok()) return s;
   return call();
@@ -329,6 +333,7 @@ rocksdb::Status Writer::alone(std::function<rocksdb::Status()> const& call) {
 
 rocksdb::Status Writer::flush() {
   if (!tables_.any()) return rocksdb::Status::OK();
+  if (options_.read_only) return refused_when_read_only();
   {
     exec::ExclusiveHold const hold(gate_);
     tables_.seal();

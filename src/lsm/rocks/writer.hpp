@@ -39,6 +39,7 @@ class Writer {
     std::uint32_t immutable_memtables = 0;
     std::chrono::milliseconds idle{200};
     std::size_t hand_overs_a_second = 3;
+    bool read_only = false;  // RocksDB refuses writes, and no memtable is flushed
   };
   Writer(rocksdb::DB& base, exec::Workers& workers, Tables& tables, Families const& families,
          Counters& counters, Options const& options)
@@ -59,6 +60,7 @@ class Writer {
   /// One operation: `direct` is RocksDB's own call of it, `fill` puts it into a batch.
   template <class Direct, class Fill>
   rocksdb::Status write_one(rocksdb::WriteOptions const& options, Direct direct, Fill fill) {
+    if (options_.read_only) return direct();
     {
       Waits const waits(operations_waiting_, 1);
       if (waits.with_others < options_.threshold) {
