@@ -21,6 +21,8 @@ constexpr std::uint64_t kHandedOverAtOnce = 20'000;
 /// Keys that reads find in memtables before they are idle: these keep them as a large batch does.
 constexpr std::uint64_t kManyHits = 10'000;
 
+/// Bytes of columns from which they are written by themselves, by all workers.
+constexpr std::uint64_t kAlone = 8u << 20;
 /// Bytes of batches that a worker takes at once: fewer are not worth another thread.
 constexpr std::uint64_t kTakenAtOnce = 32u << 10;
 
@@ -171,17 +173,20 @@ void Writer::write_group(std::span<Waiting* const> group) {
 
 std::size_t Writer::together(std::span<Waiting* const> group) const {
   Waiting const& first = *group.front();
+  bool const are_columns = first.columns != nullptr;
+  if (are_columns && first.bytes() > kAlone) return 1;
   // A record lies in one segment, and what does not fit begins the next.
   std::uint64_t const most = options_.memtable_bytes / 8;
   std::uint64_t bytes = first.bytes();
   std::size_t n = 1;
   for (; n < group.size(); ++n) {
     Waiting const& one = *group[n];
-    bytes += one.bytes();
     // Who asks first has to see what those before it wrote.
     if (!one.for_tables || one.check != nullptr || one.logged() != first.logged() ||
-        !one.status.ok() || (one.columns == nullptr) != (first.columns == nullptr) || bytes > most)
+        !one.status.ok() || (one.columns != nullptr) != are_columns)
       break;
+    bytes += one.bytes();
+    if (are_columns && (one.bytes() > kAlone || bytes > most)) break;
   }
   return n;
 }
