@@ -2,12 +2,17 @@
 // their flush, and after a kill.
 #include <gtest/gtest.h>
 #include <rocksdb/convenience.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/merge_operator.h>
 #include <rocksdb/write_batch.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <future>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -124,6 +129,73 @@ TEST(RocksDatabase, ALoadThatComesAndGoesStaysWithTheMemtables) {
   EXPECT_GE(hand_overs, 1u);
   EXPECT_LE(hand_overs, 3u * 4);  // a slow machine takes more than a second for it
   EXPECT_EQ(get(*db, key(7)), "v7");
+}
+
+/// Holds up every ingest until it is told to go on.
+class SlowIngests final : public rocksdb::EventListener {
+ public:
+  void OnExternalFileIngested(rocksdb::DB*, rocksdb::ExternalFileIngestionInfo const&) override {
+    std::unique_lock lock(mutex_);
+    is_ingesting_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return goes_on_; });
+  }
+  bool wait_for_one() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(10), [&] { return is_ingesting_; });
+  }
+  void go_on() {
+    std::unique_lock const lock(mutex_);
+    goes_on_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_ingesting_ = false, goes_on_ = false;
+};
+
+TEST(RocksDatabase, WritesGoOnWhileMemtablesAreHandedOverAndRocksdbServesThemSoonAfter) {
+  TemporaryDirectory directory;
+  auto const slow = std::make_shared<SlowIngests>();
+  rocksdb::Options how = options();
+  how.listeners.push_back(slow);
+  GpuOptions soon = gpu();
+  soon.idle_millis = 5;
+  rocksdb::DB* opened = nullptr;
+  ASSERT_TRUE(perdure::rocks::open(how, soon, directory / "db", &opened).ok());
+  std::unique_ptr<rocksdb::DB> const db(opened);
+  WriteBatch batch;  // too many to be handed over at once
+  for (int i = 0; i < 2 * kMany; ++i)
+    ASSERT_TRUE(batch.Put(key(i % kMany), "v" + std::to_string(i % kMany)).ok());
+  ASSERT_TRUE(db->Write(WriteOptions(), &batch).ok());
+  EXPECT_TRUE(slow->wait_for_one()) << "of the hand-over";
+  auto writes = std::async(std::launch::async, [&] {
+    for (int i = 0; i < 300; ++i) {
+      EXPECT_TRUE(db->Put(WriteOptions(), key(i), "later").ok());
+      EXPECT_TRUE(db->Merge(WriteOptions(), key(kMany - 1), std::to_string(i)).ok());
+    }
+    EXPECT_TRUE(db->Delete(WriteOptions(), key(400)).ok());
+  });
+  EXPECT_EQ(writes.wait_for(std::chrono::seconds(10)), std::future_status::ready)
+      << "a write waits for the flush";
+  EXPECT_TRUE(has_memtables(*db));
+  EXPECT_EQ(get(*db, key(7)), "later");
+  slow->go_on();
+  writes.get();
+  std::string const merged = get(*db, key(kMany - 1));
+  for (int i = 0; i < 500 && has_memtables(*db); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_FALSE(has_memtables(*db)) << "the hand-over ends";
+  std::uint64_t generations = 0;
+  ASSERT_TRUE(db->GetIntProperty("perdure.flushed-generations", &generations));
+  EXPECT_EQ(generations, 2u) << "what came meanwhile is handed over at once";
+  EXPECT_EQ(get(*db, key(7)), "later");
+  EXPECT_EQ(get(*db, key(301)), "v301");
+  EXPECT_EQ(get(*db, key(400)), "NotFound: ");
+  EXPECT_EQ(get(*db, key(kMany - 1)), merged);
+  EXPECT_TRUE(merged.ends_with(",298,299")) << merged;
 }
 
 TEST(RocksDatabase, MemtablesThatAreReadALotStay) {
