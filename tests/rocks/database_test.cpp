@@ -4,17 +4,22 @@
 #include <rocksdb/convenience.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/merge_operator.h>
+#include <rocksdb/statistics.h>
 #include <rocksdb/write_batch.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <filesystem>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "lsm/rocks/rocksdb_version.hpp"
 #include "perdure/rocks.h"
@@ -196,6 +201,69 @@ TEST(RocksDatabase, WritesGoOnWhileMemtablesAreHandedOverAndRocksdbServesThemSoo
   EXPECT_EQ(get(*db, key(400)), "NotFound: ");
   EXPECT_EQ(get(*db, key(kMany - 1)), merged);
   EXPECT_TRUE(merged.ends_with(",298,299")) << merged;
+}
+
+/// Calls once, when RocksDB's next write is done and has not returned yet.
+class AtTheEndOfAWrite final : public rocksdb::Statistics {
+ public:
+  void call(std::function<void()> what) {
+    std::unique_lock const lock(mutex_);
+    call_ = std::move(what);
+  }
+  [[nodiscard]] bool called() const { return called_; }
+
+  char const* Name() const override { return "AtTheEndOfAWrite"; }
+  std::uint64_t getTickerCount(std::uint32_t) const override { return 0; }
+  void histogramData(std::uint32_t, rocksdb::HistogramData* const) const override {}
+  void recordTick(std::uint32_t, std::uint64_t) override {}
+  void setTickerCount(std::uint32_t, std::uint64_t) override {}
+  std::uint64_t getAndResetTickerCount(std::uint32_t) override { return 0; }
+  void recordInHistogram(std::uint32_t type, std::uint64_t) override {
+    if (type != rocksdb::DB_WRITE) return;
+    std::unique_lock const lock(mutex_);
+    if (!call_) return;
+    std::exchange(call_, nullptr)();
+    called_ = true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::function<void()> call_;
+  std::atomic<bool> called_ = false;
+};
+
+TEST(RocksDatabase, AKillBetweenTheHandOversWriteAndTheEndOfTheLogCountsNothingTwice) {
+  for (bool const merges : {true, false}) {
+    SCOPED_TRACE(merges);
+    TemporaryDirectory directory;
+    auto const end = std::make_shared<AtTheEndOfAWrite>();
+    rocksdb::Options how = options();
+    how.statistics = end;
+    GpuOptions soon = gpu();
+    soon.idle_millis = 5;
+    rocksdb::DB* opened = nullptr;
+    ASSERT_TRUE(perdure::rocks::open(how, soon, directory / "db", &opened).ok());
+    std::unique_ptr<rocksdb::DB> const db(opened);
+    ASSERT_TRUE(db->Put(WriteOptions(), "grows", "a").ok());
+    ASSERT_TRUE(db->Put(WriteOptions(), "goes", "soon").ok());
+    end->call([&] {
+      for (std::string const log : {"", ".gwal"})
+        std::filesystem::copy(directory / ("db" + log), directory / ("copy" + log),
+                              std::filesystem::copy_options::recursive);
+    });
+    WriteBatch batch;
+    for (int i = 0; i < kMany - 100; ++i) ASSERT_TRUE(batch.Put(key(i), "v").ok());
+    for (int i = 0; merges && i < 3; ++i) ASSERT_TRUE(batch.Merge("grows", "x").ok());
+    ASSERT_TRUE(batch.Delete("goes").ok());
+    ASSERT_TRUE(db->Write(WriteOptions(), &batch).ok());
+    for (int i = 0; i < 1000 && !end->called(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ASSERT_TRUE(end->called());
+    std::unique_ptr<rocksdb::DB> const left = open(directory / "copy");
+    EXPECT_EQ(get(*left, "grows"), merges ? "a,x,x,x" : "a");
+    EXPECT_EQ(get(*left, key(5)), "v");
+    EXPECT_EQ(get(*left, "goes"), "NotFound: ");
+  }
 }
 
 TEST(RocksDatabase, MemtablesThatAreReadALotStay) {
