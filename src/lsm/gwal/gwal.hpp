@@ -86,6 +86,8 @@ struct GwalRecovered {
   std::vector<GwalRecord> records;
 };
 
+inline constexpr std::uint64_t kSmallGwalSegment = std::uint64_t{1} << 20;
+
 /// As the number of an intent: there is none any more.
 inline constexpr std::uint64_t kNoGwalIntent = ~std::uint64_t{0};
 
@@ -109,7 +111,9 @@ class Gwal {
 
   /// The next segment, with room for a payload of `bytes` at least. The one before it is sealed:
   /// it takes no more records. Code::no_space: the medium is full, and nothing has changed.
-  virtual Result<std::unique_ptr<GwalSegment>> begin(std::uint64_t bytes) = 0;
+  /// `small`: of kSmallGwalSegment bytes where it has to be made, which takes less than a
+  /// millisecond.
+  virtual Result<std::unique_ptr<GwalSegment>> begin(std::uint64_t bytes, bool small = false) = 0;
 };
 
 }  // namespace perdure::lsm

@@ -16,8 +16,10 @@ namespace perdure::lsm {
 
 namespace {
 
-/// What is flushed while writers wait, which takes a few milliseconds.
-constexpr std::uint64_t kHandedOverAtOnce = 20'000;
+/// What RocksDB gets as one write of its own, while other writers wait: that takes a few
+/// milliseconds, and no flush.
+constexpr std::uint64_t kHandedOverAtOnce = 2000;
+constexpr std::uint64_t kBytesAtOnce = std::uint64_t{1} << 20;
 /// Keys that reads find in memtables before they are idle: these keep them as a large batch does.
 constexpr std::uint64_t kManyHits = 10'000;
 
@@ -260,7 +262,8 @@ rocksdb::Status Writer::append(Tables::Written const& written, WriteRecord const
                                ViewPtr* seen) {
   exec::Range const range("rocks append");
   if (auto s = make_room(); !s.ok()) return s;
-  auto room = tables_.reserve(written.bytes, written.logged);
+  if (written.requests >= options_.threshold) handing_over_ = false;
+  auto room = tables_.reserve(written.bytes, written.logged, handing_over_);
   if (!room) return to_rocks(room.status());
   std::vector<FamilyBatch> const batch = write(*room, tables_.next_request());
   if (Status s = tables_.append(batch, written, seen); !s.ok()) return to_rocks(s);
@@ -356,14 +359,25 @@ std::shared_ptr<void> Writer::seal_idle() {
     last_batch_ = now;
   }
   if (now - last_batch_ < options_.idle) return nullptr;
+  Tables::Load const load = tables_.load();
+  // Rounds follow each other as long as less and less is written during each.
+  bool const goes_on = handing_over_ && load.requests <= left_over_ / 2;
+  if (!goes_on && !may_begin_hand_over(now)) return nullptr;
+  handing_over_ = true;
+  left_over_ = load.requests;
+  tables_.seal();
+  bool const is_little =
+      load.generations == 1 && load.requests <= kHandedOverAtOnce && load.bytes <= kBytesAtOnce;
+  return is_little ? hold : nullptr;
+}
+
+bool Writer::may_begin_hand_over(Clock::time_point now) {
   while (!hand_overs_.empty() && now - hand_overs_.front() >= std::chrono::seconds(1))
     hand_overs_.pop_front();
-  if (hand_overs_.size() >= options_.hand_overs_a_second) return nullptr;
+  if (hand_overs_.size() >= options_.hand_overs_a_second) return false;
   hand_overs_.push_back(now);
   ++counters_.hand_overs;
-  bool const is_little = tables_.requests() <= kHandedOverAtOnce;
-  tables_.seal();
-  return is_little ? hold : nullptr;
+  return true;
 }
 
 }  // namespace perdure::lsm

@@ -93,10 +93,11 @@ class Writer {
   rocksdb::Status alone(std::function<rocksdb::Status()> const& call);
   /// All that was written before is RocksDB's when this returns.
   rocksdb::Status flush();
-  /// For the flusher. Seals the memtables once there has been no large batch, and few
-  /// reads of them, for a while. What has
-  /// become little by then is handed over at once: the answer holds the gate, and with it the few
-  /// writes that come, until it is flushed and RocksDB serves them.
+  /// For the flusher. Hands the memtables over to RocksDB, once there has been no large batch, and
+  /// few reads of them, for a while: seals them, and while they are flushed writes go on, into new
+  /// ones, which the next call seals. The last round is little: then the answer holds the gate, and
+  /// with it the few writes that come, until RocksDB has got what was sealed by one write. No write
+  /// waits for a flush.
   [[nodiscard]] std::shared_ptr<void> seal_idle();
 
  private:
@@ -136,6 +137,7 @@ class Writer {
   rocksdb::Status append(Tables::Written const& written, WriteRecord const& write, ViewPtr* seen);
   rocksdb::Status make_room();
   rocksdb::Status flush_sealing();
+  bool may_begin_hand_over(Clock::time_point now);
 
   rocksdb::DB& base_;
   exec::Workers& workers_;
@@ -151,6 +153,8 @@ class Writer {
   Clock::time_point last_batch_{};
   std::uint64_t hits_then_ = 0;  // Counters::table_hits when reads last kept the memtables
   std::deque<Clock::time_point> hand_overs_;  // of the last second
+  bool handing_over_ = false;  // no large batch came since one began
+  std::uint64_t left_over_ = 0;  // requests of its last round
 
   Mutex queue_mutex_;
   Condition turn_;
