@@ -20,6 +20,8 @@ namespace {
 /// milliseconds, and no flush.
 constexpr std::uint64_t kHandedOverAtOnce = 2000;
 constexpr std::uint64_t kBytesAtOnce = std::uint64_t{1} << 20;
+/// Fewer operations are no batch, and RocksDB's own way is theirs whatever is read meanwhile.
+constexpr std::uint64_t kCountReadsFrom = 256;
 /// Keys that reads find in memtables before they are idle: these keep them as a large batch does.
 constexpr std::uint64_t kManyHits = 10'000;
 
@@ -56,7 +58,7 @@ rocksdb::Status Writer::write(rocksdb::WriteOptions const& options, rocksdb::Wri
   if (batch == nullptr || options_.read_only)
     return base_.Write(options, batch);  // which refuses it
   Waits const waits(operations_waiting_, batch->Count());
-  if (waits.with_others < options_.threshold) {
+  if (are_few(waits.with_others)) {
     exec::SharedHold const hold(gate_);
     if (!tables_.any()) return write_rocks(options, batch);
   }
@@ -70,6 +72,11 @@ rocksdb::Status Writer::write_if(rocksdb::WriteOptions const& options, rocksdb::
   if (auto s = refusal(options); !s.ok()) return s;
   Waits const waits(operations_waiting_, batch->Count());
   return write_batch(options, batch, &check);
+}
+
+bool Writer::are_few(std::uint64_t operations) const {
+  if (operations >= kCountReadsFrom) operations += counters_.keys_under_way;
+  return operations < options_.threshold;
 }
 
 /// What RocksDB refuses, memtables refuse too.
@@ -152,7 +159,7 @@ rocksdb::Status Writer::wait_for_turn(Waiting& mine) {
 void Writer::write_group(std::span<Waiting* const> group) {
   std::uint64_t operations = 0;
   for (Waiting const* const one : group) operations += one->operations();
-  bool const few = operations < options_.threshold;
+  bool const few = are_few(operations);
   while (!group.empty()) {
     Waiting& first = *group.front();
     std::size_t n = 1;
@@ -262,12 +269,13 @@ rocksdb::Status Writer::append(Tables::Written const& written, WriteRecord const
                                ViewPtr* seen) {
   exec::Range const range("rocks append");
   if (auto s = make_room(); !s.ok()) return s;
-  if (written.requests >= options_.threshold) handing_over_ = false;
+  bool const many = !are_few(written.requests);
+  if (many) handing_over_ = false;
   auto room = tables_.reserve(written.bytes, written.logged, handing_over_);
   if (!room) return to_rocks(room.status());
   std::vector<FamilyBatch> const batch = write(*room, tables_.next_request());
   if (Status s = tables_.append(batch, written, seen); !s.ok()) return to_rocks(s);
-  if (written.requests >= options_.threshold) last_batch_ = Clock::now();
+  if (many) last_batch_ = Clock::now();
   ++counters_.table_batches;
   counters_.table_operations += written.requests;
   if (tables_.is_full()) {

@@ -119,6 +119,9 @@ class Writer {
   bool knows_families(Waiting const& waiting) const;
   /// With the gate held either way.
   rocksdb::Status write_rocks(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch);
+  /// Whether RocksDB serves so many operations that wait: requests wait in one queue (section 4.1),
+  /// so where batches are written keys that are being read count too.
+  [[nodiscard]] bool are_few(std::uint64_t operations) const;
   rocksdb::Status write_batch(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch,
                               std::function<rocksdb::Status()> const* check);
   rocksdb::Status wait_for_turn(Waiting& mine);
