@@ -87,6 +87,7 @@ rocksdb::Status RangeRead::run(rocks::Ranges& ranges) {
   for (wave_ = 0; wave_ == 0 || wave_ < n; wave_ += a_wave) {
     read_wave(wave_, std::min(n, wave_ + a_wave));
     append(*parts_.workers, pieces_, ranges);
+    if (wave_ == 0 && a_wave < n) reserve(ranges, (n + a_wave - 1) / a_wave);  // waves are alike
     MutexLock const lock(mutex_);
     if (!failure_.ok()) return failure_;
     answers_.clear();
