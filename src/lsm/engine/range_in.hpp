@@ -145,8 +145,9 @@ class RangeIn {
     if constexpr (kFar) {
       std::size_t const all = slots != nullptr ? firsts_.back() : n * room;
       return machine.threads(all, RangeSlotBody{to, counts_.data(), slots, room, n});
+    } else {
+      return machine.threads(n, RangeWriteBody{to, counts_.data(), slots, room});
     }
-    return machine.threads(n, RangeWriteBody{to, counts_.data(), slots, room});
   }
 
   void take_key_sizes(std::vector<RunView> const& views) {
