@@ -155,7 +155,7 @@ PERDURE_FN bool is_alone(RunView const& run, std::uint32_t first, std::uint32_t 
 
 /// Lanes that merge one range each. Without slots they count alone.
 struct RangeMergeBody {
-  static constexpr std::size_t kChunk = 16;
+  static constexpr std::size_t kChunk = 4;
   RangesView view;
   RangeHeads heads;
   RangeCount* counts;
@@ -303,7 +303,7 @@ struct RangeWriter {
 
 /// One a range: a thread's pairs lie side by side.
 struct RangeWriteBody {
-  static constexpr std::size_t kChunk = 16;
+  static constexpr std::size_t kChunk = 4;
   RangeWriter to;
   RangeCount const* counts;
   std::uint64_t const* slots;  // each range's first; null: each has as many

@@ -30,7 +30,7 @@ class RangeIn {
   /// Slots that ranges have before anybody knows how many they need.
   static constexpr std::uint64_t kMostSlots = std::uint64_t{1} << 22;
   /// Of an answer.
-  static constexpr std::uint64_t kMostPairs = std::uint64_t{1} << 30;
+  static constexpr std::uint64_t kMostPairs = std::uint64_t{1} << 25;
   /// Of a range whose pairs are counted first: a lane of a GPU takes as long for one as a host's
   /// thread for several.
   static constexpr std::uint64_t kMostCounted =
