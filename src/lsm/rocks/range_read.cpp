@@ -16,6 +16,8 @@ constexpr std::size_t kIteratedAChunk = 16;
 /// Pairs whose way to the caller's arrays is one step; what the machine answered stays until then.
 constexpr std::uint64_t kPairsAWave = std::uint64_t{1} << 21;
 constexpr std::uint64_t kPairsOfFirst = std::uint64_t{1} << 18;
+/// Questions of a worker's in a wave.
+constexpr std::uint64_t kPartsAWave = 8;
 /// Ranges with an end are taken to have no more, until some were read.
 constexpr std::uint64_t kUsualPairs = 256;
 /// Without an end, ranges of more pairs than that go on through all memtables: one after the other
@@ -87,10 +89,12 @@ rocksdb::Status RangeRead::run(rocks::Ranges& ranges) {
   std::size_t const n = asked_.begins.count;
   ranges.offsets.assign(1, 0);
   ranges.offsets.reserve(n + 1);
+  std::uint64_t const a_wave = std::min(
+      kPairsAWave, kPartsAWave * parts_.workers->threads() * parts_.engine->range_pairs().most);
   std::size_t end = 0;
   do {
     wave_ = end;
-    end = std::min(n, wave_ + ranges_of(wave_ == 0 ? kPairsOfFirst : kPairsAWave));
+    end = std::min(n, wave_ + ranges_of(wave_ == 0 ? std::min(a_wave, kPairsOfFirst) : a_wave));
     read_wave(wave_, end);
     append(*parts_.workers, pieces_, ranges);
     if (wave_ == 0 && end < n) reserve(ranges, (n + end - 1) / end);
