@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "exec/range.hpp"
+#include "lsm/gwal/gwal_power_note.hpp"
 #include "lsm/rocks/column_entries.hpp"
 #include "lsm/rocks/database.hpp"
 #include "lsm/rocks/payload.hpp"
@@ -25,6 +26,7 @@ namespace {
 using namespace lsm;  // NOLINT: the interface of what lies there
 
 constexpr std::uint64_t kLeastMemtable = 1 << 16;
+constexpr std::uint64_t kLeastPowerLog = 4 << 20;
 
 Result<std::unique_ptr<Engine>> make_engine(GpuOptions const& gpu, exec::Workers& workers,
                                             rocksdb::Logger* log) {
@@ -94,6 +96,8 @@ perdure::Status recover(DatabaseParts& parts, rocksdb::DB& base, rocksdb::Logger
   exec::Range const range("rocks recover");
   auto found = parts.gwal->recover(base.GetLatestSequenceNumber());
   if (!found) return found.status();
+  if (std::string const report = parts.gwal->report(); !report.empty())
+    rocksdb::Info(log, "perdure: %s", report.c_str());
   for (GwalRecovered& one : *found) {
     rocksdb::Info(log, "perdure: G-WAL segment %llu: %llu records, %s%s",
                   static_cast<unsigned long long>(one.found.number),
@@ -157,18 +161,69 @@ bool is_inside(std::string const& directory, std::string const& other) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
+perdure::Status check_outside(std::string const& directory, char const* option,
+                              std::string const& path) {
+  if (!is_inside(directory, path)) return {};
+  return {Code::invalid_argument, std::string(option) + " " + directory +
+                                      " lies in the database's own directory, whose files are "
+                                      "RocksDB's; name another"};
+}
+
+std::string absolute(std::string const& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
+/// Whether a process that was killed left segments there.
+bool has_segments(std::string const& directory) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error))
+    if (it->path().extension() == ".gwal") return true;
+  return false;
+}
+
+/// What the other durability left has to be RocksDB's first: each knows its own log alone.
+perdure::Status check_left(GpuOptions const& gpu, GwalOptions const& options,
+                           std::string const& note) {
+  if (gpu.durability == Durability::power) {
+    if (!has_segments(options.directory)) return {};
+    return {Code::invalid_argument,
+            "the G-WAL " + options.directory +
+                " has writes of durability process that RocksDB lacks; open the database with "
+                "that durability and close it, before it gets durability power"};
+  }
+  auto const noted = read_gwal_power_note(note, options.identity);
+  if (!noted) return noted.status();
+  if (!noted.value()) return {};
+  return {Code::invalid_argument,
+          "the database was not closed since it had durability power, and its power log " +
+              *noted.value() +
+              " has writes that RocksDB lacks; open it with durability power and that "
+              "power_log_dir, and close it, before it gets durability process"};
+}
+
+std::uint64_t power_log_bytes(GpuOptions const& gpu, std::uint64_t memtable) {
+  std::uint64_t const bytes =
+      gpu.power_log_bytes != 0 ? gpu.power_log_bytes : std::max(kLeastPowerLog, 4 * memtable);
+  return wal::round_up(bytes);
+}
+
 perdure::Status open_log(DatabaseParts& parts, rocksdb::DB& base, GpuOptions const& gpu,
                          std::string const& path) {
   GwalOptions options;
   options.directory = gpu.log_dir.empty() ? path + ".gwal" : gpu.log_dir;
   options.segment_bytes = memtable_bytes(gpu, base);
   options.workers = parts.workers.get();
-  if (is_inside(options.directory, path))
-    return {Code::invalid_argument, "log_dir " + options.directory +
-                                        " lies in the database's own directory, whose files are "
-                                        "RocksDB's; name another"};
   if (auto s = base.GetDbIdentity(options.identity); !s.ok())
     return {Code::io_error, "the identity of database " + path + ": " + s.ToString()};
+  if (perdure::Status s = check_outside(options.directory, "log_dir", path); !s.ok()) return s;
+  std::string const note = absolute(path + "/perdure-power");
+  if (perdure::Status s = check_left(gpu, options, note); !s.ok()) return s;
+  if (gpu.durability == Durability::power) {
+    std::string const directory = gpu.power_log_dir.empty() ? path + ".power" : gpu.power_log_dir;
+    if (perdure::Status s = check_outside(directory, "power_log_dir", path); !s.ok()) return s;
+    options.power = {absolute(directory), power_log_bytes(gpu, options.segment_bytes), note};
+  }
   auto gwal = Gwal::open(options);
   if (!gwal) return gwal.status();
   parts.gwal = std::move(*gwal);
@@ -214,7 +269,7 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
       base, *parts.workers, *parts.tables, *parts.families, *parts.counters,
       Writer::Options{least.value(), gpu.immutable_memtables,
                       std::chrono::milliseconds(gpu.idle_millis),
-                      std::max(1u, gpu.hand_overs_a_second)});
+                      std::max(1u, gpu.hand_overs_a_second), gpu.durability == Durability::power});
   std::string const flushes = path + "/perdure-flush";
   if (auto s = make_flush_directory(*options.env, flushes); !s.ok())
     return {Code::io_error, "directory " + flushes + ": " + s.ToString()};

@@ -56,6 +56,8 @@ class Tables {
   // By the writer alone.
   /// Room for a batch's copy, where its values stay; not appended, it is used again.
   Result<std::span<std::byte>> reserve(std::uint64_t bytes, bool logged);
+  /// Whether the log can take a record of so many bytes.
+  [[nodiscard]] GwalRoom log_room(std::uint64_t bytes) { return gwal_.make_room(bytes); }
   /// The request that the next batch begins with.
   [[nodiscard]] RequestId next_request();
   struct Written {
