@@ -122,23 +122,26 @@ Result<std::vector<GwalRecovered>> PowerGwal::recover(std::uint64_t rocks_sequen
   std::vector<GwalPowerReplayed> found = std::move(replayed).value();
   bool const first_goes = !found.empty() && found.front().number == place.oldest &&
                           rocks_sequence > place.intent && !mutated("gwal_power_replay_twice");
+  std::vector<GwalPowerLog::Live> live;
+  std::uint64_t newest = place.newest;
+  RequestId next = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    newest = std::max(newest, found[i].number);
+    if (i == 0 && first_goes) continue;
+    if (found[i].records.front().first_request < next)
+      return gwal_power_damaged(log_->name(), "has the request " +
+                                                  std::to_string(next - 1) + " before segment " +
+                                                  std::to_string(found[i].number));
+    next = found[i].next_request();
+    bool const is_oldest = found[i].number == place.oldest;
+    live.push_back(
+        {found[i].number, found[i].first, is_oldest ? place.intent : kNoGwalIntent, false});
+  }
   auto note = WrittenGwalPowerNote::write(options_.power->note, options_.identity,
                                           options_.power->directory);
   if (!note.ok()) return note.status();
   if (!made_) {
     if (Status s = log_->disk().begin(); !s.ok()) return s;
-  }
-  std::vector<GwalPowerLog::Live> live;
-  std::uint64_t newest = place.newest;
-  RequestId next = 0;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    GwalRecord const& last = found[i].records.back();
-    next = last.first_request + last.requests;
-    newest = std::max(newest, found[i].number);
-    bool const is_oldest = found[i].number == place.oldest;
-    if (i > 0 || !first_goes)
-      live.push_back(
-          {found[i].number, found[i].first, is_oldest ? place.intent : kNoGwalIntent, false});
   }
   if (Status s = log_->found(std::move(live), newest, next); !s.ok()) return s;
   note_ = std::move(note).value();

@@ -115,15 +115,12 @@ Status GwalPowerDisk::take(std::uint64_t batch, std::vector<std::byte>& payload,
   if (h.number < least || h.number == 0 || h.lsn < place_.at.lsn)
     return damaged("is of segment " + std::to_string(h.number) + ", behind segment " +
                    std::to_string(least));
-  if (!found.empty()) {
-    GwalRecord const& last = found.back().records.back();
-    if (h.first_request < last.first_request + last.requests)
-      return damaged("has the request " + std::to_string(h.first_request) + " behind " +
-                     std::to_string(last.first_request + last.requests - 1));
-  }
-  if (found.empty() || found.back().number != h.number)
-    found.push_back({h.number, {h.lsn, batch}, {}, {}});
+  bool const begins = found.empty() || found.back().number != h.number;
+  if (begins) found.push_back({h.number, {h.lsn, batch}, {}, {}});
   GwalPowerReplayed& segment = found.back();
+  if (!begins && h.first_request < segment.next_request())
+    return damaged("has the request " + std::to_string(h.first_request) + " behind " +
+                   std::to_string(segment.next_request() - 1));
   segment.memory.push_back(std::move(payload));
   payload.clear();
   segment.records.push_back(

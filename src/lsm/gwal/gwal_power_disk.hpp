@@ -35,6 +35,10 @@ struct GwalPowerReplayed {
   wal::LogPosition first;
   std::vector<std::vector<std::byte>> memory;  // of the records
   std::vector<GwalRecord> records;
+
+  [[nodiscard]] RequestId next_request() const {
+    return records.back().first_request + records.back().requests;
+  }
 };
 
 class GwalPowerDisk {
