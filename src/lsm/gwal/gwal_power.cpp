@@ -129,8 +129,8 @@ Result<std::vector<GwalRecovered>> PowerGwal::recover(std::uint64_t rocks_sequen
     newest = std::max(newest, found[i].number);
     if (i == 0 && first_goes) continue;
     if (found[i].records.front().first_request < next)
-      return gwal_power_damaged(log_->name(), "has the request " +
-                                                  std::to_string(next - 1) + " before segment " +
+      return gwal_power_damaged(log_->name(), "has the request " + std::to_string(next - 1) +
+                                                  " before segment " +
                                                   std::to_string(found[i].number));
     next = found[i].next_request();
     bool const is_oldest = found[i].number == place.oldest;

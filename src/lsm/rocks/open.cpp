@@ -18,6 +18,7 @@
 #include "lsm/rocks/status.hpp"
 #include "lsm/rocks/threshold.hpp"
 #include "perdure/rocks.h"
+#include "wal/disk/disk.hpp"
 
 namespace perdure::rocks {
 
@@ -222,6 +223,11 @@ perdure::Status open_log(DatabaseParts& parts, rocksdb::DB& base, GpuOptions con
   if (gpu.durability == Durability::power) {
     std::string const directory = gpu.power_log_dir.empty() ? path + ".power" : gpu.power_log_dir;
     if (perdure::Status s = check_outside(directory, "power_log_dir", path); !s.ok()) return s;
+    if (auto const forgets = wal::disk().forgets(path); forgets && forgets.value())
+      return {Code::invalid_argument,
+              "the database " + path +
+                  " lies in memory, which a power loss clears; put it on a disk, or choose "
+                  "durability process"};
     options.power = {absolute(directory), power_log_bytes(gpu, options.segment_bytes), note};
   }
   auto gwal = Gwal::open(options);

@@ -75,21 +75,24 @@ class LossyFiles final : public rocksdb::FileSystemWrapper {
   }
   IOStatus DeleteFile(std::string const& name, IOOptions const& options,
                       Context* context) override {
-    return change(name, [&] { return target()->DeleteFile(name, options, context); },
-                  [&] { now_.erase(name); });
+    return change(
+        name, [&] { return target()->DeleteFile(name, options, context); },
+        [&] { now_.erase(name); });
   }
   IOStatus RenameFile(std::string const& from, std::string const& to, IOOptions const& options,
                       Context* context) override {
-    return change(to, [&] { return target()->RenameFile(from, to, options, context); },
-                  [&] {
-                    now_[to] = now_[from];
-                    now_.erase(from);
-                  });
+    return change(
+        to, [&] { return target()->RenameFile(from, to, options, context); },
+        [&] {
+          now_[to] = now_[from];
+          now_.erase(from);
+        });
   }
   IOStatus LinkFile(std::string const& from, std::string const& to, IOOptions const& options,
                     Context* context) override {
-    return change(to, [&] { return target()->LinkFile(from, to, options, context); },
-                  [&] { now_[to] = now_[from]; });
+    return change(
+        to, [&] { return target()->LinkFile(from, to, options, context); },
+        [&] { now_[to] = now_[from]; });
   }
   IOStatus NewDirectory(std::string const& name, IOOptions const& options,
                         std::unique_ptr<rocksdb::FSDirectory>* result, Context* context) override {
@@ -153,7 +156,8 @@ class LossyFiles final : public rocksdb::FileSystemWrapper {
 
    private:
     [[nodiscard]] bool is_here(std::string const& name) const {
-      return std::filesystem::path(name).parent_path() == std::filesystem::path(name_ + "/x").parent_path();
+      return std::filesystem::path(name).parent_path() ==
+             std::filesystem::path(name_ + "/x").parent_path();
     }
     LossyFiles& disk_;
     std::string const name_;
