@@ -10,38 +10,20 @@
 #include <vector>
 
 #include "gwal_folder.hpp"
-#include "log/forgetful_disk.hpp"
+#include "gwal_power_checks.hpp"
 #include "lsm/gwal/gwal_power_note.hpp"
 
 namespace perdure::test {
 namespace {
 
-using wal::test::ForgetfulDisk;
 using wal::test::Mishap;
 using Texts = std::vector<std::string>;
 
 constexpr std::uint64_t kRing = 1 << 20;  // the least that there is
 
 lsm::GwalOptions options(std::string identity = "a database") {
-  return {.directory = "",
-          .identity = std::move(identity),
-          .segment_bytes = 64 << 10,
-          .power = lsm::GwalPowerOptions{"/power", kRing, "/db/perdure-power"}};
+  return power_options(std::move(identity));
 }
-
-/// With the database's directory on it.
-struct PowerDisk : ForgetfulDisk {
-  explicit PowerDisk(std::uint64_t seed = 1) : ForgetfulDisk(seed) {
-    EXPECT_TRUE(make_directory("/db", 0700).ok());
-    EXPECT_TRUE(sync_directory_of("/db").ok());
-  }
-  void lose_power() {
-    cut_power();
-    restore();
-  }
-  /// Of a file that lies still.
-  void flip(std::string const& path, std::uint64_t byte) { file(path)->flip(byte, 3); }
-};
 
 std::unique_ptr<lsm::GwalSegment> begin(lsm::Gwal& log) {
   auto segment = log.begin(0);
@@ -78,6 +60,10 @@ TEST(GwalPower, WhatWasCommittedSurvivesAPowerLossAndNothingElseComesBack) {
   EXPECT_EQ(opened->found[1].records[0].first_request, 7u);
   EXPECT_EQ(texts_of(opened->found[1].records), Texts{"three"});
   EXPECT_EQ(begin(*opened->log)->number(), 3u);
+}
+
+TEST(GwalPower, ARecordIsAcknowledgedWhenTheDiskHasIt) {
+  EXPECT_EQ(a_record_waits_for_the_disk().value_or(""), "");
 }
 
 TEST(GwalPower, ASegmentIsDiscardedIfAndOnlyIfRocksDBWentOnFromItsIntent) {
@@ -416,7 +402,7 @@ class Life {
 };
 
 RC_GTEST_PROP(GwalPowerLives, WhatWasAcknowledgedComesBackOnce, (std::uint64_t seed)) {
-  Life(seed).run(40);
+  Life(seed).run(25);
 }
 
 }  // namespace

@@ -197,7 +197,11 @@ Status GwalPowerLog::intend(std::uint64_t number, std::uint64_t rocks_sequence) 
                   std::to_string(segment->intent) + ", which is below " +
                   std::to_string(rocks_sequence) + "; withdraw that first (kNoGwalIntent)"};
     segment->intent = next.intent = rocks_sequence;
-    if (mutated("gwal_power_retired_before_ingest")) segment->retired = true, next = place();
+    if (mutated("gwal_power_retired_before_ingest")) {
+      segment->retired = true;
+      next = place();
+      segment->retired = false;
+    }
   }
   if (mutated("gwal_power_intent_not_written")) return {};
   for (int image = 0; image < 2; ++image)
