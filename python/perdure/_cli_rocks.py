@@ -16,6 +16,7 @@ from perdure import _cli_rocks_rows, _cli_rocks_run, _text, errors
 from perdure._cli_rocks_options import (
     BeginOption,
     DatabaseArgument,
+    DurabilityOption,
     EndOption,
     FamilyOption,
     KeyBytesOption,
@@ -26,6 +27,7 @@ from perdure._cli_rocks_options import (
     PrefixOption,
     RocksDevice,
     RocksDeviceOption,
+    RocksDurability,
     ValueBytesOption,
     opened,
     result_for,
@@ -56,13 +58,14 @@ def create(
     merge_operator: MergeOperatorOption = None,
     device: RocksDeviceOption = RocksDevice.auto,
     log_dir: LogDirOption = None,
+    durability: DurabilityOption = RocksDurability.process,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Make an empty database."""
     result = result_for(db, log_dir, json_file, overwrite)
     with opened(
-        db, device, log_dir, options, merge_operator, families=family or [], is_new=True
+        db, device, log_dir, options, merge_operator, durability, families=family or [], is_new=True
     ) as made:
         families, runs_on = made.families, made.device
     report(
@@ -86,6 +89,7 @@ def put(
     merge_operator: MergeOperatorOption = None,
     device: RocksDeviceOption = RocksDevice.auto,
     log_dir: LogDirOption = None,
+    durability: DurabilityOption = RocksDurability.process,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
@@ -93,7 +97,7 @@ def put(
     result = result_for(db, log_dir, json_file, overwrite)
     octets = _text.parse("VALUE", value, width("--value-bytes", value_bytes))
     at = _text.parse("KEY", key, width("--key-bytes", key_bytes))
-    with opened(db, device, log_dir, options, merge_operator) as to:
+    with opened(db, device, log_dir, options, merge_operator, durability) as to:
         to.put([at], [octets], family=family, sync=True)
     report(
         result,
@@ -112,6 +116,7 @@ def get(
     merge_operator: MergeOperatorOption = None,
     device: RocksDeviceOption = RocksDevice.auto,
     log_dir: LogDirOption = None,
+    durability: DurabilityOption = RocksDurability.process,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
@@ -119,7 +124,7 @@ def get(
     result = result_for(db, log_dir, json_file, overwrite)
     sought = _text.parse("KEY", key, width("--key-bytes", key_bytes))
     length = width("--value-bytes", value_bytes)
-    with opened(db, device, log_dir, options, merge_operator) as source:
+    with opened(db, device, log_dir, options, merge_operator, durability) as source:
         found = source.get([sought], family=family)
     octets: bytes | None = found.values[0].as_py()
     if octets is not None:
@@ -151,6 +156,7 @@ def scan(
     merge_operator: MergeOperatorOption = None,
     device: RocksDeviceOption = RocksDevice.auto,
     log_dir: LogDirOption = None,
+    durability: DurabilityOption = RocksDurability.process,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
@@ -164,7 +170,7 @@ def scan(
     starts = None if prefix is None else _text.parse("--prefix", prefix, None)
     listed: list[dict[str, str]] = []
     count = 0
-    with opened(db, device, log_dir, options, merge_operator) as source:
+    with opened(db, device, log_dir, options, merge_operator, durability) as source:
         for key, value in source.scan(
             *ends, prefix=starts, reverse=reverse, limit=limit, family=family
         ):
@@ -189,12 +195,13 @@ def stats(
     merge_operator: MergeOperatorOption = None,
     device: RocksDeviceOption = RocksDevice.auto,
     log_dir: LogDirOption = None,
+    durability: DurabilityOption = RocksDurability.process,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Show what a database counts, perdure's properties and RocksDB's."""
     result = result_for(db, log_dir, json_file, overwrite)
-    with opened(db, device, log_dir, options, merge_operator) as source:
+    with opened(db, device, log_dir, options, merge_operator, durability) as source:
         facts = source.stats(family=family)
         levels = source.get_property("rocksdb.levelstats", family=family) or ""
         families, runs_on = source.families, source.device
@@ -245,6 +252,7 @@ def verify(
     merge_operator: MergeOperatorOption = None,
     device: RocksDeviceOption = RocksDevice.auto,
     log_dir: LogDirOption = None,
+    durability: DurabilityOption = RocksDurability.process,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
@@ -253,7 +261,7 @@ def verify(
     faults: list[str] = []
     records: dict[str, int] = {}
     try:
-        with opened(db, device, log_dir, options, merge_operator) as source:
+        with opened(db, device, log_dir, options, merge_operator, durability) as source:
             source.flush()
             source.verify_checksums()
             with source.snapshot() as state:

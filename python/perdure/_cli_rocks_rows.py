@@ -18,6 +18,7 @@ import typer
 from perdure import _arrow, _npz
 from perdure._cli_rocks_options import (
     DatabaseArgument,
+    DurabilityOption,
     FamilyOption,
     KeyBytesOption,
     LogDirOption,
@@ -25,6 +26,7 @@ from perdure._cli_rocks_options import (
     OptionsOption,
     RocksDevice,
     RocksDeviceOption,
+    RocksDurability,
     ValueBytesOption,
     check_outside,
     opened,
@@ -135,6 +137,7 @@ def load(
     merge_operator: MergeOperatorOption = None,
     device: RocksDeviceOption = RocksDevice.auto,
     log_dir: LogDirOption = None,
+    durability: DurabilityOption = RocksDurability.process,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
@@ -150,7 +153,7 @@ def load(
     with (
         rejects_file(rejects, overwrite, inputs) as writer,
         opened(
-            db, device, log_dir, options, merge_operator, families=[family], create=True
+            db, device, log_dir, options, merge_operator, durability, families=[family], create=True
         ) as into,
     ):
         pool = Family(into, family, *widths)
@@ -220,6 +223,7 @@ def export(
     merge_operator: MergeOperatorOption = None,
     device: RocksDeviceOption = RocksDevice.auto,
     log_dir: LogDirOption = None,
+    durability: DurabilityOption = RocksDurability.process,
     overwrite: OverwriteOption = False,
     force: ForceOption = False,
     json_file: JsonOption = None,
@@ -236,7 +240,7 @@ def export(
     if file == exporting.STDOUT and json_file == exporting.STDOUT:
         raise Failure("--json -: the records go to standard output; name a file for the JSON")
     result = result_for(db, log_dir, json_file, overwrite, file, force=force)
-    with opened(db, device, log_dir, options, merge_operator) as source:
+    with opened(db, device, log_dir, options, merge_operator, durability) as source:
         pool = Family(source, family, *widths)
         if archive is not None:
             written = _npz.write(pool, archive)

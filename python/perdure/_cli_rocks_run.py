@@ -15,7 +15,13 @@ from typing import Annotated
 import typer
 
 from perdure import _native
-from perdure._cli_rocks_options import LogDirOption, RocksDevice, RocksDeviceOption
+from perdure._cli_rocks_options import (
+    DurabilityOption,
+    LogDirOption,
+    RocksDevice,
+    RocksDeviceOption,
+    RocksDurability,
+)
 from perdure.cli_support import Failure, bench_program, parse_size, run_to_its_end
 
 _PRELOADED = "libperdure_rocks_preload.so"
@@ -43,13 +49,17 @@ def run(
         typer.Option(metavar="SIZE", help="After which a memtable is sealed; 512MiB."),
     ] = None,
     log_dir: LogDirOption = None,
+    durability: DurabilityOption = RocksDurability.process,
 ) -> None:
     """Run an unchanged program that uses RocksDB's shared library, with perdure's memtables in its
     databases; its exit status is the program's."""
     program = _program(command[0])
     check_uses_rocksdb(program)
     library = preloaded_library()
-    environment = os.environ | {"PERDURE_ROCKS_DEVICE": device.value}
+    environment = os.environ | {
+        "PERDURE_ROCKS_DEVICE": device.value,
+        "PERDURE_ROCKS_DURABILITY": durability.value,
+    }
     if threshold is not None:
         environment["PERDURE_ROCKS_THRESHOLD"] = str(threshold)
     if memtable_bytes is not None:

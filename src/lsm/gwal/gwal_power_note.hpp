@@ -13,6 +13,11 @@
 
 namespace perdure::lsm {
 
+/// Of the database in this directory.
+[[nodiscard]] inline std::string power_note_of(std::string const& database) {
+  return database + "/perdure-power";
+}
+
 /// The log's directory; nothing where there is no note, or one of another database that was there
 /// before this one.
 [[nodiscard]] Result<std::optional<std::string>> read_gwal_power_note(std::string const& path,

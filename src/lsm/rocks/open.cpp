@@ -218,7 +218,7 @@ perdure::Status open_log(DatabaseParts& parts, rocksdb::DB& base, GpuOptions con
   if (auto s = base.GetDbIdentity(options.identity); !s.ok())
     return {Code::io_error, "the identity of database " + path + ": " + s.ToString()};
   if (perdure::Status s = check_outside(options.directory, "log_dir", path); !s.ok()) return s;
-  std::string const note = absolute(path + "/perdure-power");
+  std::string const note = absolute(power_note_of(path));
   if (perdure::Status s = check_left(gpu, options, note); !s.ok()) return s;
   if (gpu.durability == Durability::power) {
     std::string const directory = gpu.power_log_dir.empty() ? path + ".power" : gpu.power_log_dir;

@@ -3,8 +3,10 @@
 //   PERDURE_ROCKS_THRESHOLD        operations from which memtables take a write; 0: measured
 //   PERDURE_ROCKS_MEMTABLE_BYTES   bytes of keys and values in a memtable
 //   PERDURE_ROCKS_BLOCK_CACHE_BYTES  memory of the block cache; 0: none
-//   PERDURE_ROCKS_LOG_DIR          a directory for the G-WALs of all databases, each in one of its
-//                                  own there; otherwise each lies beside its database
+//   PERDURE_ROCKS_DURABILITY       process (as it is without it) or power
+//   PERDURE_ROCKS_LOG_DIR          a directory for the G-WALs (with power: the power logs) of all
+//                                  databases, each in one of its own there; otherwise each lies
+//                                  beside its database
 //   PERDURE_ROCKS_TRANSACTIONS     rocksdb (as it is without it) or perdure: who serves
 //   TransactionDB
 //                                  and OptimisticTransactionDB; Perdure refuses Prepare()
@@ -26,7 +28,7 @@ namespace perdure::lsm {
 /// Whether Perdure serves databases of transactions.
 [[nodiscard]] rocksdb::Status transactions_from_environment(bool& ours);
 
-/// Where the G-WAL of a database with these options is.
+/// Where the G-WAL, or the power log, of a database with these options is.
 [[nodiscard]] std::string log_directory(rocks::GpuOptions const& options, std::string const& path);
 
 }  // namespace perdure::lsm
