@@ -4,6 +4,7 @@ format there and back; which programs `run` takes."""
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,19 @@ def test_what_is_put_is_got_and_scanned(cli: Any, made: Path) -> None:
     absent = cli("rocks", "get", made, "ada")
     assert absent.status == 1 and "key ada not found" in absent.err and not absent.out
     assert cli("rocks", "get", made, "ada", "--json", "-").json() == {"key": "ada", "found": False}
+
+
+def test_durability_power_has_a_log_of_its_own_on_a_disk(
+    cli: Any, log_dir: str, pools: Path
+) -> None:
+    os.mkdir(log_dir)
+    power = ("--durability", "power", "--log-dir", f"{log_dir}/log")
+    assert cli("rocks", "create", f"{log_dir}/db", *power).status == 0
+    assert cli("rocks", "put", f"{log_dir}/db", "ada", "1815", *power).status == 0
+    assert cli("rocks", "get", f"{log_dir}/db", "ada", *power).out == "1815\n"
+    assert os.path.exists(f"{log_dir}/log/redo.log")
+    in_memory = cli("rocks", "create", pools / "db", "--durability", "power")
+    assert in_memory.status == 2 and "lies in memory" in in_memory.err
 
 
 def test_numbers_are_keys_where_keys_have_a_width(cli: Any, made: Path) -> None:
@@ -259,11 +273,13 @@ def test_run_hands_its_options_to_the_library(
     monkeypatch.setattr(_cli_rocks_run, "preloaded_library", lambda: library)
     monkeypatch.setenv("LD_PRELOAD", "libother.so")
     options = ("--device", "cpu", "--threshold", 5, "--memtable-bytes", "1MiB", "--log-dir", "/l")
+    options += ("--durability", "power")
     assert cli("rocks", "run", *options, "--", "user", "-x", "--device").status == 0
     program, command, environment = begun[-1]
     assert program == str(user) and command == ["user", "-x", "--device"]
     assert environment["LD_PRELOAD"] == f"{library}:libother.so"
-    told = {name: environment[f"PERDURE_ROCKS_{name}"] for name in ("DEVICE", "THRESHOLD")}
-    assert told == {"DEVICE": "cpu", "THRESHOLD": "5"}
+    names = ("DEVICE", "THRESHOLD", "DURABILITY")
+    told = {name: environment[f"PERDURE_ROCKS_{name}"] for name in names}
+    assert told == {"DEVICE": "cpu", "THRESHOLD": "5", "DURABILITY": "power"}
     assert environment["PERDURE_ROCKS_MEMTABLE_BYTES"] == str(1 << 20)
     assert environment["PERDURE_ROCKS_LOG_DIR"] == "/l"
