@@ -2,7 +2,11 @@
 // runs full or is too small, a disk that fails, and how a database changes its durability.
 #include <gtest/gtest.h>
 #include <rocksdb/write_batch.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <string>
 
 #include "rocks/power/machine.hpp"
@@ -16,6 +20,11 @@ rocksdb::Status put_many(rocksdb::DB& db, std::size_t count, std::string const& 
   for (std::size_t i = 0; i < count; ++i)
     EXPECT_TRUE(batch.Put("key" + std::to_string(i), value).ok());
   return db.Write(how, &batch);
+}
+rocksdb::WriteOptions unlogged() {
+  rocksdb::WriteOptions how;
+  how.disableWAL = true;
+  return how;
 }
 std::string get(rocksdb::DB& db, std::string const& key) {
   std::string value;
@@ -37,11 +46,9 @@ GpuOptions patient() {
 TEST(PowerDatabase, WhatIsNotToBeLoggedIsNot) {
   Machine machine(1);
   ASSERT_TRUE(machine.open(patient()).ok());
-  rocksdb::WriteOptions unlogged;
-  unlogged.disableWAL = true;
   ASSERT_TRUE(put_many(machine.db(), 50, "logged").ok());
   std::uint64_t const before = machine.power_disk().requests();
-  ASSERT_TRUE(put_many(machine.db(), 40, "not logged", unlogged).ok());
+  ASSERT_TRUE(put_many(machine.db(), 40, "not logged", unlogged()).ok());
   EXPECT_EQ(machine.power_disk().requests(), before);
   machine.lose_power();
   ASSERT_TRUE(machine.open(patient()).ok());
@@ -53,9 +60,7 @@ TEST(PowerDatabase, WhatIsNotToBeLoggedIsNot) {
 TEST(PowerDatabase, WhatRocksDBForgetsDoesNotKeepMemtablesFromIt) {
   Machine machine(1);
   ASSERT_TRUE(machine.open(patient()).ok());
-  rocksdb::WriteOptions unlogged;
-  unlogged.disableWAL = true;
-  for (int i = 0; i < 10; ++i) ASSERT_TRUE(machine.db().Put(unlogged, "lost", "1").ok());
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(machine.db().Put(unlogged(), "lost", "1").ok());
   ASSERT_TRUE(put_many(machine.db(), 50, "kept").ok());
   machine.fail_later(0, 6);  // between the intent and the end of the ingest
   EXPECT_FALSE(machine.db().Flush({}).ok());
@@ -64,6 +69,45 @@ TEST(PowerDatabase, WhatRocksDBForgetsDoesNotKeepMemtablesFromIt) {
   ASSERT_EQ(machine.open(patient()).ToString(), "OK");
   EXPECT_EQ(machine.db().Flush({}).ToString(), "OK");
   EXPECT_EQ(get(machine.db(), "key7"), "kept");
+}
+
+/// The same of a process that is killed at one change of RocksDB's files after the other.
+TEST(PowerDatabase, WhatAKillTakesFromRocksDBDoesNotKeepMemtablesFromIt) {
+  TemporaryDirectory directory;
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.allow_fallocate = false;
+  GpuOptions process = patient();
+  process.durability = rocks::Durability::process;
+  for (int change = 1; change < 24; change += 2) {
+    std::string const path = directory / ("db" + std::to_string(change));
+    pid_t const child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      std::atomic<int> left = 0;
+      auto const files = std::make_shared<LossyFiles>(path, path + ".store", [&left] {
+        if (left != 0 && --left == 0) ::kill(::getpid(), SIGKILL);
+        return true;
+      });
+      auto const env = rocksdb::NewCompositeEnv(files);
+      options.env = env.get();
+      rocksdb::DB* db = nullptr;
+      if (!rocks::open(options, process, path, &db).ok()) ::_exit(1);
+      for (int i = 0; i < 10; ++i) static_cast<void>(db->Put(unlogged(), "lost", "1"));
+      static_cast<void>(put_many(*db, 50, "kept"));
+      left = change;
+      static_cast<void>(db->Flush({}));
+      ::kill(::getpid(), SIGKILL);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    rocksdb::DB* db = nullptr;
+    ASSERT_EQ(rocks::open(options, process, path, &db).ToString(), "OK");
+    EXPECT_EQ(db->Flush({}).ToString(), "OK") << change;
+    EXPECT_EQ(get(*db, "key7"), "kept");
+    delete db;
+  }
 }
 
 TEST(PowerDatabase, AFullLogMakesWritersWaitAndLosesNothing) {
