@@ -31,6 +31,15 @@ Fresh& Context::loaded(System system) {
   return *database;
 }
 
+Fresh& Context::in_memtables(System system) {
+  auto& database = loaded_[static_cast<std::size_t>(system)];
+  std::uint64_t memtables = 0;
+  if (database && system == System::perdure &&
+      database->db().GetIntProperty("perdure.memtables", &memtables) && memtables == 0)
+    database.reset();
+  return loaded(system);
+}
+
 void Context::keep_loaded(std::unique_ptr<Fresh> database) {
   auto& place = loaded_[static_cast<std::size_t>(database->system())];
   place = std::move(database);

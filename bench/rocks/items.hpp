@@ -66,6 +66,9 @@ class Context {
   [[nodiscard]] std::string next_directory();
   /// The database with all records of which several items read; made where it is missing.
   Fresh& loaded(System system);
+  /// The same, and its memtables have the records: Perdure gives them up when nobody calls for a
+  /// while.
+  Fresh& in_memtables(System system);
   void keep_loaded(std::unique_ptr<Fresh> database);
   void drop_loaded(System system);
 

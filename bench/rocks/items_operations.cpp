@@ -289,10 +289,10 @@ void measure_update(Context& c) {
 void measure_range(Context& c) {
   Pairs const pairs = pairs_of(c.o);
   SortedKeys const keys(pairs, c.o.records);
-  std::uint64_t const ranges = std::max<std::uint64_t>(c.o.records / kRange, c.o.threads);
+  std::uint64_t const ranges = std::max<std::uint64_t>(c.o.records, c.o.threads);
   auto const measure = [&](std::string const& what, bool arrays) {
     c.compare_alike({"range", what, "M rng/s"}, 1, 1, [&](Turn const& turn) {
-      Fresh const& database = c.loaded(turn.system);
+      Fresh const& database = c.in_memtables(turn.system);
       auto const clients = make_clients(c.o.threads, [&](std::uint32_t i) {
         return range_client(arrays && turn.system == System::perdure, database.db(), pairs, keys,
                             ranges / c.o.threads, c.o.seed + i);

@@ -96,6 +96,10 @@ Json as_json(Options const& o, Library const& library, Report const& report) {
           {"rocksdb_batch", o.rocksdb_batch},
           {"batches", o.batches},
           {"threshold", o.threshold},
+          {"block_cache_mib", o.block_cache_mib},
+          {"block_cache_entry_bytes", o.block_cache_entry_bytes},
+          {"idle_millis", o.idle_millis},
+          {"hand_overs_a_second", o.hand_overs_a_second},
           {"set", o.set},
           {"checked", answers_checked()},
           {"failures", report.failures()},
@@ -149,6 +153,16 @@ void add_options(CommandLine& app, Options& o) {
   app.add_option("--threshold", o.threshold,
                  "Operations from which Perdure's memtables take a write (0: measured)")
       .shows_default();
+  app.add_option("--block-cache-mib", o.block_cache_mib,
+                 "Perdure's, of values that reads found in RocksDB (0: none)")
+      .shows_default();
+  app.add_option("--block-cache-entry-bytes", o.block_cache_entry_bytes).shows_default();
+  app.add_option("--idle-millis", o.idle_millis,
+                 "Without a large batch, before Perdure's memtables are flushed")
+      .shows_default();
+  app.add_option("--hand-overs-a-second", o.hand_overs_a_second, "How often that happens at most")
+      .shows_default()
+      .check(positive());
   app.add_option("--rates", o.rates, "Of item rates: operations a second")
       .separated_by(',')
       .shows_default();

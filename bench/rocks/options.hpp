@@ -30,6 +30,10 @@ struct Options {
   // Perdure's.
   std::string device = "automatic";
   std::uint64_t threshold = 0;
+  std::uint64_t block_cache_mib = 256;
+  std::uint32_t block_cache_entry_bytes = 128;
+  std::uint32_t idle_millis = 200;
+  std::uint32_t hand_overs_a_second = 3;
   // Of single items.
   std::vector<std::uint64_t> rates{10'000, 100'000, 1'000'000, 5'000'000, 20'000'000};
   std::vector<std::uint64_t> transactions{1000, 10'000, 100'000, 1'000'000, 5'000'000};

@@ -9,11 +9,13 @@
 #pragma once
 
 #include <rocksdb/db.h>
+#include <rocksdb/merge_operator.h>
 #include <rocksdb/options.h>
 #include <rocksdb/utilities/optimistic_transaction_db.h>
 #include <rocksdb/utilities/transaction_db.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -73,6 +75,11 @@ struct GpuOptions {
   std::uint32_t block_cache_entry_bytes = 128;
 };
 
+/// Keeps the least operand or value, as bytes compare: the counterpart of RocksDB's "max". Of
+/// values of up to 8 bytes in one size, the machine folds the operands of this one, "max" and
+/// "uint64add".
+[[nodiscard]] PERDURE_API std::shared_ptr<rocksdb::MergeOperator> min_operator();
+
 /// As rocksdb::DB::Open(). What it returns in `db` is a rocksdb::StackableDB.
 [[nodiscard]] PERDURE_API rocksdb::Status open(rocksdb::Options const& options,
                                                GpuOptions const& gpu, std::string const& path,
@@ -82,16 +89,35 @@ struct GpuOptions {
     std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
     std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db);
 
-// Batches as arrays, for those who have them already: columns (perdure/batch.h) in host memory, of
-// fixed or variable width, of a database that open() gave. A write is atomic, one batch to every
-// reader, and in the log when it returns. Of equal keys in a batch the order of the array counts.
-// VariableValues and Ranges that are passed again keep their memory, which spares large calls the
-// time to get it.
+/// As rocksdb::DB::OpenForReadOnly(), with what the G-WAL has in sight: memtables are made of a
+/// copy of it in memory. No file is changed, made or locked; and a directory that cannot be written
+/// will do. Another process may have the database open: this one sees it as it was at a moment of
+/// the opening, but for what memtables there hold of writes with disableWAL. Status::Busy: it was
+/// being changed all the while. With max_open_files set, files may vanish under who reads them, as
+/// ever. Writes, flushes and compactions are refused. GetRootDB() sees no memtables.
+[[nodiscard]] PERDURE_API rocksdb::Status open_for_read_only(rocksdb::Options const& options,
+                                                             GpuOptions const& gpu,
+                                                             std::string const& path,
+                                                             rocksdb::DB** db,
+                                                             bool error_if_wal_file_exists = false);
+[[nodiscard]] PERDURE_API rocksdb::Status open_for_read_only(
+    rocksdb::DBOptions const& options, GpuOptions const& gpu, std::string const& path,
+    std::vector<rocksdb::ColumnFamilyDescriptor> const& families,
+    std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db,
+    bool error_if_wal_file_exists = false);
+
+// Batches as arrays, for those who have them already: columns (perdure/batch.h) of fixed or
+// variable width, of a database that open() gave, in host memory or that of a GPU, whichever device
+// it runs on. A write is atomic, one batch to every reader, and in the log when it returns. Of
+// equal keys in a batch the order of the array counts. VariableValues and Ranges that are passed
+// again keep their memory, which spares large calls the time to get it.
 
 struct ArrayOptions {
   bool sync = false;  // writes: on the log's medium when the call returns
   bool disable_wal = false;  // writes: a killed process may lose them
   rocksdb::Snapshot const* snapshot = nullptr;  // reads
+  CUstream_st* stream = nullptr;  // of arrays of a GPU, as in CallOptions
+  KeyStatus* device_statuses = nullptr;  // reads, apply: also put here, in memory of the GPU
 };
 
 [[nodiscard]] PERDURE_API rocksdb::Status put(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family,

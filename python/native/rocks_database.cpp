@@ -88,8 +88,8 @@ Status RocksDatabase::open_families(RocksOpening const& opening) {
   if (Status s = check_device(opening.gpu.device); !s.ok()) return s;
   rocksdb::DBOptions options;
   ColumnFamilyOptions family;
-  options.create_if_missing = opening.create;
-  options.create_missing_column_families = opening.create;
+  options.create_if_missing = opening.create && !opening.read_only;
+  options.create_missing_column_families = options.create_if_missing;
   if (Status s = set_merge_operator(opening.merge_operator, family); !s.ok()) return s;
   if (Status s = set_options(opening.options, options, family); !s.ok()) return s;
   // RocksDB itself makes the directory, with a log and a lock in it, before it looks.
@@ -104,7 +104,12 @@ Status RocksDatabase::open_families(RocksOpening const& opening) {
   }
   std::vector<ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
-  auto const s = rocks::open(options, opening.gpu, path_, families, &handles, &db);
+  auto const open = [&](auto how) {
+    return how(options, opening.gpu, path_, families, &handles, &db);
+  };
+  auto const s = opening.read_only
+                     ? open([](auto&&... all) { return rocks::open_for_read_only(all...); })
+                     : open([](auto&&... all) { return rocks::open(all...); });
   if (!s.ok()) return status_of(s, named());
   std::unique_lock const lock(mutex_);
   db_.reset(db);

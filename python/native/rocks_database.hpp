@@ -29,6 +29,7 @@ struct RocksOpening {
   std::map<std::string, OptionTexts> families;  // beside those that are there
   std::string merge_operator;  // of families whose options name none
   bool create = true;
+  bool read_only = false;
   rocks::GpuOptions gpu;
 };
 

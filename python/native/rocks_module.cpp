@@ -67,63 +67,76 @@ std::shared_ptr<RocksDatabase> open(std::string const& path, RocksOpening const&
   return value_or_raise(without_gil([&] { return RocksDatabase::open(path, opening); }));
 }
 
-rocks::ArrayOptions writing(bool sync, bool log) {
-  return {.sync = sync, .disable_wal = !log, .snapshot = nullptr};
+/// Handle of a cudaStream_t, as Python has it; 0 where no array is on a GPU.
+using StreamHandle = std::uintptr_t;
+
+rocks::ArrayOptions writing(bool sync, bool log, StreamHandle stream) {
+  rocks::ArrayOptions options;
+  options.sync = sync;
+  options.disable_wal = !log;
+  options.stream = reinterpret_cast<CUstream_st*>(stream);
+  return options;
 }
 
-rocks::ArrayOptions reading(rocksdb::Snapshot const* snapshot) {
-  return {.sync = false, .disable_wal = false, .snapshot = snapshot};
+rocks::ArrayOptions reading(rocksdb::Snapshot const* snapshot, StreamHandle stream) {
+  rocks::ArrayOptions options;
+  options.snapshot = snapshot;
+  options.stream = reinterpret_cast<CUstream_st*>(stream);
+  return options;
 }
 
 void put(RocksDatabase& database, KeptColumn const& keys, KeptColumn const& values,
-         std::string const& family, bool sync, bool log) {
+         std::string const& family, bool sync, bool log, StreamHandle stream) {
   to_the_end(is_large(keys.column, values.column), [&] {
     return database.run(
         family, nullptr, [&](rocksdb::DB& db, Family* into, rocksdb::Snapshot const*) {
-          return rocks::put(db, into, keys.column, values.column, writing(sync, log));
+          return rocks::put(db, into, keys.column, values.column, writing(sync, log, stream));
         });
   });
 }
 
 void merge(RocksDatabase& database, KeptColumn const& keys, KeptColumn const& operands,
-           std::string const& family, bool sync, bool log) {
+           std::string const& family, bool sync, bool log, StreamHandle stream) {
   to_the_end(is_large(keys.column, operands.column), [&] {
     return database.run(
         family, nullptr, [&](rocksdb::DB& db, Family* into, rocksdb::Snapshot const*) {
-          return rocks::merge(db, into, keys.column, operands.column, writing(sync, log));
+          return rocks::merge(db, into, keys.column, operands.column, writing(sync, log, stream));
         });
   });
 }
 
 void erase(RocksDatabase& database, KeptColumn const& keys, std::string const& family, bool sync,
-           bool log) {
+           bool log, StreamHandle stream) {
   to_the_end(is_large(keys.column, {}), [&] {
     return database.run(family, nullptr,
                         [&](rocksdb::DB& db, Family* from, rocksdb::Snapshot const*) {
-                          return rocks::erase(db, from, keys.column, writing(sync, log));
+                          return rocks::erase(db, from, keys.column, writing(sync, log, stream));
                         });
   });
 }
 
 void get(RocksDatabase& database, KeptColumn const& keys, KeptMutableColumn const& values,
-         nb::handle statuses, std::string const& family, RocksSnapshot const* snapshot) {
+         nb::handle statuses, std::string const& family, RocksSnapshot const* snapshot,
+         StreamHandle stream) {
   Statuses const held(statuses);
   to_the_end(is_large(keys.column, {}), [&] {
-    return database.run(
-        family, snapshot, [&](rocksdb::DB& db, Family* from, rocksdb::Snapshot const* state) {
-          return rocks::get(db, from, keys.column, values.column, held.span(), reading(state));
-        });
+    return database.run(family, snapshot,
+                        [&](rocksdb::DB& db, Family* from, rocksdb::Snapshot const* state) {
+                          return rocks::get(db, from, keys.column, values.column, held.span(),
+                                            reading(state, stream));
+                        });
   });
 }
 
 nb::tuple get_variable(RocksDatabase& database, KeptColumn const& keys, nb::handle statuses,
-                       std::string const& family, RocksSnapshot const* snapshot) {
+                       std::string const& family, RocksSnapshot const* snapshot,
+                       StreamHandle stream) {
   Statuses const held(statuses);
   VariableValues found;
   to_the_end(is_large(keys.column, {}), [&] {
     return database.run(
         family, snapshot, [&](rocksdb::DB& db, Family* from, rocksdb::Snapshot const* state) {
-          return rocks::get(db, from, keys.column, found, held.span(), reading(state));
+          return rocks::get(db, from, keys.column, found, held.span(), reading(state, stream));
         });
   });
   return to_tuple(std::move(found));
@@ -160,13 +173,15 @@ void put_one(RocksDatabase& database, nb::bytes const& key, nb::bytes const& val
 }
 
 nb::tuple range(RocksDatabase& database, KeptColumn const& begins, KeptColumn const& ends,
-                std::uint64_t limit, std::string const& family, RocksSnapshot const* snapshot) {
+                std::uint64_t limit, std::string const& family, RocksSnapshot const* snapshot,
+                StreamHandle stream) {
   rocks::Ranges found;
   to_the_end(true, [&] {
-    return database.run(
-        family, snapshot, [&](rocksdb::DB& db, Family* from, rocksdb::Snapshot const* state) {
-          return rocks::range(db, from, begins.column, ends.column, limit, found, reading(state));
-        });
+    return database.run(family, snapshot,
+                        [&](rocksdb::DB& db, Family* from, rocksdb::Snapshot const* state) {
+                          return rocks::range(db, from, begins.column, ends.column, limit, found,
+                                              reading(state, stream));
+                        });
   });
   return nb::make_tuple(to_numpy(std::move(found.offsets)), to_tuple(std::move(found.keys)),
                         to_tuple(std::move(found.values)));
@@ -174,7 +189,7 @@ nb::tuple range(RocksDatabase& database, KeptColumn const& begins, KeptColumn co
 
 nb::tuple apply(RocksDatabase& database, KeptColumn const& keys, nb::handle kinds,
                 KeptColumn const& values, nb::handle statuses, std::string const& family, bool sync,
-                bool log) {
+                bool log, StreamHandle stream) {
   Statuses const held(statuses);
   HostBytes const codes(kinds, false);
   static_assert(sizeof(OpKind) == 1);
@@ -186,7 +201,7 @@ nb::tuple apply(RocksDatabase& database, KeptColumn const& keys, nb::handle kind
   to_the_end(is_large(keys.column, values.column), [&] {
     return database.run(
         family, nullptr, [&](rocksdb::DB& db, Family* on, rocksdb::Snapshot const*) {
-          return rocks::apply(db, on, batch, found, held.span(), writing(sync, log));
+          return rocks::apply(db, on, batch, found, held.span(), writing(sync, log, stream));
         });
   });
   return to_tuple(std::move(found));
@@ -291,6 +306,7 @@ void bind_opening(nb::module_& module) {
       .def_rw("families", &RocksOpening::families)
       .def_rw("merge_operator", &RocksOpening::merge_operator)
       .def_rw("create", &RocksOpening::create)
+      .def_rw("read_only", &RocksOpening::read_only)
       .def_prop_rw(
           "device", [](RocksOpening const& one) { return one.gpu.device; },
           [](RocksOpening& one, rocks::Device device) { one.gpu.device = device; })
@@ -318,7 +334,21 @@ void bind_opening(nb::module_& module) {
           [](RocksOpening& one, std::uint32_t count) { one.gpu.immutable_memtables = count; })
       .def_prop_rw(
           "threshold", [](RocksOpening const& one) { return one.gpu.threshold; },
-          [](RocksOpening& one, std::uint64_t count) { one.gpu.threshold = count; });
+          [](RocksOpening& one, std::uint64_t count) { one.gpu.threshold = count; })
+      .def_prop_rw(
+          "block_cache_bytes", [](RocksOpening const& one) { return one.gpu.block_cache_bytes; },
+          [](RocksOpening& one, std::uint64_t number) { one.gpu.block_cache_bytes = number; })
+      .def_prop_rw(
+          "block_cache_entry_bytes",
+          [](RocksOpening const& one) { return one.gpu.block_cache_entry_bytes; },
+          [](RocksOpening& one, std::uint32_t number) { one.gpu.block_cache_entry_bytes = number; })
+      .def_prop_rw(
+          "idle_millis", [](RocksOpening const& one) { return one.gpu.idle_millis; },
+          [](RocksOpening& one, std::uint32_t number) { one.gpu.idle_millis = number; })
+      .def_prop_rw(
+          "hand_overs_a_second",
+          [](RocksOpening const& one) { return one.gpu.hand_overs_a_second; },
+          [](RocksOpening& one, std::uint32_t number) { one.gpu.hand_overs_a_second = number; });
 }
 
 void bind_database(nb::module_& module) {
@@ -329,20 +359,22 @@ void bind_database(nb::module_& module) {
   nb::class_<RocksDatabase>(module, "Database")
       .def_static("open", &open, nb::arg("path"), nb::arg("opening"))
       .def("put", &put, nb::arg("keys"), nb::arg("values"), nb::arg("family"), nb::arg("sync"),
-           nb::arg("log"))
+           nb::arg("log"), nb::arg("stream"))
       .def("merge", &merge, nb::arg("keys"), nb::arg("operands"), nb::arg("family"),
-           nb::arg("sync"), nb::arg("log"))
-      .def("erase", &erase, nb::arg("keys"), nb::arg("family"), nb::arg("sync"), nb::arg("log"))
+           nb::arg("sync"), nb::arg("log"), nb::arg("stream"))
+      .def("erase", &erase, nb::arg("keys"), nb::arg("family"), nb::arg("sync"), nb::arg("log"),
+           nb::arg("stream"))
       .def("get", &get, nb::arg("keys"), nb::arg("values"), nb::arg("statuses"), nb::arg("family"),
-           nb::arg("snapshot").none())
+           nb::arg("snapshot").none(), nb::arg("stream"))
       .def("get_variable", &get_variable, nb::arg("keys"), nb::arg("statuses"), nb::arg("family"),
-           nb::arg("snapshot").none())
+           nb::arg("snapshot").none(), nb::arg("stream"))
       .def("get_one", &get_one, nb::arg("key"), nb::arg("family"), nb::arg("snapshot").none())
       .def("put_one", &put_one, nb::arg("key"), nb::arg("value"), nb::arg("family"))
       .def("range", &range, nb::arg("begins"), nb::arg("ends"), nb::arg("limit"), nb::arg("family"),
-           nb::arg("snapshot").none())
+           nb::arg("snapshot").none(), nb::arg("stream"))
       .def("apply", &apply, nb::arg("keys"), nb::arg("kinds"), nb::arg("values"),
-           nb::arg("statuses"), nb::arg("family"), nb::arg("sync"), nb::arg("log"))
+           nb::arg("statuses"), nb::arg("family"), nb::arg("sync"), nb::arg("log"),
+           nb::arg("stream"))
       .def("snapshot", &snapshot)
       .def("cursor", &cursor, nb::arg("begin").none(), nb::arg("end").none(),
            nb::arg("prefix").none(), nb::arg("reverse"), nb::arg("family"),

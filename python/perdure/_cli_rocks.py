@@ -65,7 +65,14 @@ def create(
     """Make an empty database."""
     result = result_for(db, log_dir, json_file, overwrite)
     with opened(
-        db, device, log_dir, options, merge_operator, durability, families=family or [], is_new=True
+        db,
+        device,
+        log_dir,
+        options,
+        merge_operator,
+        durability=durability,
+        families=family or [],
+        is_new=True,
     ) as made:
         families, runs_on = made.families, made.device
     report(
@@ -97,7 +104,7 @@ def put(
     result = result_for(db, log_dir, json_file, overwrite)
     octets = _text.parse("VALUE", value, width("--value-bytes", value_bytes))
     at = _text.parse("KEY", key, width("--key-bytes", key_bytes))
-    with opened(db, device, log_dir, options, merge_operator, durability) as to:
+    with opened(db, device, log_dir, options, merge_operator, durability=durability) as to:
         to.put([at], [octets], family=family, sync=True)
     report(
         result,
@@ -116,7 +123,6 @@ def get(
     merge_operator: MergeOperatorOption = None,
     device: RocksDeviceOption = RocksDevice.auto,
     log_dir: LogDirOption = None,
-    durability: DurabilityOption = RocksDurability.process,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
@@ -124,7 +130,7 @@ def get(
     result = result_for(db, log_dir, json_file, overwrite)
     sought = _text.parse("KEY", key, width("--key-bytes", key_bytes))
     length = width("--value-bytes", value_bytes)
-    with opened(db, device, log_dir, options, merge_operator, durability) as source:
+    with opened(db, device, log_dir, options, merge_operator, read_only=True) as source:
         found = source.get([sought], family=family)
     octets: bytes | None = found.values[0].as_py()
     if octets is not None:
@@ -156,7 +162,6 @@ def scan(
     merge_operator: MergeOperatorOption = None,
     device: RocksDeviceOption = RocksDevice.auto,
     log_dir: LogDirOption = None,
-    durability: DurabilityOption = RocksDurability.process,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
@@ -170,7 +175,7 @@ def scan(
     starts = None if prefix is None else _text.parse("--prefix", prefix, None)
     listed: list[dict[str, str]] = []
     count = 0
-    with opened(db, device, log_dir, options, merge_operator, durability) as source:
+    with opened(db, device, log_dir, options, merge_operator, read_only=True) as source:
         for key, value in source.scan(
             *ends, prefix=starts, reverse=reverse, limit=limit, family=family
         ):
@@ -195,13 +200,12 @@ def stats(
     merge_operator: MergeOperatorOption = None,
     device: RocksDeviceOption = RocksDevice.auto,
     log_dir: LogDirOption = None,
-    durability: DurabilityOption = RocksDurability.process,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Show what a database counts, perdure's properties and RocksDB's."""
     result = result_for(db, log_dir, json_file, overwrite)
-    with opened(db, device, log_dir, options, merge_operator, durability) as source:
+    with opened(db, device, log_dir, options, merge_operator, read_only=True) as source:
         facts = source.stats(family=family)
         levels = source.get_property("rocksdb.levelstats", family=family) or ""
         families, runs_on = source.families, source.device
@@ -252,7 +256,6 @@ def verify(
     merge_operator: MergeOperatorOption = None,
     device: RocksDeviceOption = RocksDevice.auto,
     log_dir: LogDirOption = None,
-    durability: DurabilityOption = RocksDurability.process,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
@@ -261,8 +264,7 @@ def verify(
     faults: list[str] = []
     records: dict[str, int] = {}
     try:
-        with opened(db, device, log_dir, options, merge_operator, durability) as source:
-            source.flush()
+        with opened(db, device, log_dir, options, merge_operator, read_only=True) as source:
             source.verify_checksums()
             with source.snapshot() as state:
                 for family in source.families:

@@ -1,7 +1,8 @@
 """What the commands of `perdure rocks` have in common: their options, and how they open a
 database.
 
-Invariant: no command but `create` and `load` makes a database.
+Invariants: no command but `create` and `load` makes a database; those that only read change no
+file of it.
 """
 
 from __future__ import annotations
@@ -126,11 +127,12 @@ def opened(
     log_dir: str | None,
     options: str | None,
     merge_operator: str | None,
-    durability: RocksDurability,
     *,
+    durability: RocksDurability = RocksDurability.process,
     families: list[str] | None = None,
     create: bool = False,
     is_new: bool = False,
+    read_only: bool = False,
 ) -> Database:
     """Opens a database; with `create` it is made where it is not there, with `is_new` it must not
     be there."""
@@ -147,6 +149,7 @@ def opened(
         options=texts,
         merge_operator=merge_operator,
         create=create or is_new,
+        read_only=read_only,
         families=families,
         device=device.value,
         log_dir=None if durability is RocksDurability.power else log_dir,

@@ -153,7 +153,14 @@ def load(
     with (
         rejects_file(rejects, overwrite, inputs) as writer,
         opened(
-            db, device, log_dir, options, merge_operator, durability, families=[family], create=True
+            db,
+            device,
+            log_dir,
+            options,
+            merge_operator,
+            durability=durability,
+            families=[family],
+            create=True,
         ) as into,
     ):
         pool = Family(into, family, *widths)
@@ -223,7 +230,6 @@ def export(
     merge_operator: MergeOperatorOption = None,
     device: RocksDeviceOption = RocksDevice.auto,
     log_dir: LogDirOption = None,
-    durability: DurabilityOption = RocksDurability.process,
     overwrite: OverwriteOption = False,
     force: ForceOption = False,
     json_file: JsonOption = None,
@@ -240,7 +246,7 @@ def export(
     if file == exporting.STDOUT and json_file == exporting.STDOUT:
         raise Failure("--json -: the records go to standard output; name a file for the JSON")
     result = result_for(db, log_dir, json_file, overwrite, file, force=force)
-    with opened(db, device, log_dir, options, merge_operator, durability) as source:
+    with opened(db, device, log_dir, options, merge_operator, read_only=True) as source:
         pool = Family(source, family, *widths)
         if archive is not None:
             written = _npz.write(pool, archive)

@@ -48,6 +48,22 @@ def run(
         str | None,
         typer.Option(metavar="SIZE", help="After which a memtable is sealed; 512MiB."),
     ] = None,
+    block_cache_bytes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="Of values that reads found in RocksDB; 256MiB, 0 for none."
+        ),
+    ] = None,
+    block_cache_entry_bytes: Annotated[
+        int | None, typer.Option(min=1, help="Of an entry of it; 128.")
+    ] = None,
+    idle_millis: Annotated[
+        int | None,
+        typer.Option(min=0, help="Without a large batch, before memtables are flushed; 200."),
+    ] = None,
+    hand_overs_a_second: Annotated[
+        int | None, typer.Option(min=1, help="How often that happens at most; 3.")
+    ] = None,
     log_dir: LogDirOption = None,
     durability: DurabilityOption = RocksDurability.process,
 ) -> None:
@@ -56,21 +72,28 @@ def run(
     program = _program(command[0])
     check_uses_rocksdb(program)
     library = preloaded_library()
-    environment = os.environ | {
-        "PERDURE_ROCKS_DEVICE": device.value,
-        "PERDURE_ROCKS_DURABILITY": durability.value,
+    given = {
+        "DEVICE": device.value,
+        "THRESHOLD": threshold,
+        "MEMTABLE_BYTES": _size("--memtable-bytes", memtable_bytes),
+        "BLOCK_CACHE_BYTES": _size("--block-cache-bytes", block_cache_bytes),
+        "BLOCK_CACHE_ENTRY_BYTES": block_cache_entry_bytes,
+        "IDLE_MILLIS": idle_millis,
+        "HAND_OVERS_A_SECOND": hand_overs_a_second,
+        "LOG_DIR": log_dir,
+        "DURABILITY": durability.value,
     }
-    if threshold is not None:
-        environment["PERDURE_ROCKS_THRESHOLD"] = str(threshold)
-    if memtable_bytes is not None:
-        size = parse_size("--memtable-bytes", memtable_bytes)
-        environment["PERDURE_ROCKS_MEMTABLE_BYTES"] = str(size)
-    if log_dir is not None:
-        environment["PERDURE_ROCKS_LOG_DIR"] = log_dir
+    environment = os.environ | {
+        f"PERDURE_ROCKS_{name}": str(value) for name, value in given.items() if value is not None
+    }
     others = environment.get("LD_PRELOAD")
     environment["LD_PRELOAD"] = f"{library}:{others}" if others else str(library)
     sys.stdout.flush()
     os.execve(program, command, environment)
+
+
+def _size(option: str, text: str | None) -> int | None:
+    return None if text is None else parse_size(option, text)
 
 
 def _program(name: str) -> str:

@@ -23,6 +23,7 @@ class Opening:
     families: dict[str, dict[str, str]]
     merge_operator: str
     create: bool
+    read_only: bool
     device: Device
     threads: int
     log_dir: str
@@ -32,6 +33,10 @@ class Opening:
     memtable_bytes: int
     immutable_memtables: int
     threshold: int
+    block_cache_bytes: int
+    block_cache_entry_bytes: int
+    idle_millis: int
+    hand_overs_a_second: int
     def __init__(self) -> None: ...
 
 class Snapshot:
@@ -43,9 +48,13 @@ class Cursor:
 class Database:
     @staticmethod
     def open(path: str, opening: Opening) -> Database: ...
-    def put(self, keys: Column, values: Column, family: str, sync: bool, log: bool) -> None: ...
-    def merge(self, keys: Column, operands: Column, family: str, sync: bool, log: bool) -> None: ...
-    def erase(self, keys: Column, family: str, sync: bool, log: bool) -> None: ...
+    def put(
+        self, keys: Column, values: Column, family: str, sync: bool, log: bool, stream: int
+    ) -> None: ...
+    def merge(
+        self, keys: Column, operands: Column, family: str, sync: bool, log: bool, stream: int
+    ) -> None: ...
+    def erase(self, keys: Column, family: str, sync: bool, log: bool, stream: int) -> None: ...
     def get(
         self,
         keys: Column,
@@ -53,6 +62,7 @@ class Database:
         statuses: npt.NDArray[np.uint8],
         family: str,
         snapshot: Snapshot | None,
+        stream: int,
     ) -> None: ...
     def get_variable(
         self,
@@ -60,11 +70,18 @@ class Database:
         statuses: npt.NDArray[np.uint8],
         family: str,
         snapshot: Snapshot | None,
+        stream: int,
     ) -> _Strings: ...
     def get_one(self, key: bytes, family: str, snapshot: Snapshot | None) -> tuple[bool, bytes]: ...
     def put_one(self, key: bytes, value: bytes, family: str) -> None: ...
     def range(
-        self, begins: Column, ends: Column, limit: int, family: str, snapshot: Snapshot | None
+        self,
+        begins: Column,
+        ends: Column,
+        limit: int,
+        family: str,
+        snapshot: Snapshot | None,
+        stream: int,
     ) -> tuple[npt.NDArray[np.int64], _Strings, _Strings]: ...
     def apply(
         self,
@@ -75,6 +92,7 @@ class Database:
         family: str,
         sync: bool,
         log: bool,
+        stream: int,
     ) -> _Strings: ...
     def snapshot(self) -> Snapshot: ...
     def cursor(

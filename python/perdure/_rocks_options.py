@@ -53,9 +53,9 @@ def families_of(given: Families | None) -> dict[str, dict[str, str]]:
     }
 
 
-def small(name: str, number: int | None) -> int:
+def small(name: str, number: int | None, least: int = 1) -> int:
     """A count of at most 32 bits; 0 where none is given."""
-    count = _checks.size(name, number)
+    count = 0 if number is None else _checks.whole(name, number, least)
     if count >= 1 << 32:
         raise ValueError(f"{name}: {number} is out of range; pass less than 2^32")
     return count

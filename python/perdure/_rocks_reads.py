@@ -17,10 +17,10 @@ from perdure._single import encode
 from perdure.results import Result, done_mask, first
 
 if TYPE_CHECKING:
-    from perdure.typing import Array, Keys, Octets
+    from perdure.typing import Array, Keys, Octets, Stream
 
 DEFAULT = "default"
-HERE = "cuda"  # so that arrays of a device reach the engine, which says what it takes of them
+HERE = "cuda"  # whatever runs memtables: the engine takes a GPU's arrays, or says why not
 UNLIMITED = (1 << 64) - 1
 _PAGE = 4096  # pairs that iteration fetches at once
 _CORRUPT, _OTHER_LENGTH = int(_native.KeyStatus.corrupt), int(_native.KeyStatus.size_mismatch)
@@ -91,6 +91,7 @@ class Reads:
         *,
         out: Array | None = None,
         family: str = DEFAULT,
+        stream: Stream | None = None,
         check: bool = True,
     ) -> Result:
         """The values of `keys`.
@@ -98,14 +99,16 @@ class Reads:
         Parameters
         ----------
         keys : array of shape (n,) or (n, ...), list, or one key
-            A row a key, of any length: integers or bytes, never floats. Arrays of NumPy, PyTorch
-            and CuPy in host memory, Arrow arrays of binary or string, lists of bytes, str or int.
-            Integers are little-endian, 8 bytes in a list.
+            A row a key, of any length: integers or bytes, never floats. Arrays of NumPy, CuPy,
+            PyTorch and JAX, of a GPU too, Arrow arrays of binary or string, lists of bytes, str or
+            int. Integers are little-endian, 8 bytes in a list.
         out : writable array of n rows, optional
             Takes values that are all as long as one of its rows, whatever its dtype; rows of
-            absent keys are left as they are.
+            absent keys are left as they are. It may lie on a GPU, wherever the keys do.
         family : str
             The column family.
+        stream : int, torch.cuda.Stream or cupy.cuda.Stream, optional
+            Where device arrays are being made ready; by default their library's current stream.
         check : bool
             Raise where a key failed otherwise than by being absent; without it, its status says so.
 
@@ -124,7 +127,7 @@ class Reads:
         Corrupt
             A file is damaged; with `check`: a merge operator refuses a key's operands.
         Unsupported
-            An array lies in a GPU's memory.
+            An array lies in a GPU's memory, and this build has no CUDA.
         NotFound
             There is no such column family.
         Closed
@@ -140,16 +143,17 @@ class Reads:
         ([b'second', None], [True, False])
         """
         if _arrays.is_scalar(keys):
-            return first(self.get([keys], out=out, family=family, check=check))
-        given = _arrays.keys_input(keys, None, _arrays.stream_of(None, keys, out), HERE)
+            return first(self.get([keys], out=out, family=family, stream=stream, check=check))
+        handle = _arrays.stream_of(stream, keys, out)
+        given = _arrays.keys_input(keys, None, handle, HERE)
         statuses = np.zeros(given.count, np.uint8)
         values: Any = out
         if out is None:
-            pair = self._native.get_variable(given.column, statuses, family, self._state)
+            pair = self._native.get_variable(given.column, statuses, family, self._state, handle)
             values = _arrow.to_array(*pair, done_mask(statuses))
         else:
-            column = _arrays.output(out, None, given.count, _arrays.stream_of(None, out), HERE)
-            self._native.get(given.column, column, statuses, family, self._state)
+            column = _arrays.output(out, None, given.count, handle, HERE)
+            self._native.get(given.column, column, statuses, family, self._state, handle)
         return checked("get", Result(values, done_mask(statuses), statuses), check)
 
     def range(
@@ -159,6 +163,7 @@ class Reads:
         *,
         limit: int | None = None,
         family: str = DEFAULT,
+        stream: Stream | None = None,
     ) -> Ranges:
         """Of many ranges at once the pairs from `begins[i]` to before `ends[i]`.
 
@@ -172,6 +177,8 @@ class Reads:
             At most so many pairs of each.
         family : str
             The column family.
+        stream
+            As in `get`.
 
         Returns
         -------
@@ -183,7 +190,7 @@ class Reads:
         TypeError, ValueError
             An array cannot be taken, or there are not as many ends as begins.
         Unsupported
-            An array lies in a GPU's memory.
+            An array lies in a GPU's memory, and this build has no CUDA.
         Corrupt, NotFound, Closed
             As in `get`.
 
@@ -198,18 +205,18 @@ class Reads:
         """
         if _arrays.is_scalar(begins):
             one_end = [ends] if _arrays.is_scalar(ends) else ends
-            return self.range([begins], one_end, limit=limit, family=family)
+            return self.range([begins], one_end, limit=limit, family=family, stream=stream)
         most = UNLIMITED if limit is None else _checks.whole("limit", limit, least=1)
-        stream = _arrays.stream_of(None, begins, ends)
-        first_keys = _arrays.keys_input(begins, None, stream, HERE)
+        handle = _arrays.stream_of(stream, begins, ends)
+        first_keys = _arrays.keys_input(begins, None, handle, HERE)
         last = _native.Column.empty()
         if ends is not None:
-            given = _arrays.keys_input(ends, None, stream, HERE)
+            given = _arrays.keys_input(ends, None, handle, HERE)
             if given.count != first_keys.count:
                 raise ValueError(f"ends: {given.count} for {first_keys.count} begins")
             last = given.column
         offsets, keys, values = self._native.range(
-            first_keys.column, last, most, family, self._state
+            first_keys.column, last, most, family, self._state, handle
         )
         return Ranges(offsets, strings(keys), strings(values))
 

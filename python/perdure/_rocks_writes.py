@@ -15,7 +15,7 @@ from perdure._single import encode
 from perdure.results import Result, done_mask
 
 if TYPE_CHECKING:
-    from perdure.typing import Keys, Kinds, Octets, Values
+    from perdure.typing import Keys, Kinds, Octets, Stream, Values
 
 _PUT, _UPDATE = int(_native.OpKind.put), int(_native.OpKind.update)
 _GET = int(_native.OpKind.get)
@@ -38,6 +38,7 @@ class Writes(Reads):
         family: str = DEFAULT,
         sync: bool = False,
         log: bool = True,
+        stream: Stream | None = None,
     ) -> None:
         """Inserts each key with its value, or replaces the value that is there.
 
@@ -53,6 +54,8 @@ class Writes(Reads):
             Be on the log's medium when the call returns.
         log : bool
             Without, the batch is in no log.
+        stream : int, torch.cuda.Stream or cupy.cuda.Stream, optional
+            Where device arrays are being made ready; by default their library's current stream.
 
         Raises
         ------
@@ -61,7 +64,7 @@ class Writes(Reads):
         InvalidArgument
             RocksDB refuses it.
         Unsupported
-            An array lies in a GPU's memory.
+            An array lies in a GPU's memory, and this build has no CUDA.
         NoSpace
             The disk is full.
         SystemFailure, DeviceFailure
@@ -78,8 +81,8 @@ class Writes(Reads):
         ...     db.get(np.array([7]), out=out).values.tolist()
         [[1.0, 1.0, 1.0, 1.0]]
         """
-        given, rows = self._columns("values", keys, values)
-        self._native.put(given.column, rows.column, family, *_durability(sync, log))
+        given, rows, handle = self._columns("values", keys, values, stream)
+        self._native.put(given.column, rows.column, family, *_durability(sync, log), handle)
 
     def merge(
         self,
@@ -89,12 +92,13 @@ class Writes(Reads):
         family: str = DEFAULT,
         sync: bool = False,
         log: bool = True,
+        stream: Stream | None = None,
     ) -> None:
         """Merges each operand into its key's value by the family's merge operator.
 
         Parameters
         ----------
-        keys, operands, family, sync, log
+        keys, operands, family, sync, log, stream
             As in `put`. Of a key that comes twice both operands count, in array order.
 
         Raises
@@ -112,17 +116,23 @@ class Writes(Reads):
         ...     int.from_bytes(db["hits"], "little")
         3
         """
-        given, rows = self._columns("operands", keys, operands)
-        self._native.merge(given.column, rows.column, family, *_durability(sync, log))
+        given, rows, handle = self._columns("operands", keys, operands, stream)
+        self._native.merge(given.column, rows.column, family, *_durability(sync, log), handle)
 
     def erase(
-        self, keys: Keys, *, family: str = DEFAULT, sync: bool = False, log: bool = True
+        self,
+        keys: Keys,
+        *,
+        family: str = DEFAULT,
+        sync: bool = False,
+        log: bool = True,
+        stream: Stream | None = None,
     ) -> None:
         """Removes each key; one that is absent is none the less gone.
 
         Parameters
         ----------
-        keys, family, sync, log
+        keys, family, sync, log, stream
             As in `put`.
 
         Raises
@@ -140,8 +150,9 @@ class Writes(Reads):
         [b'b']
         """
         keys = [keys] if _arrays.is_scalar(keys) else keys
-        given = _arrays.keys_input(keys, None, _arrays.stream_of(None, keys), HERE)
-        self._native.erase(given.column, family, *_durability(sync, log))
+        handle = _arrays.stream_of(stream, keys)
+        given = _arrays.keys_input(keys, None, handle, HERE)
+        self._native.erase(given.column, family, *_durability(sync, log), handle)
 
     def apply(
         self,
@@ -152,6 +163,7 @@ class Writes(Reads):
         family: str = DEFAULT,
         sync: bool = False,
         log: bool = True,
+        stream: Stream | None = None,
         check: bool = True,
     ) -> Result:
         """A mixed batch: operation i sees those before it in the arrays, and none after it.
@@ -164,7 +176,7 @@ class Writes(Reads):
             "get", "put", "erase" or "update" of each key; an update merges.
         values : array of n rows, or list, optional
             Of puts and updates; rows of gets and erases are ignored.
-        family, sync, log
+        family, sync, log, stream
             As in `put`.
         check
             As in `get`.
@@ -191,17 +203,17 @@ class Writes(Reads):
         ...     db.apply(["a"] * 4, ["put", "get", "erase", "get"], ["1"] * 4).values.to_pylist()
         [None, b'1', None, None]
         """
-        given = _arrays.keys_input(keys, None, _arrays.stream_of(None, keys), HERE)
+        handle = _arrays.stream_of(stream, keys, values)
+        given = _arrays.keys_input(keys, None, handle, HERE)
         codes = _operands.kinds_of(kinds, given.count)
         column = _native.Column.empty()
         if values is not None:
-            stream = _arrays.stream_of(None, values)
-            column = _arrays.values_input("values", values, None, given.count, stream, HERE).column
+            column = _arrays.values_input("values", values, None, given.count, handle, HERE).column
         elif np.isin(codes, (_PUT, _UPDATE)).any():
             raise ValueError("values: the batch has puts or updates; pass one row a key")
         statuses = np.zeros(given.count, np.uint8)
         pair = self._native.apply(
-            given.column, codes, column, statuses, family, *_durability(sync, log)
+            given.column, codes, column, statuses, family, *_durability(sync, log), handle
         )
         found = done_mask(statuses)
         gathered = _arrow.to_array(*pair, found & (codes == _GET))
@@ -245,10 +257,11 @@ class Writes(Reads):
         self.erase([encode("key", key, None)])
 
     def _columns(
-        self, what: str, keys: Keys, values: Values
-    ) -> tuple[_arrays.Input, _arrays.Input]:
+        self, what: str, keys: Keys, values: Values, stream: Stream | None
+    ) -> tuple[_arrays.Input, _arrays.Input, int]:
         if _arrays.is_scalar(keys):
             keys, values = [keys], _arrays.one_row(values)
-        stream = _arrays.stream_of(None, keys, values)
-        given = _arrays.keys_input(keys, None, stream, HERE)
-        return given, _arrays.values_input(what, values, None, given.count, stream, HERE)
+        handle = _arrays.stream_of(stream, keys, values)
+        given = _arrays.keys_input(keys, None, handle, HERE)
+        rows = _arrays.values_input(what, values, None, given.count, handle, HERE)
+        return given, rows, handle

@@ -59,6 +59,7 @@ def open(
     options: Texts | None = None,
     merge_operator: str | None = None,
     create: bool = True,
+    read_only: bool = False,
     families: Families | None = None,
     device: DeviceName = "auto",
     threads: int | None = None,
@@ -69,6 +70,10 @@ def open(
     memtable_bytes: int | None = None,
     immutable_memtables: int | None = None,
     threshold: int | None = None,
+    block_cache_bytes: int | None = None,
+    block_cache_entry_bytes: int | None = None,
+    idle_millis: int | None = None,
+    hand_overs_a_second: int | None = None,
 ) -> Database:
     """Opens a directory of RocksDB's, with all of its column families, or makes it.
 
@@ -84,6 +89,10 @@ def open(
         Of every column family whose options name none: "uint64add", "stringappend", "max", "put".
     create : bool
         Make what is not there, the directory and `families`.
+    read_only : bool
+        Change no file and lock none: all that RocksDB and the log of memtables hold is seen, and
+        writes are refused. Another process may have the database open, and is seen as it was at a
+        moment of this opening.
     families : list of str, or dict of names to options, optional
         Column families to make, and options of those that are there. All that are there are
         opened anyhow.
@@ -109,6 +118,15 @@ def open(
     threshold : int, optional
         Operations that have to come together for memtables to take them rather than RocksDB;
         measured unless given.
+    block_cache_bytes : int, default 256 MiB
+        Memory for values that reads found in RocksDB, and for keys that it does not have; 0 for
+        none.
+    block_cache_entry_bytes : int, default 128
+        Of an entry of it, a multiple of 64.
+    idle_millis : int, default 200
+        Time without a large batch after which memtables are flushed, and RocksDB serves what comes.
+    hand_overs_a_second : int, default 3
+        How often that happens at most.
 
     Returns
     -------
@@ -124,7 +142,8 @@ def open(
     NotFound
         There is no database, and `create` is False; or its parent directory is not there.
     Busy
-        The database is open already, here or in another process.
+        The database is open already, here or in another process; with `read_only`, another process
+        changed it all the while.
     Corrupt
         A file of it is damaged.
     Unsupported, DeviceFailure
@@ -147,6 +166,7 @@ def open(
     opening.families = families_of(families)
     opening.merge_operator = merge_operator or ""
     opening.create = _checks.flag("create", create)
+    opening.read_only = _checks.flag("read_only", read_only)
     opening.device = _checks.named("device", device, _rocks.Device)
     opening.threads = small("threads", threads)
     if log_dir is not None:
@@ -161,6 +181,14 @@ def open(
     if immutable_memtables is not None:
         opening.immutable_memtables = small("immutable_memtables", immutable_memtables)
     opening.threshold = _checks.size("threshold", threshold)
+    if block_cache_bytes is not None:
+        opening.block_cache_bytes = _checks.whole("block_cache_bytes", block_cache_bytes)
+    if block_cache_entry_bytes is not None:
+        opening.block_cache_entry_bytes = small("block_cache_entry_bytes", block_cache_entry_bytes)
+    if idle_millis is not None:
+        opening.idle_millis = small("idle_millis", idle_millis, least=0)
+    if hand_overs_a_second is not None:
+        opening.hand_overs_a_second = small("hand_overs_a_second", hand_overs_a_second)
     with _events.refusals():
         return Database(_rocks.Database.open(os.fsdecode(path), opening))
 

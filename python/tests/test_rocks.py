@@ -15,6 +15,7 @@ import numpy as np
 import perdure
 import pyarrow as pa
 import pytest
+from conftest import gpu_available
 from prometheus_client.parser import text_string_to_metric_families
 from rocks_world import THRESHOLD, World, opened, rocks, says
 
@@ -166,6 +167,11 @@ def test_bad_arguments_are_named(db: rocks.Database, pools: Path) -> None:
         (ValueError, "threads: .*less than", {"threads": 1 << 40}),
         (TypeError, "memtable_bytes: .*'64M'", {"memtable_bytes": "64M"}),
         (ValueError, "immutable_memtables: -5", {"immutable_memtables": -5}),
+        (TypeError, "block_cache_bytes: .*'1G'", {"block_cache_bytes": "1G"}),
+        (perdure.InvalidArgument, "block_cache_bytes is 1000; give", {"block_cache_bytes": 1000}),
+        (perdure.InvalidArgument, "multiple of 64", {"block_cache_entry_bytes": 100}),
+        (ValueError, "idle_millis: .*less than", {"idle_millis": 1 << 32}),
+        (ValueError, "hand_overs_a_second: 0", {"hand_overs_a_second": 0}),
         (ValueError, "device: 'gpu' is not one of 'auto', 'cpu', 'cuda'", {"device": "gpu"}),
         (ValueError, "log_dir: .*in the database's directory", {"log_dir": new / "log"}),
         (ValueError, "power_log_dir: .*in the database's", {"power_log_dir": new / "log"}),
@@ -241,19 +247,20 @@ class OnDevice:
         return capsule
 
 
-def test_arrays_of_a_device_are_refused(db: rocks.Database) -> None:
+@pytest.mark.skipif(gpu_available(), reason="there is a GPU")
+def test_arrays_of_a_device_are_refused_without_one(db: rocks.Database) -> None:
     keys = OnDevice(np.arange(200))
     for words, call in (
-        ("keys are in device memory; copy them to the host", lambda: db.get(keys)),
-        ("keys are in device memory; copy them to the host", lambda: db.erase(keys)),
+        ("keys are in device memory; copy", lambda: db.get(keys)),
+        ("keys are in device memory; copy", lambda: db.erase(keys)),
         ("values are in device memory; copy", lambda: db.put(np.arange(200), keys)),
         ("values are in device memory; copy", lambda: db.merge(np.arange(200), keys)),
-        ("keys are in device memory; copy", lambda: db.range(keys)),
+        ("begins are in device memory; copy", lambda: db.range(keys)),
+        ("keys are in device memory; copy", lambda: db.apply(keys, ["get"] * 200)),
+        ("values are in device memory; copy", lambda: db.get(np.arange(200), out=keys)),
     ):
-        with says(perdure.Unsupported, words):
+        with says(perdure.Unsupported, words, "to the host first: "):
             call()
-    with says(perdure.InvalidArgument, "values go to host memory"):
-        db.get(np.arange(200), out=keys)
     assert not list(db)
 
 
@@ -278,10 +285,7 @@ def test_a_merge_without_an_operator_is_refused(pools: Path) -> None:
         assert not list(db)
 
 
-@pytest.mark.skipif(
-    any(one.device.name == "cuda" and one.available for one in perdure.devices()),
-    reason="there is a GPU",
-)
+@pytest.mark.skipif(gpu_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_refused(pools: Path) -> None:
     with says((perdure.Unsupported, perdure.DeviceFailure), "device cuda: .*use device cpu"):  # type: ignore[arg-type]
         opened(pools / "db", device="cuda")

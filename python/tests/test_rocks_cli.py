@@ -56,8 +56,8 @@ def test_durability_power_has_a_log_of_its_own_on_a_disk(
     power = ("--durability", "power", "--log-dir", f"{log_dir}/log")
     assert cli("rocks", "create", f"{log_dir}/db", *power).status == 0
     assert cli("rocks", "put", f"{log_dir}/db", "ada", "1815", *power).status == 0
-    assert cli("rocks", "get", f"{log_dir}/db", "ada", *power).out == "1815\n"
     assert os.path.exists(f"{log_dir}/log/redo.log")
+    assert cli("rocks", "get", f"{log_dir}/db", "ada").out == "1815\n"
     in_memory = cli("rocks", "create", pools / "db", "--durability", "power")
     assert in_memory.status == 2 and "lies in memory" in in_memory.err
 
@@ -273,13 +273,25 @@ def test_run_hands_its_options_to_the_library(
     monkeypatch.setattr(_cli_rocks_run, "preloaded_library", lambda: library)
     monkeypatch.setenv("LD_PRELOAD", "libother.so")
     options = ("--device", "cpu", "--threshold", 5, "--memtable-bytes", "1MiB", "--log-dir", "/l")
+    options += ("--block-cache-bytes", "2MiB", "--block-cache-entry-bytes", 192)
+    options += ("--idle-millis", 0, "--hand-overs-a-second", 7)
     options += ("--durability", "power")
     assert cli("rocks", "run", *options, "--", "user", "-x", "--device").status == 0
     program, command, environment = begun[-1]
     assert program == str(user) and command == ["user", "-x", "--device"]
     assert environment["LD_PRELOAD"] == f"{library}:libother.so"
-    names = ("DEVICE", "THRESHOLD", "DURABILITY")
-    told = {name: environment[f"PERDURE_ROCKS_{name}"] for name in names}
-    assert told == {"DEVICE": "cpu", "THRESHOLD": "5", "DURABILITY": "power"}
-    assert environment["PERDURE_ROCKS_MEMTABLE_BYTES"] == str(1 << 20)
-    assert environment["PERDURE_ROCKS_LOG_DIR"] == "/l"
+    assert {
+        name.removeprefix("PERDURE_ROCKS_"): value
+        for name, value in environment.items()
+        if name.startswith("PERDURE_ROCKS_")
+    } == {
+        "DEVICE": "cpu",
+        "THRESHOLD": "5",
+        "MEMTABLE_BYTES": str(1 << 20),
+        "BLOCK_CACHE_BYTES": str(2 << 20),
+        "BLOCK_CACHE_ENTRY_BYTES": "192",
+        "IDLE_MILLIS": "0",
+        "HAND_OVERS_A_SECOND": "7",
+        "LOG_DIR": "/l",
+        "DURABILITY": "power",
+    }

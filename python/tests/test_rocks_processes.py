@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import perdure
@@ -22,13 +23,71 @@ def test_a_database_has_one_owner(db: rocks.Database) -> None:
     path = Path(db.path)
     with says(perdure.Busy, "is open already, in this process or another"):
         opened(path)
-    run = subprocess.run(
-        [sys.executable, "-m", "perdure.cli", "rocks", "get", path, "a"],
+    run = command("put", path, "a", "b")
+    assert run.returncode == 2 and "is open already" in run.stderr
+
+
+def command(*words: Any, by: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*by, sys.executable, "-m", "perdure.cli", "rocks", *map(str, words)],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert run.returncode == 2 and "is open already" in run.stderr
+
+
+def test_others_read_a_database_that_is_open(db: rocks.Database) -> None:
+    db["a"] = "below"
+    db.put([f"k{n:04}" for n in range(3000)], ["x"] * 3000)  # to memtables
+    assert db.stats()["perdure.memtables"] > 0
+    assert command("get", db.path, "a").stdout == "below\n"
+    assert command("get", db.path, "k2999").stdout == "x\n"
+    assert command("scan", db.path, "--reverse", "--limit", 1).stdout == "k2999\tx\n"
+    assert "3,001 records" in command("verify", db.path).stdout
+    with rocks.open(db.path, read_only=True, device="cpu", merge_operator="stringappend") as beside:
+        assert len(list(beside)) == 3001
+        db["b"] = "later"
+        assert "b" not in beside
+        out = np.zeros((2, 1), np.uint8)
+        assert beside.get(["k0000", "k0001"], out=out).found.all() and (out == ord("x")).all()
+        for write in (
+            lambda: beside.put(["a"], ["b"]),
+            lambda: beside.put(["a"] * 5000, ["b"] * 5000),
+            lambda: beside.merge(["a"], ["b"]),
+            beside.flush,
+            beside.compact,
+            lambda: beside.create_family("new"),
+        ):
+            with says(perdure.Unsupported, "read only mode"):
+                write()
+    assert db["b"] == b"later"
+
+
+def test_a_directory_that_cannot_be_written_is_read(pools: Path) -> None:
+    program = f"""
+import os, signal
+from perdure import rocks
+db = rocks.open({str(pools / "db")!r}, options={OPTIONS!r}, device="cpu", threshold=100)
+db.put([f"{{n:04}}" for n in range(3000)], ["x"] * 3000)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -9
+    below = [pools, *pools.rglob("*")]
+    for one in below:
+        one.chmod(0o555 if one.is_dir() else 0o444)
+    before = {one: one.stat().st_mtime_ns for one in below}
+    bound = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
+    try:
+        assert command("put", pools / "db", "0007", "y", by=bound).returncode == 2
+        run = command("get", pools / "db", "0007", by=bound)
+        assert (run.returncode, run.stdout) == (0, "x\n"), run.stderr
+        assert "3,000 records" in command("verify", pools / "db", by=bound).stdout
+        assert {one: one.stat().st_mtime_ns for one in [pools, *pools.rglob("*")]} == before
+    finally:
+        for one in below:
+            one.chmod(0o755)
+    with opened(pools / "db") as db:
+        assert len(list(db)) == 3000
 
 
 def test_what_is_in_the_log_outlives_a_killed_process(pools: Path) -> None:

@@ -39,6 +39,9 @@ struct Entries {
   // In place of `values`: one a key, of which an erase has whatever. So nobody handles an address a
   // value. Nothing looks behind `data` here; it is the value buffer's, as a ValueRef's is.
   Column value_column = {};
+  // Besides `values`, where all of them have one size of at most 8 bytes: their bytes, filled up
+  // with zeros; of an erase, whatever. Empty: nobody has put them side by side.
+  std::span<std::uint64_t const> value_words = {};
 };
 
 /// One version of a key.

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -279,6 +280,20 @@ Result<Fd> Mapping::open_existing(std::string const& path, bool writing, Lock lo
   return fd;
 }
 
+/// A process that was killed has its maps, and so their lock, for a moment longer than itself where
+/// a GPU's driver had pinned them.
+Result<Fd> Mapping::open_after_the_last(std::string const& path, bool read_only) {
+  constexpr std::chrono::milliseconds kPatience(500), kPause(5);
+  Lock const lock = read_only ? Lock::shared : Lock::exclusive;
+  auto fd = open_existing(path, !read_only, lock);
+  for (auto left = kPatience; fd.status().code() == Code::busy && left.count() > 0;
+       left -= kPause) {
+    std::this_thread::sleep_for(kPause);
+    fd = open_existing(path, !read_only, lock);
+  }
+  return fd;
+}
+
 Result<Mapping> Mapping::in_memory(std::string const& path, int file, std::uint64_t bytes,
                                    MapOptions const& options) {
   Mapping m;
@@ -304,8 +319,7 @@ Result<Mapping> Mapping::open(std::string const& path, MapOptions const& options
   m.path_ = path;
   m.process_ = this_process();
   m.options_ = options;
-  auto fd =
-      open_existing(path, !options.read_only, options.read_only ? Lock::shared : Lock::exclusive);
+  auto fd = open_after_the_last(path, options.read_only);
   if (!fd) return fd.status();
   m.fd_ = fd->release();
   struct stat st{};

@@ -1,11 +1,13 @@
-// An engine that counts an iterator's trips to the machine, and loses the machine when told to.
+// An engine that counts an iterator's trips to the machine and reads of ranges, and loses the
+// machine when told to.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "lsm/engine/engine.hpp"
+#include "lsm/engine/ranges.hpp"
 
 namespace perdure::lsm::test {
 
@@ -14,6 +16,8 @@ class CountingEngine final : public Engine {
   explicit CountingEngine(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {}
 
   std::size_t trips = 0;
+  std::atomic<std::size_t> range_reads = 0;
+  Status refusal;  // of ranges
   bool lost = false;
   static constexpr std::size_t kNever = ~std::size_t{0};
   /// The host may read runs as they lie from this question on.
@@ -30,6 +34,16 @@ class CountingEngine final : public Engine {
   Status chains(RunList runs, Column const& keys, Limits const& limits, Chains& chains) override {
     return engine_->chains(runs, keys, limits, chains);
   }
+  Status fold(RunList runs, Column const& keys, Limits const& limits, Operation operation,
+              std::span<Answer> answers) override {
+    return engine_->fold(runs, keys, limits, operation, answers);
+  }
+  Result<RangePairs> ranges(RunList runs, RangeQuery const& query) override {
+    ++range_reads;
+    if (!refusal.ok()) return refusal;
+    return engine_->ranges(runs, query);
+  }
+  FewMany range_pairs() const override { return engine_->range_pairs(); }
   Status seek(Run const& run, Column const& keys, Bound bound,
               std::span<std::uint32_t> positions) override {
     ++trips;

@@ -123,6 +123,15 @@ class RunModel {
     }
     return seen;
   }
+  /// The first of these of each key that has any.
+  [[nodiscard]] std::map<std::string, Version> newest(RequestId limit) const {
+    std::map<std::string, Version> all;
+    for (auto const& run : runs_) {
+      for (KeyedVersion const& one : run)
+        if (one.version.request <= limit) all.emplace(one.key, one.version);
+    }
+    return all;
+  }
   [[nodiscard]] std::vector<Version> chain(std::string const& key, RequestId limit) const {
     std::vector<Version> seen = visible(key, limit);
     auto const end = std::ranges::find_if(seen, [](auto& v) { return v.kind != Kind::merge; });

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
+#include "lsm/engine/ranges.hpp"
 #include "rocks/engine_model.hpp"
 
 namespace perdure::lsm {
@@ -20,8 +22,9 @@ class Runs {
   [[nodiscard]] RunModel const& model() const { return model_; }
   [[nodiscard]] RequestId next() const { return next_; }
 
-  /// How the engine is told of values; `fixed`: they have one width.
-  enum class Values : std::uint8_t { each, column, fixed_column };
+  /// How the engine is told of values; `fixed`: they have one width; `words`: each, and their bytes
+  /// besides where these are small and of one size.
+  enum class Values : std::uint8_t { each, words, column, fixed_column };
 
   /// `fixed`: keys of one width, told so. `gap` between the requests.
   void write(std::vector<Write> const& writes, bool fixed = false, RequestId gap = 1,
@@ -40,7 +43,9 @@ class Runs {
     KeyColumn const column(keys, fixed);
     std::vector<ValueRef> values = model_.keep_values(writes);
     Entries entries{.keys = column.column(), .first_request = next_};
-    if (as == Values::each)
+    auto const words = as == Values::words ? words_of(writes) : std::vector<std::uint64_t>();
+    entries.value_words = words;
+    if (as == Values::each || as == Values::words)
       entries.values = values;
     else
       entries.value_column = model_.keep_column(writes, as == Values::fixed_column, values);
@@ -80,6 +85,10 @@ class Runs {
     EntryBlock block;
     if (Status s = engine_->find(two, sought.column(), {}, answers); !s.ok()) return s;
     if (Status s = engine_->chains(two, sought.column(), {}, chains); !s.ok()) return s;
+    for (std::uint64_t const most : {3, 1 << 30}) {
+      auto const read = engine_->ranges(two, {.begins = sought.column(), .most = most});
+      if (!read) return read.status();
+    }
     if (Status s = engine_->seek(*two[0], sought.column(), Bound::lower, positions); !s.ok())
       return s;
     return engine_->fetch(*two[0], 0, two[0]->count(), block);
@@ -119,6 +128,51 @@ class Runs {
     }
   }
 
+  /// Of keys whose newest version is an operand; answers how many the engine folded.
+  std::size_t check_folds(std::vector<std::string> const& all, Limits const& limits,
+                          Operation operation) const {
+    std::vector<std::string> keys;
+    std::vector<std::vector<Version>> chains;
+    for (std::string const& key : all) {
+      std::vector<Version> chain = model_.chain(key, limits.all);
+      if (chain.empty() || chain.front().kind != Kind::merge) continue;
+      keys.push_back(key);
+      chains.push_back(std::move(chain));
+    }
+    KeyColumn const column(keys);
+    std::vector<Answer> answers(keys.size());
+    Status const s = engine_->fold(list(), column.column(), limits, operation, answers);
+    if (s.code() == Code::unsupported) return 0;
+    EXPECT_TRUE(s.ok()) << s.message();
+    std::size_t folded = 0;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      bool const open = chains[i].back().kind == Kind::merge;
+      EXPECT_EQ(answers[i].found, open ? Found::merge : Found::put) << keys[i];
+      if (!answers[i].inside) continue;
+      EXPECT_EQ(answers[i].word, folded_word(chains[i], operation)) << keys[i];
+      EXPECT_EQ(answers[i].size, chains[i].front().value.size) << keys[i];
+      ++folded;
+    }
+    return folded;
+  }
+
+  /// Of ranges that begin at `begins`, and have no end where there are no `ends`.
+  void check_ranges(std::vector<std::string> const& begins, std::vector<std::string> const& ends,
+                    RequestId limit, std::uint64_t most, bool with_erased) const {
+    KeyColumn const first(begins), last(ends);
+    RangeQuery query{.begins = first.column(), .limit = limit, .most = most};
+    if (!ends.empty()) query.ends = last.column();
+    query.with_erased = with_erased;
+    auto const read = engine_->ranges(list(), query);
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    RangePairs const& found = read.value();
+    ASSERT_EQ(found.ranges.size(), begins.size());
+    auto const all = model_.newest(limit);
+    for (std::size_t i = 0; i < begins.size(); ++i)
+      check_range(found, i, all, begins[i], ends.empty() ? nullptr : &ends[i], query);
+    ASSERT_EQ(found.firsts.back(), found.pairs.size());
+  }
+
   void check_bounds(std::vector<std::string> const& keys) const {
     KeyColumn const column(keys);
     std::vector<std::uint32_t> lower(keys.size()), upper(keys.size());
@@ -154,7 +208,87 @@ class Runs {
     }
   }
 
+  /// Of how many of these keys the answer has the value's bytes.
+  [[nodiscard]] std::size_t values_inside(std::vector<std::string> const& keys) const {
+    KeyColumn const column(keys);
+    std::vector<Answer> answers(keys.size());
+    EXPECT_TRUE(engine_->find(list(), column.column(), {}, answers).ok());
+    return static_cast<std::size_t>(
+        std::ranges::count_if(answers, [](Answer const& one) { return one.inside; }));
+  }
+
  private:
+  static std::vector<std::uint64_t> words_of(std::vector<Write> const& writes) {
+    std::size_t size = 0;
+    std::vector<std::uint64_t> words;
+    for (Write const& one : writes) {
+      words.push_back(0);
+      if (one.kind == Kind::erase) continue;
+      if (size == 0) size = one.value.size();
+      if (one.value.size() != size || size == 0 || size > sizeof words.back()) return {};
+      std::memcpy(&words.back(), one.value.data(), size);
+    }
+    return words;
+  }
+  static std::uint64_t folded_word(std::vector<Version> const& chain, Operation operation) {
+    std::string best;
+    std::uint64_t sum = 0;
+    for (Version const& one : chain) {
+      if (one.kind == Kind::erase) continue;
+      std::string const value(reinterpret_cast<char const*>(one.value.data), one.value.size);
+      std::uint64_t word = 0;
+      std::memcpy(&word, value.data(), value.size());
+      sum += word;
+      bool const is_better = operation == Operation::max ? value > best : value < best;
+      if (best.empty() || is_better) best = value;
+    }
+    std::uint64_t word = 0;
+    std::memcpy(&word, best.data(), best.size());
+    return operation == Operation::add ? sum : word;
+  }
+
+  static void check_range(RangePairs const& read, std::size_t i,
+                          std::map<std::string, Version> const& all, std::string const& begin,
+                          std::string const* end, RangeQuery const& query) {
+    RangeCount const& is = read.ranges[i];
+    RangeCount want;
+    std::uint64_t pair = read.firsts[i];
+    for (auto at = all.lower_bound(begin); at != all.end(); ++at) {
+      auto const& [key, version] = *at;
+      if (want.keys - want.erased == query.most || (end != nullptr && key >= *end)) break;
+      bool const is_erased = version.kind == Kind::erase;
+      if (is_erased && !query.with_erased) continue;
+      if (is.is_cut != 0 && want.keys == is.keys) break;  // and what there is, is checked
+      want.keys += 1;
+      want.erased += is_erased ? 1 : 0;
+      want.merges += version.kind == Kind::merge ? 1 : 0;
+      want.key_bytes += key.size();
+      want.value_bytes += version.value.size;
+      ASSERT_LT(pair, read.firsts[i + 1]);
+      auto const bytes = read.key(pair);
+      ASSERT_EQ(std::string(reinterpret_cast<char const*>(bytes.data()), bytes.size()), key);
+      check_pair(read.pairs[pair], version);
+      ++pair;
+    }
+    ASSERT_EQ(pair, read.firsts[i + 1]);
+    ASSERT_EQ(is.keys, want.keys);
+    ASSERT_EQ(is.erased, want.erased);
+    ASSERT_EQ(is.merges, want.merges);
+    ASSERT_EQ(is.key_bytes, want.key_bytes);
+    ASSERT_EQ(is.value_bytes, want.value_bytes);
+    ASSERT_TRUE(is.is_cut == 0 || (query.with_erased && is.erased > query.most / 4));
+  }
+
+  static void check_pair(RangePair const& is, Version const& want) {
+    ASSERT_EQ(static_cast<int>(is.found), static_cast<int>(want.kind) + 1);
+    ASSERT_EQ(is.size, want.value.size);
+    if (!is.inside) {
+      ASSERT_EQ(is.value(), want.value.data);
+    } else if (is.size > 0) {
+      ASSERT_EQ(std::memcmp(is.value(), want.value.data, is.size), 0);
+    }
+  }
+
   static void check_answer(Answer const& answer, std::vector<Version> const& seen) {
     if (seen.empty()) {
       ASSERT_EQ(answer.found, Found::absent);
@@ -164,7 +298,12 @@ class Runs {
                             : seen[0].kind == Kind::erase ? Found::erased
                                                           : Found::merge);
     ASSERT_EQ(answer.request, seen[0].request);
-    ASSERT_TRUE(same(answer.value, seen[0].value));
+    ASSERT_TRUE(same(answer.value(), seen[0].value));
+    if (!answer.inside) return;
+    ASSERT_LE(answer.size, sizeof answer.word);
+    std::uint64_t word = 0;
+    std::memcpy(&word, answer.data, answer.size);
+    ASSERT_EQ(answer.word, word);
   }
 
   Engine* engine_;

@@ -1,7 +1,10 @@
 // The engine of sorted runs against a plain map of versions, on each machine.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <thread>
 
@@ -58,7 +61,8 @@ struct Case {
   }
 };
 
-std::vector<Write> any_batch(Case const& keys, bool one_value_size) {
+/// `value_size`: of all values; 0: they have several.
+std::vector<Write> any_batch(Case const& keys, std::size_t value_size) {
   auto const n = *rc::gen::weightedOneOf<std::size_t>(
       {{3, rc::gen::inRange<std::size_t>(0, 4)}, {5, rc::gen::inRange<std::size_t>(4, 120)}});
   std::vector<Write> writes;
@@ -67,22 +71,36 @@ std::vector<Write> any_batch(Case const& keys, bool one_value_size) {
     Write write;
     write.key = keys.key(*rc::gen::inRange(0u, 64u));
     if (!all_puts) write.kind = *rc::gen::element(Kind::put, Kind::erase, Kind::merge, Kind::merge);
-    write.value = std::string(one_value_size ? 5 : *rc::gen::inRange(0, 9), 'v');
+    write.value = std::to_string(*rc::gen::inRange(100'000'000, 999'999'999));
+    write.value.resize(value_size != 0 ? value_size : *rc::gen::inRange<std::size_t>(0, 9));
     writes.push_back(write);
   }
   return writes;
 }
 
+/// Each probe begins some range, and ends another one.
+void any_ranges(Runs const& runs, std::vector<std::string> const& probes) {
+  std::vector<std::string> ends = probes;
+  std::ranges::reverse(ends);
+  auto const with_erased = *rc::gen::arbitrary<bool>();
+  for (RequestId const limit : {kNewest, *rc::gen::inRange<RequestId>(0, runs.next() + 2)}) {
+    for (std::uint64_t const most : {0ull, 1ull, 5ull, 40ull, ~0ull}) {
+      runs.check_ranges(probes, ends, limit, most, with_erased);
+      runs.check_ranges(probes, {}, limit, most, !with_erased);
+    }
+  }
+}
+
 void any_sequence(Engine& engine) {
   Case const keys{*rc::gen::element(0u, 0u, 0u, 1u, 5u, 8u, 9u, 16u, 40u)};
-  bool const one_value_size = *rc::gen::arbitrary<bool>();
+  auto const value_size = *rc::gen::element<std::size_t>(0, 0, 1, 5, 8, 9);
   Runs runs(engine);
   auto const steps = *rc::gen::inRange(1, 7);
   for (int step = 0; step < steps; ++step) {
     auto const values =
-        *rc::gen::element(Runs::Values::each, Runs::Values::column,
-                          one_value_size ? Runs::Values::fixed_column : Runs::Values::column);
-    runs.write(any_batch(keys, one_value_size), keys.width != 0 && *rc::gen::arbitrary<bool>(),
+        *rc::gen::element(Runs::Values::each, Runs::Values::words, Runs::Values::column,
+                          value_size != 0 ? Runs::Values::fixed_column : Runs::Values::column);
+    runs.write(any_batch(keys, value_size), keys.width != 0 && *rc::gen::arbitrary<bool>(),
                *rc::gen::element(1, 3), values);
     if (*rc::gen::inRange(0, 3) != 0) continue;
     auto const last = *rc::gen::inRange<std::size_t>(1, runs.list().size() + 1);
@@ -96,8 +114,13 @@ void any_sequence(Engine& engine) {
   runs.check(probes, {});
   runs.check(probes, {.all = *rc::gen::inRange<RequestId>(0, runs.next() + 2)});
   runs.check(probes, {.each = each});
+  for (Operation const operation : {Operation::add, Operation::max, Operation::min}) {
+    runs.check_folds(probes, {}, operation);
+    runs.check_folds(probes, {.all = *rc::gen::inRange<RequestId>(0, runs.next() + 2)}, operation);
+  }
   runs.check_bounds(probes);
   runs.check_entries(*rc::gen::inRange(1u, 200u));
+  any_ranges(runs, probes);
 }
 
 TEST_P(LsmEngine, AnySequenceOfBatchesAndMergesReadsAsAMapOfVersions) {
@@ -105,6 +128,39 @@ TEST_P(LsmEngine, AnySequenceOfBatchesAndMergesReadsAsAMapOfVersions) {
     any_sequence(*engine_);
     RC_ASSERT(!testing::Test::HasFailure());
   }));
+}
+
+TEST_P(LsmEngine, SmallValuesOfOneSizeComeWithTheirAnswers) {
+  for (auto const as : {Runs::Values::words, Runs::Values::column, Runs::Values::fixed_column}) {
+    Runs runs(*engine_);
+    runs.write({{"a", Kind::put, "first"}, {"b", Kind::put, "other"}}, true, 1, as);
+    runs.write({{"b", Kind::put, "newer"}, {"c", Kind::put, "third"}}, true, 1, as);
+    EXPECT_EQ(runs.values_inside({"a", "b", "c"}), 3u);
+    runs.merge(0, 2);
+    EXPECT_EQ(runs.values_inside({"a", "b", "c"}), 3u);
+    runs.write({{"a", Kind::put, "longer than a word"}}, true, 1, as);
+    EXPECT_EQ(runs.values_inside({"a", "b", "c"}), 2u);
+    runs.merge(0, 2);
+    EXPECT_EQ(runs.values_inside({"a", "b", "c"}), 0u);
+    EXPECT_NO_FATAL_FAILURE(runs.check_newest({"a", "b", "c", "d"}));
+  }
+}
+
+TEST_P(LsmEngine, OperandsOfOneWordAreFoldedByTheMachine) {
+  Runs runs(*engine_);
+  auto const as = Runs::Values::fixed_column;
+  runs.write({{"based", Kind::put, "12345678"}, {"gone", Kind::put, "9ooooooo"}}, false, 1, as);
+  runs.write({{"based", Kind::merge, "22222222"}, {"open", Kind::merge, "33333333"}}, false, 1, as);
+  runs.write({{"gone", Kind::erase, "ignored "}, {"open", Kind::merge, "43333333"}}, false, 1, as);
+  runs.write({{"gone", Kind::merge, "1aaaaaaa"}, {"open", Kind::merge, "23333333"}}, false, 1, as);
+  std::vector<std::string> const keys{"based", "gone", "open"};
+  for (Operation const operation : {Operation::add, Operation::max, Operation::min})
+    EXPECT_EQ(runs.check_folds(keys, {}, operation), 3u);
+  runs.merge(0, 4);
+  for (Operation const operation : {Operation::add, Operation::max, Operation::min})
+    EXPECT_EQ(runs.check_folds(keys, {}, operation), 3u);
+  runs.write({{"open", Kind::merge, "short"}}, false, 1, as);
+  EXPECT_EQ(runs.check_folds(keys, {}, Operation::max), 2u) << "sizes differ";
 }
 
 /// Of a run that takes several levels of samples, a filter, and several workers.
@@ -122,8 +178,10 @@ TEST_P(LsmEngine, LargeRunsReadAsAMapOfVersions) {
     }
     EXPECT_NO_FATAL_FAILURE(runs.check_newest(probes));
     EXPECT_NO_FATAL_FAILURE(runs.check_bounds(probes));
+    EXPECT_NO_FATAL_FAILURE(runs.check_ranges(probes, {}, kNewest, 20, false));
     runs.merge(0, 3);
     EXPECT_NO_FATAL_FAILURE(runs.check_newest(probes));
+    EXPECT_NO_FATAL_FAILURE(runs.check_ranges(probes, {}, kNewest, 20, true));
     EXPECT_NO_FATAL_FAILURE(runs.check_entries(1000));
   }
 }
@@ -143,6 +201,7 @@ TEST_P(LsmEngine, LongKeysThatDifferAtTheirEndAloneAreTold) {
   runs.check(probes, {});
   runs.check_bounds(probes);
   runs.check_entries(7);
+  runs.check_ranges(probes, {}, kNewest, 9, false);
 }
 
 TEST_P(LsmEngine, RunsAreReadAndMadeByManyThreadsAtOnce) {
@@ -213,6 +272,15 @@ TEST_P(LsmEngine, OnALostDeviceCallsFailAndLeaveEverythingAsItWas) {
   each_fails_in_turn(fault::lost_device, Code::device_error, GetParam(), workers_);
 }
 
+TEST_P(LsmEngine, AForkedChildIsToldThatItCannotUseTheGpu) {
+  if (std::string(GetParam()) != "cuda") GTEST_SKIP() << "no matter of this machine's";
+  pid_t const child = ::fork();
+  if (child == 0) ::_exit(make_cuda_engine(workers_).ok() ? 1 : 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
 TEST_P(LsmEngine, WhatAMemtableCannotTakeIsAnError) {
   std::string const key = "key";
   KeyColumn const column({key});
@@ -234,6 +302,8 @@ TEST_P(LsmEngine, NothingAtAllIsARunToo) {
   runs.check_bounds({"", "a"});
   runs.check_entries(3);
   runs.check({}, {});
+  runs.check_ranges({"", "a"}, {"b", "a"}, kNewest, 7, true);
+  runs.check_ranges({}, {}, kNewest, 7, true);
   EXPECT_EQ(runs.list().size(), 2u);
 }
 

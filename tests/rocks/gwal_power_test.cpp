@@ -244,21 +244,21 @@ TEST(GwalPower, DamageInTheBodyFailsClosedAndATornTailIsSaid) {
 TEST(GwalPower, TheNoteIsThereWhileTheLogCounts) {
   PowerDisk disk;
   std::string const note = options().power->note;
-  auto const noted = [&](std::string const& identity = "a database") {
-    return lsm::read_gwal_power_note(note, identity).value();
+  auto const noted = [&] {
+    auto const read = lsm::read_gwal_power_note(note).value();
+    return read ? read->identity + " in " + read->directory : "";
   };
-  EXPECT_FALSE(noted());
+  EXPECT_EQ(noted(), "");
   {
     auto opened = open_gwal(options());
-    EXPECT_EQ(noted(), "/power");
-    EXPECT_FALSE(noted("the one that was there before"));
+    EXPECT_EQ(noted(), "a database in /power");
   }
-  EXPECT_FALSE(noted());  // it was closed, and holds nothing
+  EXPECT_EQ(noted(), "");  // it was closed, and holds nothing
   {
     auto opened = open_gwal(options());
     ASSERT_TRUE(write_record(*begin(*opened->log), 1, "one").ok());
   }
-  EXPECT_EQ(noted(), "/power");
+  EXPECT_EQ(noted(), "a database in /power");
   auto elsewhere = options();
   elsewhere.power->directory = "/elsewhere";
   EXPECT_EQ(lsm::Gwal::open(elsewhere).status().message(),

@@ -6,6 +6,8 @@
 #include <rapidcheck/gtest.h>
 
 #include <cstring>
+#include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,35 +63,55 @@ void expect_same(wal::BatchOps const& found, wal::BatchOps const& given,
   }
 }
 
+/// A batch as somebody gives it.
+struct GivenColumns {
+  std::optional<Strings> keys, values;
+  std::vector<OpKind> kinds;
+  wal::BatchOps ops;
+  std::optional<wal::EncodedBatch> encoded;
+
+  void draw() {
+    auto const n = *rc::gen::inRange<std::size_t>(0, 40);
+    auto const width = rc::gen::element<std::uint32_t>(0, 0, 1, 8, 30'000);
+    auto const before = rc::gen::element<std::size_t>(0, 0, 3);
+    keys.emplace(n, *width, *before);
+    values.emplace(n, *width, *before);
+    ops.keys = keys->column();
+    ops.values = *rc::gen::arbitrary<bool>() ? values->column() : keys->column();
+    kinds.assign(n, OpKind::update);
+    if (*rc::gen::arbitrary<bool>()) ops.kinds = kinds;
+    if (*rc::gen::inRange(0, 4) == 0) {
+      ops.kind = OpKind::erase;
+      ops.values = {};
+    }
+    encoded.emplace(ops);
+  }
+};
+
 RC_GTEST_PROP(Payload, ColumnsLieInTheRecordAsTheyWereGiven, ()) {
   static exec::Workers workers(2);
-  auto const n = *rc::gen::inRange<std::size_t>(0, 40);
-  auto const width = rc::gen::element<std::uint32_t>(0, 0, 1, 8, 30'000);
-  auto const before = rc::gen::element<std::size_t>(0, 0, 3);
-  Strings const keys(n, *width, *before), values(n, *width, *before);
-  wal::BatchOps ops;
-  ops.keys = keys.column();
-  ops.values = *rc::gen::arbitrary<bool>() ? values.column() : keys.column();
-  std::vector<OpKind> const kinds(n, OpKind::update);
-  if (*rc::gen::arbitrary<bool>()) ops.kinds = kinds;
-  if (*rc::gen::inRange(0, 4) == 0) {
-    ops.kind = OpKind::erase;
-    ops.values = {};
+  std::deque<GivenColumns> given(*rc::gen::element<std::size_t>(1, 1, 2, 3));
+  std::vector<ColumnsToWrite> columns;
+  for (GivenColumns& one : given) {
+    one.draw();
+    columns.push_back({static_cast<std::uint32_t>(7 + columns.size()), &one.ops, &*one.encoded});
   }
-  wal::EncodedBatch const encoded(ops);
-  std::vector<std::byte> room(payload_bytes(encoded), std::byte{0xff});
-  auto const written = write_payload(workers, 7, ops, encoded, room);
-  expect_same(written.ops(), ops, room);
+  std::vector<std::byte> room(payload_bytes(columns), std::byte{0xff});
+  auto const places = lay_out_payload(columns, room);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    auto const written = write_columns(workers, columns[i], places[i]);
+    expect_same(written.ops(), given[i].ops, room);
+  }
   PayloadReader reader;
-  int read = 0;
+  std::size_t read = 0;
   reader.columns = [&](std::uint32_t family, wal::DecodedBatch const& batch) {
-    RC_ASSERT(family == 7u);
-    expect_same(batch.ops(), ops, room);
+    RC_ASSERT(family == 7u + read);
+    expect_same(batch.ops(), given[read].ops, room);
     ++read;
     return Status{};
   };
   RC_ASSERT(read_payload(room, reader).ok());
-  RC_ASSERT(read == 1);
+  RC_ASSERT(read == given.size());
 }
 
 }  // namespace

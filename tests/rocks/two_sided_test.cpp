@@ -228,6 +228,39 @@ TEST_F(LsmTwoSides, EachKeyKeepsItsLimitFromSideToSide) {
   }
 }
 
+TEST_F(LsmTwoSides, RangesOfManyPairsAreTheDevicesAndOthersTheHosts) {
+  begin();
+  write(20);
+  runs_->check_ranges({"", "1"}, {}, kNewest, 5, false);
+  EXPECT_EQ(host_.ranges, 1u);
+  for (int i = 0; i < 3; ++i) runs_->check_ranges({"", "1", "2"}, {}, kNewest, 50, true);
+  EXPECT_EQ(device_.copies_in, 1u) << "150 pairs each, when a copy costs 250";
+  EXPECT_EQ(host_.ranges, 2u);
+  EXPECT_EQ(device_.ranges, 2u);
+  write(40);  // the device's
+  runs_->check_ranges({"", "1"}, {}, kNewest, 5, false);
+  EXPECT_EQ(device_.ranges, 3u) << "which has all of them";
+}
+
+TEST_F(LsmTwoSides, RangesOfRunsOnTwoSidesBringTheSmallOnesToTheDeviceForOnce) {
+  SideRules rules = low_rules();
+  rules.copy = 1e9;
+  begin(rules);
+  write(40);
+  write(20);
+  write(50);
+  for (std::uint64_t const most : {5, 500})
+    runs_->check_ranges(all_keys(), {}, kNewest, most, true);
+  EXPECT_EQ(device_.ranges, 2u);
+  EXPECT_EQ(device_.copies_in, 2u);
+  EXPECT_EQ(host_.copies_in, 0u);
+  for (int i = 0; i < 20; ++i) runs_->write({{std::string(100'000, 'k'), Kind::put, "v"}});
+  runs_->merge(0, 20);  // on the host, and large
+  KeyColumn const column({std::string("1")});
+  auto const read = engine_->ranges(runs_->list(), {.begins = column.column()});
+  EXPECT_EQ(read.status().code(), Code::unsupported) << read.status().message();
+}
+
 TEST_F(LsmTwoSides, OnlyOneReaderMakesACopy) {
   begin();
   write(40);

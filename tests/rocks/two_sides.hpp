@@ -12,11 +12,13 @@
 namespace perdure::lsm {
 
 struct SideCalls {
-  std::atomic<std::uint64_t> builds = 0, merges = 0, finds = 0, chains = 0, seeks = 0, fetches = 0,
-                             copies_in = 0, keys = 0;
+  std::atomic<std::uint64_t> builds = 0, merges = 0, finds = 0, chains = 0, folds = 0, seeks = 0,
+                             fetches = 0, ranges = 0, copies_in = 0, keys = 0;
   std::atomic<bool> refuses_copies = false;
 
-  [[nodiscard]] std::uint64_t reads() const { return finds + chains + seeks + fetches; }
+  [[nodiscard]] std::uint64_t reads() const {
+    return finds + chains + folds + seeks + fetches + ranges;
+  }
 };
 
 class CountingSide final : public MachineEngine {
@@ -44,6 +46,16 @@ class CountingSide final : public MachineEngine {
     ++calls_->chains;
     return engine_->chains(runs, keys, limits, chains);
   }
+  Status fold(RunSpan runs, Column const& keys, Limits const& limits, Operation operation,
+              std::span<Answer> answers) override {
+    ++calls_->folds;
+    return engine_->fold(runs, keys, limits, operation, answers);
+  }
+  Result<RangePairs> ranges(RunSpan runs, RangeQuery const& query) override {
+    ++calls_->ranges;
+    return engine_->ranges(runs, query);
+  }
+  FewMany range_pairs() const override { return engine_->range_pairs(); }
   Status seek(Run const& run, Column const& keys, Bound bound,
               std::span<std::uint32_t> positions) override {
     ++calls_->seeks;
@@ -80,6 +92,7 @@ inline SideRules low_rules() {
   rules.host_build = 30;
   rules.host_merge = 60;
   rules.host_keys = 50;
+  rules.host_pairs = 50;
   rules.launch = 100;
   rules.key = 1;
   rules.copy = 250;

@@ -18,8 +18,8 @@ namespace perdure::exec {
 
 class CudaStaging {
  public:
-  static constexpr std::size_t kPiece = std::size_t{4}
-                                        << 20;  // bytes; less than that goes the driver's way
+  static constexpr std::size_t kPiece = std::size_t{4} << 20;  // bytes
+  static constexpr std::size_t kLeast = std::size_t{128} << 10;  // less goes the driver's way
 
   CudaStaging() = default;
   CudaStaging(CudaStaging const&) = delete;
@@ -34,7 +34,7 @@ class CudaStaging {
 
   static bool pays(void const* host, std::size_t bytes) {
     cudaPointerAttributes attributes{};
-    if (bytes < kPiece) return false;
+    if (bytes < kLeast) return false;
     bool const known = cudaPointerGetAttributes(&attributes, host) == cudaSuccess;
     if (!known) static_cast<void>(cudaGetLastError());
     return !known || attributes.type == cudaMemoryTypeUnregistered;

@@ -67,6 +67,9 @@ struct BatchFrom {
   ValueRef const* values = nullptr;
   exec::ByteColumn value_column;  // its bytes are the host's, its offsets here
   bool has_values = false;  // of one of the two kinds
+  // values' bytes here, of which so many come for each; null: only where the values are
+  std::byte const* near = nullptr;
+  std::uint32_t near_bytes = 0;
 
   [[nodiscard]] PERDURE_FN std::uint32_t entry(std::size_t k) const {
     return last - static_cast<std::uint32_t>(order[k].index);
@@ -101,6 +104,12 @@ struct BatchFrom {
   [[nodiscard]] PERDURE_FN std::uint32_t value_size(std::size_t k) const {
     std::uint32_t const i = entry(k);
     return has_value(i) ? static_cast<std::uint32_t>(value_bytes(i)) : 0;
+  }
+  [[nodiscard]] PERDURE_FN std::uint64_t value_word(std::size_t k) const {
+    std::uint32_t const i = entry(k);
+    if (!has_value(i)) return 0;
+    if (near == nullptr) return bytes_as_word(value(i), static_cast<std::uint32_t>(value_bytes(i)));
+    return bytes_as_word(near + std::uint64_t{i} * near_bytes, near_bytes);
   }
 };
 
@@ -142,6 +151,7 @@ class BatchIn {
     shape.count = static_cast<std::uint32_t>(n);
     if (Status s = key_shape(machine, entries.keys, batch, shape); !s.ok()) return s;
     if (Status s = value_shape(machine, entries, batch, shape); !s.ok()) return s;
+    if (Status s = bring_values(machine, entries, batch, shape); !s.ok()) return s;
     BatchKeys const keys{batch.keys, batch.last};
     auto const items = order.room(n);
     if (!items) return items.status();
@@ -270,9 +280,40 @@ class BatchIn {
     return {Code::invalid_argument, "a value of 4 GiB or more: a memtable takes shorter ones"};
   }
 
+  /// The bytes of small values of one size, for the run itself.
+  Status bring_values(Machine& machine, Entries const& entries, BatchFrom& batch, RunShape& shape) {
+    if (shape.value_sizes_vary || shape.value_size == 0 || shape.value_size > RunView::kInside)
+      return {};
+    batch.near_bytes = shape.value_size;
+    std::span<std::byte const> const bytes = side_by_side(entries, batch.near_bytes);
+    shape.values_inside = !bytes.empty() || !Machine::kPoolIsFar;
+    if (bytes.empty()) return {};
+    if constexpr (Machine::kPoolIsFar) {
+      if (Status s = near_.resize(bytes.size()); !s.ok()) return s;
+      batch.near = near_.data();
+      return machine.send_much(near_.data(), bytes.data(), bytes.size());
+    }
+    batch.near = bytes.data();
+    return {};
+  }
+
+  /// All values, or none, where they lie apart; `each`: the bytes of one, and then of one there.
+  static std::span<std::byte const> side_by_side(Entries const& entries, std::uint32_t& each) {
+    Column const& column = entries.value_column;
+    if (!entries.value_words.empty()) {
+      each = sizeof(std::uint64_t);
+      return std::as_bytes(entries.value_words);
+    }
+    if (!has_column(entries)) return {};
+    if (column.offsets == nullptr) return {column.data, column.count * column.width};
+    if (!entries.kinds.empty()) return {};  // an erase may have none
+    return {column.data + column.offsets[0], column.count * each};
+  }
+
   Buffer<Kind> kinds_;
   Buffer<RequestId> requests_;
   Buffer<std::int64_t> value_offsets_;
+  Buffer<std::byte> near_;
   Buffer<std::uint32_t> flags_;
   Buffer<std::uint64_t> shared_;
 };

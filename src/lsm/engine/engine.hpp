@@ -21,6 +21,8 @@
 namespace perdure::lsm {
 
 struct RunView;
+struct RangeQuery;  // ranges.hpp
+struct RangePairs;
 
 /// Entries sorted by key (as bytes compare), the newest version of a key first.
 class Run {
@@ -50,16 +52,31 @@ enum class Found : std::uint8_t {
 };
 
 struct Answer {
-  ValueRef value;  // of `put` the value, of `merge` the newest operand
+  std::byte const* data =
+      nullptr;  // where the value is: of `put`, or of `merge` the newest operand
+  std::uint64_t word = 0;  // the value's bytes, where they are `inside`
   RequestId request = 0;  // of the version
+  std::uint32_t size = 0;  // of the value
   Found found = Found::absent;
+  bool inside = false;  // the run had the bytes: nobody needs to go where they are
+
+  [[nodiscard]] ValueRef value() const { return {data, size}; }
 };
+static_assert(sizeof(Answer) == 32);
 
 /// Versions of keys, newest first, each down to the first that is no operand, or, where all are
 /// operands, all of them. Key i's are versions[offsets[i] .. offsets[i + 1]).
 struct Chains {
   std::vector<std::uint64_t> offsets;
   std::vector<Version> versions;
+};
+
+/// What a machine makes of operands by itself: of values of one size of at most a word.
+enum class Operation : std::uint8_t {
+  none = 0,
+  add = 1,  // of words, the least byte first, modulo 2^64
+  max = 2,  // as bytes compare
+  min = 3,
 };
 
 /// The versions that a batch of readers sees: each key's own limit, or one for all.
@@ -80,6 +97,9 @@ class Engine {
   [[nodiscard]] virtual std::string describe() const = 0;
   /// Machine memory to be had.
   [[nodiscard]] virtual std::uint64_t free_bytes() const = 0;
+  /// Whether it has memory of its own, across a link: what calls fill comes faster into memory that
+  /// is pinned.
+  [[nodiscard]] virtual bool is_far() const { return false; }
 
   /// Sorts a batch. Fewer than 2^31 entries, values below 4 GiB, requests below 2^62.
   virtual Result<RunPtr> build(Entries const& entries) = 0;
@@ -90,6 +110,21 @@ class Engine {
   virtual Status find(RunList runs, Column const& keys, Limits const& limits,
                       std::span<Answer> answers) = 0;
   virtual Status chains(RunList runs, Column const& keys, Limits const& limits, Chains& chains) = 0;
+  /// Of keys whose newest version is an operand, what their chains come to by `operation`, which is
+  /// not `none`: `put` where there is something below the operands that ends the chain, else
+  /// `merge`; `word` and `size` say what. Not `inside`: a run of these lacks the values' bytes, or
+  /// their sizes differ, and only chains() helps. Code::unsupported: so does it for all keys.
+  virtual Status fold(RunList runs, Column const& keys, Limits const& limits, Operation operation,
+                      std::span<Answer> answers) = 0;
+
+  /// What each range has. Code::unsupported: no machine has all of the runs, or it is too much for
+  /// one answer.
+  virtual Result<RangePairs> ranges(RunList runs, RangeQuery const& query) = 0;
+  /// How many pairs such a question has best.
+  struct FewMany {
+    std::uint64_t least, most;
+  };
+  [[nodiscard]] virtual FewMany range_pairs() const = 0;
 
   /// Where each key's bound is in the run: 0 .. run.count().
   virtual Status seek(Run const& run, Column const& keys, Bound bound,

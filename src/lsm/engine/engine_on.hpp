@@ -4,6 +4,7 @@
 // Where the machine's memory is the host's, reads of few keys are done by their caller alone.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,13 +25,16 @@ template <class Machine>
 class EngineOn final : public MachineEngine {
   using Making = MakingSession<Machine>;
   using Reading = ReadingSession<Machine>;
+  using Ranging = RangingSession<Machine>;
   using Few = FewReads<Machine>;
   using Solo = typename Machine::Solo;
 
  public:
   using MachineEngine::chains;
   using MachineEngine::find;
+  using MachineEngine::fold;
   using MachineEngine::merge;
+  using MachineEngine::ranges;
 
   explicit EngineOn(typename Machine::Shared machine) : machines_(std::move(machine)) {}
 
@@ -38,6 +42,7 @@ class EngineOn final : public MachineEngine {
   [[nodiscard]] std::uint64_t free_bytes() const override {
     return Machine(machines_).free_bytes();
   }
+  [[nodiscard]] bool is_far() const override { return Machine::kPoolIsFar; }
 
   Result<RunPtr> build(Entries const& entries) override {
     return making_.with(
@@ -95,6 +100,46 @@ class EngineOn final : public MachineEngine {
         return ChainBody<Solo, kGroup<Machine>>{view, offsets.value(), to};
       });
     });
+  }
+
+  Status fold(RunSpan runs, Column const& keys, Limits const& limits, Operation operation,
+              std::span<Answer> answers) override {
+    PERDURE_ASSERT(answers.size() == keys.count && operation != Operation::none);
+    return reading_.with([&](Reading& session) {
+      ReadView view;
+      if (Status s = bring_reads(session, runs, keys, limits, view); !s.ok()) return s;
+      return read_into<Answer>(session, answers, groups<Machine>(keys.count), [&](Answer* to) {
+        return FoldBody<Solo, kGroup<Machine>>{view, operation, to};
+      });
+    });
+  }
+
+  /// Enough to be worth launches, or few enough for a core's caches.
+  [[nodiscard]] FewMany range_pairs() const override {
+    if (Machine::kPoolIsFar) return {std::uint64_t{1} << 17, std::uint64_t{1} << 18};
+    return {std::uint64_t{1} << 10, std::uint64_t{1} << 12};
+  }
+
+  Result<RangePairs> ranges(RunSpan runs, RangeQuery const& query) override {
+    PERDURE_ASSERT(query.ends.count == 0 || query.ends.count == query.begins.count);
+    auto const session = ranging_.lend([&](Ranging& s) -> Status {
+      auto const views = see(s, runs);
+      if (!views) return views.status();
+      RangesView view;
+      view.runs = views.value();
+      view.count = static_cast<std::uint32_t>(runs.size());
+      view.n = query.begins.count;
+      view.have_ends = query.ends.count != 0;
+      view.limit = query.limit;
+      view.shared = shared_bytes(runs);
+      if (Status sent = s.machine.upload(query.begins, view.begins, 0); !sent.ok()) return sent;
+      if (Status sent = s.machine.upload(query.ends, view.ends, 1); !sent.ok()) return sent;
+      return s.range.read(s.machine, s.views, view, query);
+    });
+    if (!session) return session.status();
+    RangePairs pairs = session.value()->range.answer();
+    pairs.memory = session.value();
+    return pairs;
   }
 
   Status seek(Run const& run, Column const& keys, Bound bound,
@@ -216,6 +261,21 @@ class EngineOn final : public MachineEngine {
     return {};
   }
 
+  /// That the keys of all runs begin with.
+  static std::uint32_t shared_bytes(RunSpan runs) {
+    std::span<std::byte const> shared;
+    bool first = true;
+    for (Run const* run : runs) {
+      if (run->count() == 0) continue;
+      std::span<std::byte const> const one = RunOn<Machine>::of(*run).shared();
+      if (first) shared = one;
+      first = false;
+      auto const end = std::ranges::mismatch(shared, one).in1;
+      shared = shared.first(static_cast<std::size_t>(end - shared.begin()));
+    }
+    return static_cast<std::uint32_t>(shared.size());
+  }
+
   /// Runs the body that body_of(where the machine writes) makes, on `lanes` lanes; its answers are
   /// in `to` afterwards.
   template <class T, class BodyOf>
@@ -263,6 +323,7 @@ class EngineOn final : public MachineEngine {
   typename Machine::Shared mutable machines_;  // what sessions share
   Sessions<Making> making_{machines_};
   Sessions<Reading> reading_{machines_};
+  Sessions<Ranging> ranging_{machines_};
 };
 
 }  // namespace perdure::lsm

@@ -17,6 +17,16 @@ PERDURE_FN std::uint64_t swapped(std::uint64_t word) {
   return word << 32 | word >> 32;
 }
 
+/// Of up to eight bytes, as they lie in memory; zeros behind them.
+PERDURE_FN std::uint64_t bytes_as_word(std::byte const* from, std::uint32_t size) {
+  std::uint64_t word = 0;
+  if (size == sizeof word)
+    memcpy(&word, from, sizeof word);
+  else
+    memcpy(&word, from, size);
+  return word;
+}
+
 /// The eight bytes from `from` on; zeros behind the end.
 PERDURE_FN std::uint64_t key_word(std::byte const* key, std::uint64_t size, std::uint64_t from) {
   std::uint64_t word = 0;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lsm/engine/engine.hpp"
+#include "lsm/engine/ranges.hpp"
 
 namespace perdure::lsm {
 
@@ -22,6 +23,7 @@ struct RunShape {
   std::uint32_t value_size = 0;  // of all values, unless `value_sizes_vary`
   bool sizes_vary = false;
   bool value_sizes_vary = false;
+  bool values_inside = false;  // the run has their bytes
 
   /// Prefixes are the keys.
   [[nodiscard]] bool whole() const { return !sizes_vary && width <= 8; }
@@ -72,12 +74,17 @@ class MachineEngine : public Engine {
  public:
   using Engine::chains;
   using Engine::find;
+  using Engine::fold;
   using Engine::merge;
+  using Engine::ranges;
 
   virtual Result<RunPtr> merge(RunSpan runs) = 0;
   virtual Status find(RunSpan runs, Column const& keys, Limits const& limits,
                       std::span<Answer> answers) = 0;
   virtual Status chains(RunSpan runs, Column const& keys, Limits const& limits, Chains& chains) = 0;
+  virtual Status fold(RunSpan runs, Column const& keys, Limits const& limits, Operation operation,
+                      std::span<Answer> answers) = 0;
+  virtual Result<RangePairs> ranges(RunSpan runs, RangeQuery const& query) = 0;
 
   [[nodiscard]] virtual RunForm form(Run const& run) const = 0;
   /// Null: its memory is not the host's.
@@ -94,6 +101,14 @@ class MachineEngine : public Engine {
   }
   Status chains(RunList runs, Column const& keys, Limits const& limits, Chains& chains) final {
     return this->chains(RunPointers(runs).span(), keys, limits, chains);
+  }
+  Status fold(RunList runs, Column const& keys, Limits const& limits, Operation operation,
+              std::span<Answer> answers) final {
+    return fold(RunPointers(runs).span(), keys, limits, operation, answers);
+  }
+
+  Result<RangePairs> ranges(RunList runs, RangeQuery const& query) final {
+    return ranges(RunPointers(runs).span(), query);
   }
 };
 

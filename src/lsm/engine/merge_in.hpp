@@ -71,6 +71,9 @@ struct RunsFrom {
   [[nodiscard]] PERDURE_FN std::uint32_t value_size(std::size_t k) const {
     return keys.run(label(k)).size_of_value(keys.entry(label(k)));
   }
+  [[nodiscard]] PERDURE_FN std::uint64_t value_word(std::size_t k) const {
+    return keys.run(label(k)).words[keys.entry(label(k))];
+  }
 };
 
 template <class Machine>
@@ -151,11 +154,13 @@ class MergeIn {
       if (first) {
         shape.width = view.width;
         shape.value_size = view.value_size;
+        shape.values_inside = true;
         shared = bytes;
       }
       first = false;
       shape.sizes_vary |= view.sizes != nullptr || view.width != shape.width;
       shape.value_sizes_vary |= view.value_sizes != nullptr || view.value_size != shape.value_size;
+      shape.values_inside &= view.words != nullptr && !shape.value_sizes_vary;
       auto const ends = std::ranges::mismatch(shared, bytes);
       shared.erase(ends.in1, shared.end());
     }

@@ -10,6 +10,10 @@ Result<std::unique_ptr<MachineEngine>> make_cuda_side(exec::Workers& workers) {
     if (Status s = exec::check_gpu(); !s.ok()) return s;
     auto shared = exec::CudaMachine::describe_device(workers);
     if (!shared) return shared.status();
+    // In a child of a process that used the GPU before it forked, the first thing that fails is
+    // this.
+    exec::CudaMachine trial(*shared);
+    if (Status s = trial.begin(nullptr); !s.ok()) return s;
     return std::unique_ptr<MachineEngine>(new EngineOn<exec::CudaMachine>(std::move(*shared)));
   });
 }

@@ -38,8 +38,14 @@ static_assert(static_cast<int>(Found::merge) == static_cast<int>(Kind::merge) + 
 
 PERDURE_FN Answer answer_at(RunView const& run, std::uint32_t at) {
   StoredVersion const version = run.versions[at];
-  auto const found = static_cast<Found>(static_cast<std::uint8_t>(version.kind()) + 1);
-  return {run.value(at), version.request(), found};
+  Answer answer;
+  answer.data = version.value;
+  answer.request = version.request();
+  answer.size = run.size_of_value(at);
+  answer.found = static_cast<Found>(static_cast<std::uint8_t>(version.kind()) + 1);
+  answer.inside = run.words != nullptr && version.kind() != Kind::erase;
+  if (answer.inside) answer.word = run.words[at];
+  return answer;
 }
 
 /// Keys that go through the runs side by side, several runs at a time.
@@ -196,6 +202,57 @@ struct ChainBody {
                            [&](std::size_t key, RunView const& run, std::uint32_t at) {
                              versions[next[key - first]++] = version_at(run, at);
                            });
+  }
+};
+
+/// Operands of a key, added up from the newest on.
+struct Folded {
+  std::uint64_t word = 0;
+  std::uint32_t size = 0;
+  bool any = false;  // there is a value already
+  bool inside = true;  // so far each was in its run, and all had one size
+  bool closed = false;
+
+  PERDURE_FN void take(Operation operation, RunView const& run, std::uint32_t at) {
+    Kind const kind = run.versions[at].kind();
+    closed = kind != Kind::merge;
+    if (kind == Kind::erase) return;
+    std::uint32_t const theirs = run.size_of_value(at);
+    inside &= run.words != nullptr && (!any || theirs == size) &&
+              (operation != Operation::add || theirs == sizeof(std::uint64_t));
+    if (!inside) return;
+    word = any ? of(operation, word, run.words[at]) : run.words[at];
+    size = theirs;
+    any = true;
+  }
+  static PERDURE_FN std::uint64_t of(Operation operation, std::uint64_t a, std::uint64_t b) {
+    if (operation == Operation::add) return a + b;
+    bool const a_is_less = swapped(a) < swapped(b);
+    return a_is_less == (operation == Operation::min) ? a : b;
+  }
+};
+
+template <class W, std::uint32_t kGroup>
+struct FoldBody {
+  static constexpr std::size_t kChunk = 512 / kGroup;
+  ReadView view;
+  Operation operation;
+  Answer* answers;
+  PERDURE_FN void operator()(std::size_t number) const {
+    std::size_t const first = number * kGroup;
+    Folded folded[kGroup];
+    walk_chains<W, kGroup>(view, number,
+                           [&](std::size_t key, RunView const& run, std::uint32_t at) {
+                             folded[key - first].take(operation, run, at);
+                           });
+    for (std::uint32_t j = 0; j < view.in_group(first, kGroup); ++j) {
+      Answer answer;
+      answer.word = folded[j].word;
+      answer.size = folded[j].size;
+      answer.found = folded[j].closed ? Found::put : Found::merge;
+      answer.inside = folded[j].inside && folded[j].any;
+      answers[first + j] = answer;
+    }
   }
 };
 

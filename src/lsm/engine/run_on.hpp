@@ -67,6 +67,7 @@ class RunOn final : public Run {
     form.shape.value_size = view_.value_size;
     form.shape.sizes_vary = view_.sizes != nullptr;
     form.shape.value_sizes_vary = view_.value_sizes != nullptr;
+    form.shape.values_inside = view_.words != nullptr;
     return form;
   }
   /// Of all keys together.
@@ -92,6 +93,7 @@ struct RunArrays {
   std::uint32_t* places = nullptr;
   std::uint32_t* sizes = nullptr;
   std::uint32_t* value_sizes = nullptr;
+  std::uint64_t* words = nullptr;
   std::uint64_t* samples = nullptr;
   std::uint32_t* filter = nullptr;
 
@@ -112,6 +114,7 @@ struct RunArrays {
     next(places, shape.sizes_vary ? shape.count : 0);
     next(sizes, shape.sizes_vary ? shape.count : 0);
     next(value_sizes, shape.value_sizes_vary ? shape.count : 0);
+    next(words, shape.values_inside ? shape.count : 0);
     return at;
   }
 
@@ -130,6 +133,7 @@ struct RunArrays {
     view.places = places;
     view.sizes = sizes;
     view.value_sizes = value_sizes;
+    view.words = words;
     view.filter = filter;
     view.filter_words = FilterWord::words(shape.count);
     view.samples = Samples(shape.count);
@@ -160,7 +164,7 @@ struct KeySizesBody {
   std::uint32_t* words;
   PERDURE_FN void operator()(std::size_t k) const {
     sizes[k] = from.key_size(k);
-    words[k] = RunView::words(sizes[k]);
+    words[k] = RunView::words_of(sizes[k]);
   }
 };
 
@@ -175,6 +179,7 @@ struct FillBody {
     to.prefixes[k] = from.prefix(k);
     to.versions[k] = from.version(k);
     if (to.value_sizes != nullptr) to.value_sizes[k] = from.value_size(k);
+    if (to.words != nullptr) to.words[k] = from.value_word(k);
     if (to.sizes != nullptr) {
       to.sizes[k] = sizes[k];
       to.places[k] = places[k];
@@ -221,7 +226,7 @@ struct LastPlaceBody {
 };
 
 /// Makes runs of what `From` says of each entry, in the run's order: key_size(k), copy_key(k, to),
-/// prefix(k), version(k), value_size(k).
+/// prefix(k), version(k), value_size(k), value_word(k).
 template <class Machine>
 class RunMaker {
   template <class T>
@@ -238,7 +243,7 @@ class RunMaker {
     auto made = new_run<Machine>({shape, words.value(), std::move(shared)}, arrays);
     if (!made) return made.status();
     auto& run = *made;
-    FillBody<From> const fill{from, arrays, RunView::words(shape.width),
+    FillBody<From> const fill{from, arrays, RunView::words_of(shape.width),
                               shape.sizes_vary ? places_.data() : nullptr, sizes_.data()};
     if (Status s = machine.threads(shape.count, fill); !s.ok()) return s;
     RunView const view = arrays.view(shape);
@@ -263,7 +268,7 @@ class RunMaker {
   Result<std::uint64_t> key_words(Machine& machine, RunShape const& shape, From const& from) {
     std::uint32_t const n = shape.count;
     if (!shape.sizes_vary)
-      return shape.whole() ? 0 : std::uint64_t{n} * RunView::words(shape.width);
+      return shape.whole() ? 0 : std::uint64_t{n} * RunView::words_of(shape.width);
     for (auto* buffer : {&sizes_, &words_, &places_}) {
       if (Status s = buffer->resize(n); !s.ok()) return s;
     }

@@ -84,11 +84,13 @@ struct Search {
 template <class W>
 PERDURE_FN void prefetch_entry(W const& warp, RunView const& run, std::uint32_t i) {
   warp.prefetch(run.versions + i, sizeof(StoredVersion));
+  if (run.words != nullptr) warp.prefetch(run.words + i, sizeof(std::uint64_t));
   if (run.places != nullptr) {
     warp.prefetch(run.places + i, sizeof(std::uint32_t));
     warp.prefetch(run.sizes + i, sizeof(std::uint32_t));
   } else if (run.keys != nullptr) {
-    warp.prefetch(run.keys + std::uint64_t{i} * RunView::words(run.width), sizeof(std::uint64_t));
+    warp.prefetch(run.keys + std::uint64_t{i} * RunView::words_of(run.width),
+                  sizeof(std::uint64_t));
   }
 }
 

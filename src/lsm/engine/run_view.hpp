@@ -4,7 +4,8 @@
 // bytes of all keys are the same; prefixes[i] is the word behind them of key i. Where `keys` is
 // null all keys have the same `width` of at most 8 bytes, nothing is shared, and the prefix is the
 // key. Elsewhere a key begins at a whole word and is filled up with zeros. Values are addresses of
-// the host, which no body looks behind. Behind the prefixes, up to a whole line of them, are words
+// the host, which no body looks behind; where all have one size of at most a word, `words` has
+// their bytes too, filled up with zeros. Behind the prefixes, up to a whole line of them, are words
 // that no word is above.
 //
 // A search descends through samples: level 1 has the last prefix of each line of prefixes, level 2
@@ -66,11 +67,14 @@ struct RunView {
   std::uint32_t const* places = nullptr;  // of keys, in words
   std::uint32_t const* sizes = nullptr;  // of keys, in bytes
   std::uint32_t const* value_sizes = nullptr;
+  std::uint64_t const* words = nullptr;  // of values
   std::uint32_t const* filter = nullptr;  // see filter.hpp; null: every key may be there
   std::uint64_t filter_words = 0;
   Samples samples;
 
-  static PERDURE_FN std::uint32_t words(std::uint32_t bytes) {
+  static constexpr std::uint32_t kInside = 8;  // bytes of the largest value that a run has itself
+
+  static PERDURE_FN std::uint32_t words_of(std::uint32_t bytes) {
     return bytes / 8 + (bytes % 8 != 0);
   }
 
@@ -84,7 +88,7 @@ struct RunView {
   }
   /// Not where `keys` is null.
   [[nodiscard]] PERDURE_FN std::byte const* key(std::uint32_t i) const {
-    std::uint64_t const place = places != nullptr ? places[i] : std::uint64_t{i} * words(width);
+    std::uint64_t const place = places != nullptr ? places[i] : std::uint64_t{i} * words_of(width);
     return reinterpret_cast<std::byte const*>(keys + place);
   }
   [[nodiscard]] PERDURE_FN std::uint64_t word(std::uint32_t i, std::uint64_t from) const {
@@ -98,7 +102,7 @@ struct RunView {
       if (width != 0) to[0] = swapped(prefixes[i]);
       return;
     }
-    std::uint32_t const n = words(size(i));
+    std::uint32_t const n = words_of(size(i));
     auto const* const from = reinterpret_cast<std::uint64_t const*>(key(i));
     for (std::uint32_t w = 0; w < n; ++w) to[w] = from[w];
   }

@@ -14,6 +14,7 @@
 #include "lsm/engine/batch_in.hpp"
 #include "lsm/engine/key_order.hpp"
 #include "lsm/engine/merge_in.hpp"
+#include "lsm/engine/range_in.hpp"
 #include "lsm/engine/run_on.hpp"
 
 namespace perdure::lsm {
@@ -46,6 +47,18 @@ struct ReadingSession {
   typename Machine::template Buffer<std::uint64_t> offsets;
 };
 
+/// Of calls that read ranges.
+template <class M>
+struct RangingSession {
+  using Machine = M;
+  explicit RangingSession(typename Machine::Shared& shared) : machine(shared) {}
+
+  Machine machine;
+  RangeIn<Machine> range;
+  std::vector<RunView> views;
+  typename Machine::template Buffer<RunView> views_here;
+};
+
 template <class Session>
 class Sessions {
   using Shared = typename Session::Machine::Shared;
@@ -60,10 +73,22 @@ class Sessions {
       std::unique_ptr<Session> session = take();
       if (Status s = session->machine.begin(nullptr); !s.ok()) return s;
       auto answer = f(*session);
-      bool const at_rest = answer.ok() || session->machine.wait().ok();
-      std::lock_guard const lock(mutex_);
-      if (at_rest) idle_.push_back(std::move(session));
+      if (answer.ok() || session->machine.wait().ok()) give(std::move(session));
       return answer;
+    });
+  }
+
+  /// f(session), and the session itself, which comes back once nobody has it.
+  template <class F>
+  Result<std::shared_ptr<Session>> lend(F f) {
+    return caught([&]() -> Result<std::shared_ptr<Session>> {
+      std::shared_ptr<Session> session(take().release(), [this](Session* back) {
+        std::unique_ptr<Session> owner(back);
+        if (owner->machine.wait().ok()) give(std::move(owner));
+      });
+      if (Status s = session->machine.begin(nullptr); !s.ok()) return s;
+      if (Status s = f(*session); !s.ok()) return s;
+      return session;
     });
   }
 
@@ -79,6 +104,10 @@ class Sessions {
       idle_.reserve(++made_);  // so that giving one back needs no memory
     }
     return std::make_unique<Session>(*shared_);
+  }
+  void give(std::unique_ptr<Session> session) {
+    std::lock_guard const lock(mutex_);
+    idle_.push_back(std::move(session));
   }
 
   Shared* shared_;

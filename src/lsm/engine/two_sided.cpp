@@ -190,6 +190,17 @@ Status TwoSidedEngine::chains(RunList runs, Column const& keys, Limits const& li
   });
 }
 
+Status TwoSidedEngine::fold(RunList runs, Column const& keys, Limits const& limits,
+                            Operation operation, std::span<Answer> answers) {
+  Side const wish = side_of_keys(keys.count);
+  for (Side const side : {wish, other(wish)}) {
+    RunPointers list;
+    if (all_on(side, runs, list))
+      return engine(side).fold(list.span(), keys, limits, operation, answers);
+  }
+  return {Code::unsupported, "runs on two machines are not folded by one"};
+}
+
 Status TwoSidedEngine::seek(Run const& run, Column const& keys, Bound bound,
                             std::span<std::uint32_t> positions) {
   TwoSidedRun const& one = TwoSidedRun::of(run);

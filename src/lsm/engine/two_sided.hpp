@@ -25,6 +25,7 @@ struct SideRules {
   std::size_t host_build = 4096;  // a batch of fewer entries is sorted on the host
   std::uint64_t host_merge = 16384;  // fewer entries that the host has are merged there
   std::size_t host_keys = 256;  // fewer keys are looked up on the host
+  std::uint64_t host_pairs = 4096;  // ranges of fewer pairs are read on the host
   // nanoseconds
   double launch = 25e3;  // of a read by the device
   double key = 40;  // in a run, by the host
@@ -45,6 +46,7 @@ class TwoSidedEngine final : public Engine {
   /// The device's.
   [[nodiscard]] std::string describe() const override { return device_->describe(); }
   [[nodiscard]] std::uint64_t free_bytes() const override { return device_->free_bytes(); }
+  [[nodiscard]] bool is_far() const override { return device_->is_far(); }
   /// Host memory that copies take.
   [[nodiscard]] std::uint64_t image_bytes() const { return room_->used(); }
 
@@ -53,6 +55,11 @@ class TwoSidedEngine final : public Engine {
   Status find(RunList runs, Column const& keys, Limits const& limits,
               std::span<Answer> answers) override;
   Status chains(RunList runs, Column const& keys, Limits const& limits, Chains& chains) override;
+  /// Where one side has all runs.
+  Status fold(RunList runs, Column const& keys, Limits const& limits, Operation operation,
+              std::span<Answer> answers) override;
+  Result<RangePairs> ranges(RunList runs, RangeQuery const& query) override;
+  [[nodiscard]] FewMany range_pairs() const override { return device_->range_pairs(); }
   Status seek(Run const& run, Column const& keys, Bound bound,
               std::span<std::uint32_t> positions) override;
   Status fetch(Run const& run, std::uint32_t first, std::uint32_t count,
@@ -84,6 +91,7 @@ class TwoSidedEngine final : public Engine {
   }
 
   Result<RunPtr> merge_on(Side side, RunList runs);
+  Result<RangePairs> ranges_by_device(RunList runs, RangeQuery const& query);
   /// make(side), or, where there is no memory, make(the other).
   template <class F>
   static Result<RunPtr> make(Side side, F const& make);

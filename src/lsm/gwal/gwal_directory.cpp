@@ -62,6 +62,18 @@ Status failed(std::string const& path, char const* doing, int error) {
           "G-WAL " + path + ": " + doing + ": " + std::strerror(error)};
 }
 
+Result<std::vector<std::string>> names_in(std::string const& directory) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (auto it = std::filesystem::directory_iterator(directory, error);
+       !error && it != std::filesystem::directory_iterator(); it.increment(error))
+    found.push_back(it->path().filename().string());
+  if (error == std::errc::no_such_file_or_directory)
+    return Status{Code::not_found, "G-WAL " + directory + ": there is no such directory"};
+  if (error) return failed(directory, "cannot read the directory", error.value());
+  return found;
+}
+
 Status of_gwal(Status const& s) { return {s.code(), "G-WAL: " + s.message()}; }
 
 class MappedFile final : public GwalFile {
@@ -130,12 +142,8 @@ class Directory final : public GwalFiles {
                                              options.spare_segments, 2 * options.segment_bytes)) {}
 
   [[nodiscard]] std::string name() const override { return path_; }
-  [[nodiscard]] std::uint64_t boot() const override {
-    std::string id;
-    std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
-    return id.empty() ? 0 : hash_bytes(reinterpret_cast<std::byte const*>(id.data()), id.size());
-  }
-  Result<std::vector<std::uint64_t>> numbers() override;
+  [[nodiscard]] std::uint64_t boot() const override { return gwal_boot(); }
+  Result<std::vector<std::uint64_t>> numbers() override { return gwal_segment_numbers(path_); }
   Result<std::shared_ptr<GwalFile>> open(std::uint64_t number) override;
   Result<std::shared_ptr<GwalFile>> make(std::uint64_t number, std::uint64_t bytes) override;
   void prepare(std::uint64_t bytes) override { spares_->prepare(file_bytes(bytes)); }
@@ -147,7 +155,6 @@ class Directory final : public GwalFiles {
  private:
   [[nodiscard]] std::string path_of(std::string const& file) const { return path_ + "/" + file; }
   Result<pm::Mapping> open_or_make_lock();
-  [[nodiscard]] Result<std::vector<std::string>> names() const;
 
   std::string path_;
   std::optional<pm::Mapping> lock_;
@@ -196,29 +203,9 @@ Status Directory::lock(GwalIdentity const& identity, std::uint32_t identity_byte
   return wal::sync_directory_of(path_of("gwal.lock"));
 }
 
-Result<std::vector<std::string>> Directory::names() const {
-  std::vector<std::string> found;
-  std::error_code error;
-  for (auto it = std::filesystem::directory_iterator(path_, error);
-       !error && it != std::filesystem::directory_iterator(); it.increment(error))
-    found.push_back(it->path().filename().string());
-  if (error) return failed(path_, "cannot read the directory", error.value());
-  return found;
-}
-
-Result<std::vector<std::uint64_t>> Directory::numbers() {
-  auto const all = names();
-  if (!all.ok()) return all.status();
-  std::vector<std::uint64_t> found;
-  for (std::string const& name : all.value())
-    if (auto const number = number_of(name)) found.push_back(*number);
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
 /// What a crash left of files that were spare, or were being made.
 Status Directory::remove_leftovers() const {
-  auto const all = names();
+  auto const all = names_in(path_);
   if (!all.ok()) return all.status();
   for (std::string const& name : all.value()) {
     auto const end = name.find(kSegmentEnd);
@@ -235,7 +222,7 @@ Status Directory::remove_leftovers() const {
 }
 
 Result<std::shared_ptr<GwalFile>> Directory::open(std::uint64_t number) {
-  std::string const path = path_of(file_name(number));
+  std::string const path = gwal_segment_path(path_, number);
   auto mapping = pm::Mapping::open(path, {}, [&](int, std::uint64_t bytes) {
     return bytes >= kLeastFile && bytes % kPage == 0
                ? Status{}
@@ -248,7 +235,7 @@ Result<std::shared_ptr<GwalFile>> Directory::open(std::uint64_t number) {
 }
 
 Result<std::shared_ptr<GwalFile>> Directory::make(std::uint64_t number, std::uint64_t bytes) {
-  std::string const path = path_of(file_name(number));
+  std::string const path = gwal_segment_path(path_, number);
   if (auto spare = spares_->take(bytes))
     return std::shared_ptr<GwalFile>(
         std::make_shared<MappedFile>(path, std::move(*spare), spares_));
@@ -264,6 +251,26 @@ Result<std::shared_ptr<GwalFile>> Directory::make(std::uint64_t number, std::uin
 }
 
 }  // namespace
+
+std::string gwal_segment_path(std::string const& directory, std::uint64_t number) {
+  return directory + "/" + file_name(number);
+}
+
+Result<std::vector<std::uint64_t>> gwal_segment_numbers(std::string const& directory) {
+  auto const all = names_in(directory);
+  if (!all.ok()) return all.status();
+  std::vector<std::uint64_t> found;
+  for (std::string const& name : all.value())
+    if (auto const number = number_of(name)) found.push_back(*number);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::uint64_t gwal_boot() {
+  std::string id;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
+  return id.empty() ? 0 : hash_bytes(reinterpret_cast<std::byte const*>(id.data()), id.size());
+}
 
 Result<std::unique_ptr<GwalFiles>> open_gwal_directory(GwalOptions const& options) {
   auto directory = std::make_unique<Directory>(options);

@@ -48,6 +48,14 @@ class GwalFiles {
   virtual void prepare(std::uint64_t) {}
 };
 
+// Of a directory of files:
+
+/// Code::not_found: there is no such directory.
+Result<std::vector<std::uint64_t>> gwal_segment_numbers(std::string const& directory);
+[[nodiscard]] std::string gwal_segment_path(std::string const& directory, std::uint64_t number);
+/// Of this start of the system; see GwalFiles.
+[[nodiscard]] std::uint64_t gwal_boot();
+
 /// Locks the directory, which is made where it is missing.
 Result<std::unique_ptr<GwalFiles>> open_gwal_directory(GwalOptions const& options);
 

@@ -203,11 +203,13 @@ Status gone(std::string const& directory, std::string const& note) {
 /// Where the noted directory is no more, the log was moved.
 Result<std::unique_ptr<Gwal>> open_gwal_power(GwalOptions const& options) {
   std::string const& directory = options.power->directory;
-  auto const note = read_gwal_power_note(options.power->note, options.identity);
+  auto const note = read_gwal_power_note(options.power->note);
   if (!note.ok()) return note.status();
-  bool const noted = note.value().has_value();
-  if (noted && *note.value() != directory && wal::disk().forgets(*note.value()).ok())
-    return elsewhere(directory, *note.value());
+  bool const noted = note.value() && note.value()->identity == options.identity;
+  if (noted) {
+    std::string const& there = note.value()->directory;
+    if (there != directory && wal::disk().forgets(there).ok()) return elsewhere(directory, there);
+  }
   auto disk = GwalPowerDisk::open(options);
   bool const make = disk.status().code() == Code::not_found;
   if (make && noted) return gone(directory, options.power->note);

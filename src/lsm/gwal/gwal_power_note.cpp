@@ -1,5 +1,6 @@
 #include "lsm/gwal/gwal_power_note.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -27,10 +28,9 @@ Status damaged(std::string const& path) {
 
 }  // namespace
 
-Result<std::optional<std::string>> read_gwal_power_note(std::string const& path,
-                                                        std::string const& identity) {
+Result<std::optional<GwalPowerNoteRead>> read_gwal_power_note(std::string const& path) {
   auto file = wal::BlockFile::open(path, wal::OpenMode::read_only);
-  if (file.status().code() == Code::not_found) return std::optional<std::string>{};
+  if (file.status().code() == Code::not_found) return std::optional<GwalPowerNoteRead>{};
   if (!file.ok()) return file.status();
   auto block = wal::AlignedBuffer::make(wal::kBlock);
   if (!block.ok()) return block.status();
@@ -49,8 +49,9 @@ Result<std::optional<std::string>> read_gwal_power_note(std::string const& path,
   std::string directory(reinterpret_cast<char const*>(block->data()) + sizeof note,
                         note.path_bytes);
   if (note.crc != crc_of(note, directory)) return damaged(path);
-  if (note.identity != gwal_identity(identity)) return std::optional<std::string>{};
-  return std::optional(std::move(directory));
+  std::size_t const named = std::min<std::size_t>(note.identity_bytes, note.identity.size());
+  return std::optional(
+      GwalPowerNoteRead{std::string(note.identity.data(), named), std::move(directory)});
 }
 
 Result<WrittenGwalPowerNote> WrittenGwalPowerNote::write(std::string const& path,

@@ -18,10 +18,13 @@ namespace perdure::lsm {
   return database + "/perdure-power";
 }
 
-/// The log's directory; nothing where there is no note, or one of another database that was there
-/// before this one.
-[[nodiscard]] Result<std::optional<std::string>> read_gwal_power_note(std::string const& path,
-                                                                      std::string const& identity);
+struct GwalPowerNoteRead {
+  std::string identity;  // of the database: one that was there before may have left the note
+  std::string directory;  // of the log
+};
+/// Nothing where there is no note.
+[[nodiscard]] Result<std::optional<GwalPowerNoteRead>> read_gwal_power_note(
+    std::string const& path);
 
 /// A note that is there as long as it is not removed, whatever becomes of this.
 class WrittenGwalPowerNote {

@@ -5,20 +5,13 @@ namespace perdure::lsm {
 using rocksdb::ColumnFamilyHandle;
 using rocksdb::Slice;
 
-rocksdb::Status check_host(Column const& column, char const* what) {
-  if (column.space == MemorySpace::host) return rocksdb::Status::OK();
-  return rocksdb::Status::NotSupported(std::string(what) +
-                                       " are in device memory; copy them to the host first");
-}
-
-rocksdb::Status check_call(rocksdb::DB& db, ColumnFamilyHandle* family, Column const& keys,
-                           Database*& database) {
+rocksdb::Status check_call(rocksdb::DB& db, ColumnFamilyHandle* family, Database*& database) {
   database = dynamic_cast<Database*>(&db);
   if (database == nullptr)
     return rocksdb::Status::InvalidArgument(
         "the database was not opened by perdure::rocks::open(); arrays need one that was");
   if (family == nullptr) return rocksdb::Status::InvalidArgument("no column family");
-  return check_host(keys, "keys");
+  return rocksdb::Status::OK();
 }
 
 rocksdb::Status check_statuses(std::size_t keys, std::span<KeyStatus> statuses) {
@@ -28,8 +21,9 @@ rocksdb::Status check_statuses(std::size_t keys, std::span<KeyStatus> statuses) 
 }
 
 rocksdb::Status check_output(MutableColumn const& values, std::size_t keys) {
-  if (values.space == MemorySpace::host && values.count >= keys) return rocksdb::Status::OK();
-  return rocksdb::Status::InvalidArgument("values go to host memory, with room for one a key");
+  if (values.count >= keys) return rocksdb::Status::OK();
+  return rocksdb::Status::InvalidArgument(std::to_string(keys) + " keys and room for " +
+                                          std::to_string(values.count) + " values");
 }
 
 bool is_for_tables(Database& database, ColumnFamilyHandle* family, bool merges,
@@ -45,6 +39,23 @@ Slice element(Column const& column, std::size_t i) {
   if (column.offsets == nullptr) return {data + i * column.width, column.width};
   return {data + column.offsets[i],
           static_cast<std::size_t>(column.offsets[i + 1] - column.offsets[i])};
+}
+
+Column part_of(Column const& keys, std::size_t begin, std::size_t end, Room<std::int64_t>& room) {
+  Column part = keys;
+  part.count = end - begin;
+  if (keys.offsets == nullptr) {
+    part.data = keys.data + begin * keys.width;
+    return part;
+  }
+  std::int64_t const first = keys.offsets[begin];
+  part.data = keys.data + first;
+  part.offsets = keys.offsets + begin;
+  if (first == 0) return part;
+  std::span<std::int64_t> const offsets = room.take(part.count + 1);
+  for (std::size_t i = 0; i <= part.count; ++i) offsets[i] = keys.offsets[begin + i] - first;
+  part.offsets = offsets.data();
+  return part;
 }
 
 rocksdb::WriteOptions write_options(rocks::ArrayOptions const& options) {

@@ -7,14 +7,14 @@
 #include <string>
 
 #include "lsm/rocks/database.hpp"
+#include "lsm/rocks/device_columns.hpp"
 #include "perdure/rocks.h"
 
 namespace perdure::lsm {
 
-[[nodiscard]] rocksdb::Status check_host(Column const& column, char const* what);
 /// The database behind the interface.
 [[nodiscard]] rocksdb::Status check_call(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family,
-                                         Column const& keys, Database*& database);
+                                         Database*& database);
 [[nodiscard]] rocksdb::Status check_statuses(std::size_t keys, std::span<KeyStatus> statuses);
 [[nodiscard]] rocksdb::Status check_output(MutableColumn const& values, std::size_t keys);
 /// Whether memtables take the batch; else RocksDB's own way of writing does, or refuses it.
@@ -22,6 +22,9 @@ namespace perdure::lsm {
                                  bool merges, std::size_t operations);
 
 [[nodiscard]] rocksdb::Slice element(Column const& column, std::size_t i);
+/// Elements [begin, end), with offsets from 0 on: a machine is brought no bytes before the first.
+[[nodiscard]] Column part_of(Column const& column, std::size_t begin, std::size_t end,
+                             Room<std::int64_t>& room);
 [[nodiscard]] rocksdb::WriteOptions write_options(rocks::ArrayOptions const& options);
 rocksdb::Status add_operation(rocksdb::WriteBatch& batch, rocksdb::ColumnFamilyHandle* family,
                               OpKind kind, rocksdb::Slice const& key, rocksdb::Slice const& value);

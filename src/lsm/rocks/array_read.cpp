@@ -1,5 +1,7 @@
 #include "lsm/rocks/array_read.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <numeric>
 #include <utility>
 
@@ -20,24 +22,6 @@ constexpr std::size_t kAnswersAChunk = 2048;
 constexpr std::size_t kFoldsAChunk = 256;
 constexpr std::size_t kChainsAhead = 4;
 
-/// Keys [begin, end), with offsets from 0 on: a machine is brought no bytes before the first.
-Column part_of(Column const& keys, std::size_t begin, std::size_t end, Room<std::int64_t>& room) {
-  Column part = keys;
-  part.count = end - begin;
-  if (keys.offsets == nullptr) {
-    part.data = keys.data + begin * keys.width;
-    return part;
-  }
-  std::int64_t const first = keys.offsets[begin];
-  part.data = keys.data + first;
-  part.offsets = keys.offsets + begin;
-  if (first == 0) return part;
-  std::span<std::int64_t> const offsets = room.take(part.count + 1);
-  for (std::size_t i = 0; i <= part.count; ++i) offsets[i] = keys.offsets[begin + i] - first;
-  part.offsets = offsets.data();
-  return part;
-}
-
 /// Keys of a column, by their numbers.
 struct NumberedKeys {
   Column const& keys;
@@ -48,6 +32,41 @@ struct NumberedKeys {
   [[nodiscard]] std::uint32_t size(std::size_t i) const {
     return static_cast<std::uint32_t>(element(keys, numbers[i]).size());
   }
+};
+
+/// Some keys of a read, with their limits.
+class MergedKeys {
+ public:
+  MergedKeys(Column const& all, Limits const& limits, std::span<std::size_t const> keys)
+      : limit_(limits.all) {
+    for (std::size_t const key : keys) {
+      keys_.add(element(all, key));
+      if (!limits.each.empty()) each_.push_back(limits.each[key]);
+    }
+  }
+  [[nodiscard]] Column column() const { return keys_.column(); }
+  [[nodiscard]] Limits limits() const { return {each_, limit_}; }
+
+ private:
+  KeyColumn keys_;
+  std::vector<RequestId> each_;
+  RequestId limit_;
+};
+
+class ReadCount {
+ public:
+  explicit ReadCount(std::atomic<std::uint32_t>& reads) : reads_(reads), before_(reads_++) {}
+  ~ReadCount() { --reads_; }
+  ReadCount(ReadCount const&) = delete;
+  ReadCount& operator=(ReadCount const&) = delete;
+
+  [[nodiscard]] std::size_t share_of(std::uint32_t workers) const {
+    return std::max(1u, workers / (before_ + 1));
+  }
+
+ private:
+  std::atomic<std::uint32_t>& reads_;
+  std::uint32_t before_;
 };
 
 }  // namespace
@@ -137,7 +156,9 @@ rocksdb::Status ArrayRead::run() {
       absent_.insert(absent_.end(), absent.begin(), absent.end());
     });
   } else {
-    std::size_t const part = parts_.read_rooms->part_keys.of(n, parts_.workers->threads());
+    ReadCount const others(parts_.read_rooms->reads);
+    std::size_t const part =
+        parts_.read_rooms->part_keys.of(n, others.share_of(parts_.workers->threads()));
     parts_.workers->for_chunks(n, part,
                                [&](std::size_t begin, std::size_t end) { read_part(begin, end); });
   }
@@ -150,7 +171,7 @@ rocksdb::Status ArrayRead::run() {
 void ArrayRead::read_part(std::size_t begin, std::size_t end) {
   auto const rooms = parts_.read_rooms->parts.take();
   std::size_t const n = end - begin;
-  std::span<Answer> const answers = rooms->answers.take(n);
+  std::span<Answer> const answers = rooms->answers.take(n, parts_.read_rooms->pinned);
   Column const keys = part_of(keys_, begin, end, rooms->offsets);
   Limits limits = limits_;
   if (!limits.each.empty()) limits.each = limits.each.subspan(begin, n);
@@ -160,7 +181,8 @@ void ArrayRead::read_part(std::size_t begin, std::size_t end) {
     parts_.workers->for_chunks(n, kAnswersAChunk, [&](std::size_t from, std::size_t to) {
       take(begin + from, answers.subspan(from, to - from), merges);
     });
-    if (!merges.empty()) s = fold(merges);
+    if (!merges.empty()) s = fold_there(merges);
+    if (s.ok() && !merges.empty()) s = fold(merges);
   }
   if (!s.ok()) fail(to_rocks(s));
 }
@@ -195,16 +217,40 @@ void ArrayRead::ask_cache(std::vector<std::size_t>& absent) {
   absent.resize(left);
 }
 
+Status ArrayRead::fold_there(std::vector<std::size_t>& merges) {
+  FamilyPtr const family = parts_.families->find(family_->GetID());
+  if (family == nullptr || family->operation == Operation::none) return {};
+  MergedKeys const keys(keys_, limits_, merges);
+  std::vector<Answer> answers(merges.size());
+  Status const s =
+      parts_.engine->fold(runs_, keys.column(), keys.limits(), family->operation, answers);
+  if (s.code() == Code::unsupported) return {};
+  if (!s.ok()) return s;
+  MutexLock const lock(mutex_);
+  std::vector<Version>& open = folded_.emplace_back();
+  open.reserve(merges.size());
+  ValueArena& arena = arenas_.emplace_back();
+  std::size_t left = 0;
+  for (std::size_t i = 0; i < merges.size(); ++i) {
+    Slice const value(reinterpret_cast<char const*>(&answers[i].word), answers[i].size);
+    if (!answers[i].inside) {
+      merges[left++] = merges[i];
+    } else if (answers[i].found == Found::put) {
+      sink_.made(merges[i], value, arena);
+    } else {
+      open.push_back({arena.copy(value), answers[i].request, Kind::merge});
+      open_.push_back({merges[i], {&open.back(), 1}});
+    }
+  }
+  merges.resize(left);
+  return {};
+}
+
 /// Operands of keys, and what they stand on: one question to the machine.
 Status ArrayRead::fold(std::span<std::size_t const> merges) {
-  KeyColumn keys;
-  std::vector<RequestId> each;
-  for (std::size_t const key : merges) {
-    keys.add(element(keys_, key));
-    if (!limits_.each.empty()) each.push_back(limits_.each[key]);
-  }
+  MergedKeys const keys(keys_, limits_, merges);
   Chains chains;
-  if (Status s = parts_.engine->chains(runs_, keys.column(), {each, limits_.all}, chains); !s.ok())
+  if (Status s = parts_.engine->chains(runs_, keys.column(), keys.limits(), chains); !s.ok())
     return s;
   fold_closed(merges, chains);
   MutexLock const lock(mutex_);

@@ -50,6 +50,8 @@ class ArrayRead {
   void ask_cache(std::vector<std::size_t>& absent);
   void take(std::size_t first, std::span<Answer const> answers, std::vector<std::size_t>& merges);
   Status fold(std::span<std::size_t const> merges);
+  /// Folds those that the machine can by itself; the others stay.
+  Status fold_there(std::vector<std::size_t>& merges);
   void fold_closed(std::span<std::size_t const> merges, Chains const& chains);
   void ask_below();
   /// What became of a key.
@@ -71,7 +73,9 @@ class ArrayRead {
   rocksdb::Status failure_ PERDURE_GUARDED_BY(mutex_);  // the first
   std::vector<std::size_t> absent_ PERDURE_GUARDED_BY(mutex_);
   std::vector<Open> open_ PERDURE_GUARDED_BY(mutex_);
-  std::deque<Chains> chains_ PERDURE_GUARDED_BY(mutex_);  // of the open ones
+  // of the open ones
+  std::deque<Chains> chains_ PERDURE_GUARDED_BY(mutex_);
+  std::deque<std::vector<Version>> folded_ PERDURE_GUARDED_BY(mutex_);
   std::deque<ValueArena> arenas_ PERDURE_GUARDED_BY(mutex_);
 };
 

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <span>
 
+#include "lsm/engine/key_words.hpp"
 #include "lsm/rocks/status.hpp"
 
 namespace perdure::lsm {
@@ -12,6 +13,8 @@ namespace perdure::lsm {
 namespace {
 
 using rocksdb::Slice;
+
+constexpr std::size_t kWord = sizeof(std::uint64_t);
 
 /// Puts operations one behind the other.
 class Adder {
@@ -39,6 +42,7 @@ class Adder {
       to.values.emplace_back();
     else
       to.values.push_back({static_cast<std::uint64_t>(value.data() - begin_), value.size()});
+    if (to.has_words) add_word(to, kind, value);
   }
 
  private:
@@ -53,8 +57,20 @@ class Adder {
     }
     FamilyEntries& fresh = all.emplace_back();
     fresh.family = family;
-    if (last_ == 0) fresh.values.reserve(count_);  // most batches have one family
+    if (last_ > 0) return fresh;
+    fresh.values.reserve(count_);  // most batches have one family
+    fresh.words.reserve(count_);
     return fresh;
+  }
+  static void add_word(FamilyEntries& to, Kind kind, Slice const& value) {
+    if (kind == Kind::erase) return to.words.push_back(0);
+    if (to.word_bytes == 0) to.word_bytes = value.size();
+    to.has_words = value.size() == to.word_bytes && !value.empty() && value.size() <= kWord;
+    if (to.has_words)
+      to.words.push_back(
+          bytes_as_word(as_bytes(value.data()), static_cast<std::uint32_t>(value.size())));
+    else
+      to.words = {};
   }
   static void write_down_offsets(FamilyEntries& of) {
     for (std::size_t i = 0; i <= of.size(); ++i)
@@ -210,6 +226,10 @@ std::size_t GroupEntries::plan(FamilyEntries const& from) {
   to.one_width &= from.offsets.empty() && to.width == from.width;
   to.only_puts &= from.kinds.empty();
   to.merges |= from.merges;
+  bool const same_size =
+      to.word_bytes == 0 || from.word_bytes == 0 || to.word_bytes == from.word_bytes;
+  to.has_words &= from.has_words && same_size;
+  to.word_bytes = std::max(to.word_bytes, from.word_bytes);
   return static_cast<std::size_t>(&to - families_.data());
 }
 
@@ -217,6 +237,7 @@ void GroupEntries::make_room() {
   for (Family& one : families_) {
     one.keys = std::make_unique_for_overwrite<std::byte[]>(one.key_bytes);
     one.values = std::make_unique_for_overwrite<ValueRef[]>(one.count);
+    if (one.has_words) one.words = std::make_unique_for_overwrite<std::uint64_t[]>(one.count);
     if (!one.has_width()) {
       one.offsets = std::make_unique_for_overwrite<std::int64_t[]>(one.count + 1);
       one.offsets[0] = 0;
@@ -252,6 +273,7 @@ void GroupEntries::put(Part const& part) const {
   ValueRef* const values = to.values.get() + part.entry;
   for (std::size_t k = 0; k < n; ++k)
     values[k] = {part.copy + from.values[k].at, from.values[k].size};
+  if (to.words != nullptr) std::copy_n(from.words.data(), n, to.words.get() + part.entry);
   if (to.offsets != nullptr)
     put_offsets(from, static_cast<std::int64_t>(part.key_at), to.offsets.get() + part.entry + 1);
   if (to.kinds != nullptr && from.kinds.empty())
@@ -273,6 +295,7 @@ Entries GroupEntries::entries(Family const& of, RequestId first) const {
   if (of.requests != nullptr) entries.requests = {of.requests.get(), of.count};
   entries.first_request = first;
   entries.values = {of.values.get(), of.count};
+  if (of.words != nullptr) entries.value_words = {of.words.get(), of.count};
   return entries;
 }
 

@@ -31,6 +31,10 @@ struct FamilyEntries {
   std::vector<Kind> kinds;  // empty: all `put`
   std::vector<RequestId> requests;  // counted from the batch's first; empty: 0, 1, ...
   std::vector<Place> values;
+  // The values' bytes, filled up with zeros, one a key, where all have one size of at most eight.
+  std::vector<std::uint64_t> words;
+  bool has_words = true;
+  std::uint64_t word_bytes = 0;  // that size; 0: there are erases alone
   bool merges = false;
 
   [[nodiscard]] std::size_t size() const { return values.size(); }
@@ -77,11 +81,14 @@ class GroupEntries {
     bool one_width = true;
     bool only_puts = true;
     bool merges = false;
+    bool has_words = true;
+    std::uint64_t word_bytes = 0;
     std::unique_ptr<std::byte[]> keys;
     std::unique_ptr<std::int64_t[]> offsets;  // where there is no width
     std::unique_ptr<Kind[]> kinds;  // where not all are puts
     std::unique_ptr<RequestId[]> requests;  // where there are several families
     std::unique_ptr<ValueRef[]> values;
+    std::unique_ptr<std::uint64_t[]> words;  // where all have values' bytes
 
     [[nodiscard]] bool has_width() const { return one_width && width > 0; }
   };

@@ -138,8 +138,7 @@ rocksdb::Status apply(rocksdb::DB& db, ColumnFamilyHandle* family, MixedBatch co
   exec::Range const range("rocks apply");
   Database* database = nullptr;
   std::size_t const n = batch.keys.count;
-  if (auto s = check_call(db, family, batch.keys, database); !s.ok()) return s;
-  if (auto s = check_host(batch.values, "values"); !s.ok()) return s;
+  if (auto s = check_call(db, family, database); !s.ok()) return s;
   if (auto s = check_statuses(n, statuses); !s.ok()) return s;
   if (batch.kinds.size() != n)
     return rocksdb::Status::InvalidArgument("as many kinds and values as keys");
@@ -147,7 +146,14 @@ rocksdb::Status apply(rocksdb::DB& db, ColumnFamilyHandle* family, MixedBatch co
     if (auto s = check_output(batch.out, n); !s.ok()) return s;
   if (options.snapshot != nullptr)
     return rocksdb::Status::InvalidArgument("a batch that writes reads no snapshot");
-  return Apply(*database, family, batch, options, found, statuses).run();
+  DeviceColumns device(*database->parts().device, *database->parts().workers, options);
+  MixedBatch here = batch;
+  here.keys = device.bring(batch.keys, "keys");
+  here.values = device.bring(batch.values, "values");
+  here.out = device.place(batch.out);
+  if (auto s = device.arrived(); !s.ok()) return s;
+  auto s = Apply(*database, family, here, options, found, statuses).run();
+  return s.ok() ? device.send(statuses, batch.kinds) : s;
 }
 
 }  // namespace perdure::rocks

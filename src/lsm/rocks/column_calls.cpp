@@ -29,15 +29,19 @@ Column for_log(Column column, std::vector<std::int64_t>& none) {
   return column;
 }
 
-rocksdb::Status write(rocksdb::DB& db, ColumnFamilyHandle* family, OpKind kind, Column const& keys,
-                      Column const& values, ArrayOptions const& options) {
+rocksdb::Status write(rocksdb::DB& db, ColumnFamilyHandle* family, OpKind kind,
+                      Column const& given_keys, Column const& given_values,
+                      ArrayOptions const& options) {
   Database* database = nullptr;
-  if (auto s = check_call(db, family, keys, database); !s.ok()) return s;
+  if (auto s = check_call(db, family, database); !s.ok()) return s;
   bool const has_values = kind != OpKind::erase;
-  if (has_values && values.count != keys.count)
-    return rocksdb::Status::InvalidArgument(std::to_string(keys.count) + " keys and " +
-                                            std::to_string(values.count) + " values");
-  if (auto s = check_host(values, "values"); !s.ok()) return s;
+  if (has_values && given_values.count != given_keys.count)
+    return rocksdb::Status::InvalidArgument(std::to_string(given_keys.count) + " keys and " +
+                                            std::to_string(given_values.count) + " values");
+  DeviceColumns device(*database->parts().device, *database->parts().workers, options);
+  Column const keys = device.bring(given_keys, "keys");
+  Column const values = device.bring(given_values, "values");
+  if (auto s = device.arrived(); !s.ok()) return s;
   if (is_for_tables(*database, family, kind == OpKind::update, keys.count)) {
     std::vector<std::int64_t> no_keys, no_values;
     Writer::Columns columns;
@@ -81,15 +85,20 @@ rocksdb::Status get(rocksdb::DB& db, ColumnFamilyHandle* family, Column const& k
                     ArrayOptions const& options) {
   exec::Range const range("rocks get");
   Database* database = nullptr;
-  if (auto s = check_call(db, family, keys, database); !s.ok()) return s;
+  if (auto s = check_call(db, family, database); !s.ok()) return s;
   if (auto s = check_statuses(keys.count, statuses); !s.ok()) return s;
   if (auto s = check_output(values, keys.count); !s.ok()) return s;
   DatabaseParts& parts = database->parts();
+  DeviceColumns device(*parts.device, *parts.workers, options);
+  Column const sought = device.bring(keys, "keys");
+  MutableColumn const found = device.place(values);
+  if (auto s = device.arrived(); !s.ok()) return s;
   OneState const state(*database, options);
   Sight const sight = parts.reader->sight(state.options());
   if (!sight.refusal.ok()) return sight.refusal;
-  FixedSink sink(values, {}, statuses);
-  return ArrayRead(parts, sight, family, keys, {{}, sight.view->last}, sink).run();
+  FixedSink sink(found, {}, statuses);
+  auto s = ArrayRead(parts, sight, family, sought, {{}, sight.view->last}, sink).run();
+  return s.ok() ? device.send(statuses) : s;
 }
 
 rocksdb::Status get(rocksdb::DB& db, ColumnFamilyHandle* family, Column const& keys,
@@ -97,15 +106,19 @@ rocksdb::Status get(rocksdb::DB& db, ColumnFamilyHandle* family, Column const& k
                     ArrayOptions const& options) {
   exec::Range const range("rocks get_variable");
   Database* database = nullptr;
-  if (auto s = check_call(db, family, keys, database); !s.ok()) return s;
+  if (auto s = check_call(db, family, database); !s.ok()) return s;
   if (auto s = check_statuses(keys.count, statuses); !s.ok()) return s;
   DatabaseParts& parts = database->parts();
+  DeviceColumns device(*parts.device, *parts.workers, options);
+  Column const sought = device.bring(keys, "keys");
+  if (auto s = device.arrived(); !s.ok()) return s;
   OneState const state(*database, options);
   Sight const sight = parts.reader->sight(state.options());
   if (!sight.refusal.ok()) return sight.refusal;
   auto const rooms = parts.read_rooms->values.take();
   VariableSink sink(*parts.workers, keys.count, rooms->refs.take(keys.count), {}, statuses, values);
-  return ArrayRead(parts, sight, family, keys, {{}, sight.view->last}, sink).run();
+  auto s = ArrayRead(parts, sight, family, sought, {{}, sight.view->last}, sink).run();
+  return s.ok() ? device.send(statuses) : s;
 }
 
 }  // namespace perdure::rocks

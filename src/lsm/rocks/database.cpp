@@ -25,7 +25,7 @@ Database::~Database() {
 void Database::shut() {
   if (std::exchange(closed_, true)) return;
   listener_->set(nullptr);
-  if (auto s = parts_.writer->flush(); !s.ok())
+  if (auto s = parts_.read_only ? Status() : parts_.writer->flush(); !s.ok())
     rocksdb::Error(logger_.get(),
                    "perdure: the database closes before its memtables could be flushed; what was "
                    "logged of them is in the G-WAL, and the next opening with Perdure has it: %s",

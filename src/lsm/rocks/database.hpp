@@ -12,6 +12,7 @@
 
 #include "exec/workers.hpp"
 #include "lsm/rocks/counters.hpp"
+#include "lsm/rocks/device_columns.hpp"
 #include "lsm/rocks/families.hpp"
 #include "lsm/rocks/flusher.hpp"
 #include "lsm/rocks/read_rooms.hpp"
@@ -25,7 +26,11 @@ namespace perdure::lsm {
 
 /// What a database is made of, in the order in which it is made.
 struct DatabaseParts {
+  bool read_only = false;  // memtables are those that the opening found, and stay
   std::unique_ptr<exec::Workers> workers;
+  // Writers' own, of which one appends at a time: reads of arrays keep the others busy, and all
+  // other writers wait for the one.
+  std::unique_ptr<exec::Workers> write_workers;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<Gwal> gwal;
   std::unique_ptr<Families> families;
@@ -36,6 +41,7 @@ struct DatabaseParts {
   std::unique_ptr<Flusher> flusher;
   std::unique_ptr<Reader> reader;
   std::unique_ptr<ReadRooms> read_rooms = std::make_unique<ReadRooms>();
+  std::unique_ptr<DeviceWays> device = std::make_unique<DeviceWays>();
 };
 
 class Database final : public TwoReads, public TransactionStore {

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "lsm/rocks/database.hpp"
+#include "lsm/rocks/status.hpp"
 
 namespace perdure::lsm {
 
@@ -26,6 +27,7 @@ void Database::handle_deleted(CF* handle) {
 
 rocksdb::Status Database::CreateColumnFamily(rocksdb::ColumnFamilyOptions const& options,
                                              std::string const& name, CF** handle) {
+  if (parts_.read_only) return refused_when_read_only();
   Status const s = db_->CreateColumnFamily(options, name, handle);
   if (s.ok()) adopt({*handle}, {{name, options}});
   return s;
@@ -35,6 +37,7 @@ rocksdb::Status Database::CreateColumnFamily(rocksdb::ColumnFamilyOptions const&
 rocksdb::Status Database::CreateColumnFamilies(rocksdb::ColumnFamilyOptions const& options,
                                                std::vector<std::string> const& names,
                                                std::vector<CF*>* handles) {
+  if (parts_.read_only) return refused_when_read_only();
   Status const s = db_->CreateColumnFamilies(options, names, handles);
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
   for (std::string const& name : names) families.emplace_back(name, options);
@@ -44,6 +47,7 @@ rocksdb::Status Database::CreateColumnFamilies(rocksdb::ColumnFamilyOptions cons
 
 rocksdb::Status Database::CreateColumnFamilies(
     std::vector<rocksdb::ColumnFamilyDescriptor> const& families, std::vector<CF*>* handles) {
+  if (parts_.read_only) return refused_when_read_only();
   Status const s = db_->CreateColumnFamilies(families, handles);
   adopt(*handles, families);
   return s;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lsm/rocks/machine_merges.hpp"
+
 namespace perdure::lsm {
 
 namespace {
@@ -37,6 +39,7 @@ FamilyPtr Families::add(rocksdb::ColumnFamilyHandle* base,
   family->name = base->GetName();
   family->base = base;
   family->merge_operator = options.merge_operator;
+  family->operation = operation_of(options.merge_operator.get());
   family->why_passed_through = reason_to_pass_through(options);
   if (family->why_passed_through.empty() && !changes_by_itself(options) && family->id < kMostCached)
     cached_[family->id / 64] |= std::uint64_t{1} << family->id % 64;

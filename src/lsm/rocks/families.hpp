@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/mutex.hpp"
+#include "lsm/engine/engine.hpp"
 
 namespace perdure::lsm {
 
@@ -27,6 +28,7 @@ struct Family {
   std::string name;
   std::atomic<rocksdb::ColumnFamilyHandle*> base = nullptr;  // null: nobody has a handle any more
   std::shared_ptr<rocksdb::MergeOperator> merge_operator;
+  Operation operation = Operation::none;  // what the merge operator is to machines
   std::string why_passed_through;  // not empty: RocksDB alone serves it
   std::atomic<bool> dropped = false;
 

@@ -47,6 +47,10 @@ class FoundColumn {
 
 struct FoundPairs {
   FoundColumn keys, values;
+  void clear() {
+    keys.clear();
+    values.clear();
+  }
   [[nodiscard]] std::size_t bytes() const { return keys.room() + values.room(); }
 };
 

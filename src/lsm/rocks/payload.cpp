@@ -12,13 +12,19 @@ namespace perdure::lsm {
 
 namespace {
 
-constexpr std::uint32_t kBatches = 1, kColumns = 2;
+constexpr std::uint32_t kBatches = 1, kColumns = 2, kSeveralColumns = 3;
 
 struct PayloadHead {  // bytes
   std::uint32_t kind;  // 0
   std::uint32_t number;  // 4  of batches; of the family
 };
 static_assert(sizeof(PayloadHead) == 8 && offsetof(PayloadHead, number) == 4);
+
+struct ColumnsHead {  // bytes
+  std::uint32_t family;  // 0
+  std::uint32_t zero;  // 4
+};
+static_assert(sizeof(ColumnsHead) == 8 && offsetof(ColumnsHead, zero) == 4);
 
 Status damaged() {
   return {Code::corrupt,
@@ -37,8 +43,12 @@ std::uint64_t payload_bytes(std::span<rocksdb::WriteBatch const* const> batches)
   return bytes;
 }
 
-std::uint64_t payload_bytes(wal::EncodedBatch const& columns) {
-  return sizeof(PayloadHead) + columns.bytes();
+std::uint64_t payload_bytes(std::span<ColumnsToWrite const> columns) {
+  if (columns.size() == 1) return sizeof(PayloadHead) + columns.front().encoded->bytes();
+  std::uint64_t bytes = sizeof(PayloadHead);
+  for (ColumnsToWrite const& one : columns)
+    bytes += sizeof(ColumnsHead) + padded(one.encoded->bytes());
+  return bytes;
 }
 
 std::vector<std::byte*> lay_out_payload(std::span<rocksdb::WriteBatch const* const> batches,
@@ -53,6 +63,30 @@ std::vector<std::byte*> lay_out_payload(std::span<rocksdb::WriteBatch const* con
     std::uint64_t const bytes = batch->GetDataSize();
     std::memcpy(at, &bytes, sizeof bytes);
     at += sizeof bytes;
+    std::memset(at + bytes, 0, padded(bytes) - bytes);
+    places.push_back(at);
+    at += padded(bytes);
+  }
+  return places;
+}
+
+std::vector<std::byte*> lay_out_payload(std::span<ColumnsToWrite const> columns,
+                                        std::span<std::byte> room) {
+  bool const alone = columns.size() == 1;
+  PayloadHead const head{
+      alone ? kColumns : kSeveralColumns,
+      alone ? columns.front().family : static_cast<std::uint32_t>(columns.size())};
+  std::byte* at = room.data();
+  std::memcpy(at, &head, sizeof head);
+  at += sizeof head;
+  if (alone) return {at};
+  std::vector<std::byte*> places;
+  places.reserve(columns.size());
+  for (ColumnsToWrite const& one : columns) {
+    ColumnsHead const of_one{one.family, 0};
+    std::memcpy(at, &of_one, sizeof of_one);
+    at += sizeof of_one;
+    std::uint64_t const bytes = one.encoded->bytes();
     std::memset(at + bytes, 0, padded(bytes) - bytes);
     places.push_back(at);
     at += padded(bytes);
@@ -100,11 +134,9 @@ Column moved(Column column, std::span<std::span<std::byte const> const> pieces,
 
 }  // namespace
 
-WrittenColumns write_payload(exec::Workers& workers, std::uint32_t family, wal::BatchOps const& ops,
-                             wal::EncodedBatch const& columns, std::span<std::byte> room) {
-  PayloadHead const head{kColumns, family};
-  std::memcpy(room.data(), &head, sizeof head);
-  std::byte* const to = room.data() + sizeof head;
+WrittenColumns write_columns(exec::Workers& workers, ColumnsToWrite const& write, std::byte* to) {
+  wal::BatchOps const& ops = *write.ops;
+  wal::EncodedBatch const& columns = *write.encoded;
   workers.for_chunks(columns.bytes(), kCopiedAtOnce, [&](std::size_t begin, std::size_t end) {
     copy_part(columns.pieces(), begin, end, to);
   });
@@ -136,6 +168,24 @@ Status read_batches(std::span<std::byte const> rest, std::uint32_t batches,
   return {};
 }
 
+Status read_several_columns(std::span<std::byte const> rest, std::uint32_t batches,
+                            PayloadReader const& reader) {
+  for (std::uint32_t i = 0; i < batches; ++i) {
+    ColumnsHead head{};
+    if (rest.size() < sizeof head) return damaged();
+    std::memcpy(&head, rest.data(), sizeof head);
+    rest = rest.subspan(sizeof head);
+    std::span<std::byte const> behind = rest;
+    auto columns = wal::DecodedBatch::take(behind);
+    if (!columns) return columns.status();
+    std::uint64_t const bytes = padded(rest.size() - behind.size());
+    if (head.zero != 0 || bytes > rest.size()) return damaged();
+    if (Status s = reader.columns(head.family, *columns); !s.ok()) return s;
+    rest = rest.subspan(bytes);
+  }
+  return {};
+}
+
 }  // namespace
 
 Status read_payload(std::span<std::byte const> record, PayloadReader const& reader) {
@@ -144,6 +194,7 @@ Status read_payload(std::span<std::byte const> record, PayloadReader const& read
   std::memcpy(&head, record.data(), sizeof head);
   std::span<std::byte const> rest = record.subspan(sizeof head);
   if (head.kind == kBatches) return read_batches(rest, head.number, reader);
+  if (head.kind == kSeveralColumns) return read_several_columns(rest, head.number, reader);
   if (head.kind != kColumns) return damaged();
   auto columns = wal::DecodedBatch::take(rest);
   return columns ? reader.columns(head.number, *columns) : columns.status();

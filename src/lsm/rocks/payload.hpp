@@ -1,9 +1,11 @@
-// What a record of the G-WAL says, in one of two ways:
+// What a record of the G-WAL says, in one of three ways:
 //
 //   WriteBatches, one behind the other, as RocksDB writes them down:
 //     u32 1 | u32 number of batches | each: u64 bytes | WriteBatch::Data() | zeros up to 8
 //   columns of one family, as the redo log has them (wal/batch_record.hpp; `update` is a merge):
 //     u32 2 | u32 family | batch
+//   the same of several, one behind the other, written together:
+//     u32 3 | u32 number of batches | each: u32 family | u32 0 | batch | zeros up to 8
 //
 // Invariant: who reads a record gets what who wrote it gave, and values lie in the record itself.
 #pragma once
@@ -25,12 +27,20 @@
 namespace perdure::lsm {
 
 [[nodiscard]] std::uint64_t payload_bytes(std::span<rocksdb::WriteBatch const* const> batches);
-[[nodiscard]] std::uint64_t payload_bytes(wal::EncodedBatch const& columns);
+/// Columns of a family, and what they are encoded as.
+struct ColumnsToWrite {
+  std::uint32_t family = 0;
+  wal::BatchOps const* ops = nullptr;
+  wal::EncodedBatch const* encoded = nullptr;
+};
+[[nodiscard]] std::uint64_t payload_bytes(std::span<ColumnsToWrite const> columns);
 
 /// Writes all but the bytes of batches to `room`, which has payload_bytes(). Answers where those of
 /// each go.
 [[nodiscard]] std::vector<std::byte*> lay_out_payload(
     std::span<rocksdb::WriteBatch const* const> batches, std::span<std::byte> room);
+[[nodiscard]] std::vector<std::byte*> lay_out_payload(std::span<ColumnsToWrite const> columns,
+                                                      std::span<std::byte> room);
 /// Columns as they lie in a record, with the caller's kinds and offsets where these may stay.
 class WrittenColumns {
  public:
@@ -43,14 +53,13 @@ class WrittenColumns {
   wal::BatchOps ops_;
   std::optional<wal::DecodedBatch> decoded_;
 };
-/// Writes columns, by the workers. `columns`: what `ops` are encoded as.
-WrittenColumns write_payload(exec::Workers& workers, std::uint32_t family, wal::BatchOps const& ops,
-                             wal::EncodedBatch const& columns, std::span<std::byte> room);
+/// Writes a batch to where lay_out_payload() said, by the workers.
+WrittenColumns write_columns(exec::Workers& workers, ColumnsToWrite const& columns, std::byte* to);
 
 struct PayloadReader {
   /// A batch, and the place of its bytes in the record.
   std::function<Status(rocksdb::WriteBatch const&, std::byte const*)> batch;
-  /// Columns that point into the record.
+  /// Columns that point into the record; those of a record in their order.
   std::function<Status(std::uint32_t family, wal::DecodedBatch const&)> columns;
 };
 /// Code::corrupt: it is no such record.

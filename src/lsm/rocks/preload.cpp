@@ -8,7 +8,7 @@
 //     itself, and so do openings that are passed through, such as OptimisticTransactionDB's, which
 //     casts what it gets to RocksDB's implementation.
 //  3. No opening that is passed through writes to a database whose G-WAL still has something: that
-//     would be lost. One that only reads says that it does not see it.
+//     would be lost. OpenForReadOnly() sees it, and OpenAsSecondary() says that it does not.
 #include <dlfcn.h>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
@@ -132,6 +132,18 @@ rocksdb::Status pass_reader(char const* what, Next* next, std::string const& pat
   return next(std::forward<Arguments>(arguments)...);
 }
 
+/// Perdure's, where memtables have something that RocksDB lacks.
+template <class Next, class Open, class... Arguments>
+rocksdb::Status serve_reader(Next* next, rocksdb::Env* env, std::string const& path,
+                             Open const& open, Arguments&&... arguments) {
+  rocks::GpuOptions gpu;
+  if (auto s = options_from_environment(path, gpu); !s.ok()) return s;
+  if (inside || env != rocksdb::Env::Default() || log_with_something(gpu, path).empty())
+    return pass_reader("DB::OpenForReadOnly", next, path, std::forward<Arguments>(arguments)...);
+  Inside const guard;
+  return open(gpu);
+}
+
 /// Perdure's database, or RocksDB's where its files are none of the operating system's.
 template <class Next, class Open, class... Arguments>
 rocksdb::Status serve(Next* next, rocksdb::Env* env, std::string const& path, Open const& open,
@@ -169,6 +181,7 @@ using perdure::lsm::open_into;
 using perdure::lsm::OpenedDb;
 using perdure::lsm::pass;
 using perdure::lsm::pass_reader;
+using perdure::lsm::serve_reader;
 using perdure::lsm::serve_transactions;
 using perdure::rocks::GpuOptions;
 using Families = std::vector<ColumnFamilyDescriptor>;
@@ -206,7 +219,14 @@ Status DB::OpenForReadOnly(Options const& options, std::string const& name, Open
                            bool error_if_wal) {
   auto* const next =
       next_of<Status(Options const&, std::string const&, OpenedDb*, bool)>(&DB::OpenForReadOnly);
-  return pass_reader("DB::OpenForReadOnly", next, name, options, name, db, error_if_wal);
+  return serve_reader(
+      next, options.env, name,
+      [&](GpuOptions const& gpu) {
+        return open_into(db, [&](DB** opened) {
+          return perdure::rocks::open_for_read_only(options, gpu, name, opened, error_if_wal);
+        });
+      },
+      options, name, db, error_if_wal);
 }
 
 Status DB::OpenForReadOnly(DBOptions const& options, std::string const& name,
@@ -214,8 +234,15 @@ Status DB::OpenForReadOnly(DBOptions const& options, std::string const& name,
                            bool error_if_wal) {
   auto* const next = next_of<Status(DBOptions const&, std::string const&, Families const&, Handles*,
                                     OpenedDb*, bool)>(&DB::OpenForReadOnly);
-  return pass_reader("DB::OpenForReadOnly", next, name, options, name, families, handles, db,
-                     error_if_wal);
+  return serve_reader(
+      next, options.env, name,
+      [&](GpuOptions const& gpu) {
+        return open_into(db, [&](DB** opened) {
+          return perdure::rocks::open_for_read_only(options, gpu, name, families, handles, opened,
+                                                    error_if_wal);
+        });
+      },
+      options, name, families, handles, db, error_if_wal);
 }
 
 Status DB::OpenAsSecondary(Options const& options, std::string const& name,

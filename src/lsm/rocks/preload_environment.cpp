@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 namespace perdure::lsm {
 
@@ -16,14 +17,17 @@ rocksdb::Status refused(char const* name, std::string const& value, std::string 
 }
 
 /// Leaves `number` alone where the variable is not set.
-rocksdb::Status read_number(char const* name, std::uint64_t least, std::uint64_t& number) {
+template <class T>
+rocksdb::Status read_number(char const* name, std::uint64_t least, T& number) {
   char const* const text = std::getenv(name);
   if (text == nullptr) return rocksdb::Status::OK();
   char const* const end = text + std::strlen(text);
-  std::uint64_t read = 0;
+  T read = 0;
   auto const [stopped, error] = std::from_chars(text, end, read);
   if (error != std::errc{} || stopped != end || read < least)
-    return refused(name, text, "give a whole number of at least " + std::to_string(least));
+    return refused(name, text,
+                   "give a whole number of at least " + std::to_string(least) + " and at most " +
+                       std::to_string(std::numeric_limits<T>::max()));
   number = read;
   return rocksdb::Status::OK();
 }
@@ -85,6 +89,14 @@ rocksdb::Status options_from_environment(std::string const& path, rocks::GpuOpti
       !s.ok())
     return s;
   if (auto s = read_number("PERDURE_ROCKS_BLOCK_CACHE_BYTES", 0, options.block_cache_bytes);
+      !s.ok())
+    return s;
+  if (auto s =
+          read_number("PERDURE_ROCKS_BLOCK_CACHE_ENTRY_BYTES", 1, options.block_cache_entry_bytes);
+      !s.ok())
+    return s;
+  if (auto s = read_number("PERDURE_ROCKS_IDLE_MILLIS", 0, options.idle_millis); !s.ok()) return s;
+  if (auto s = read_number("PERDURE_ROCKS_HAND_OVERS_A_SECOND", 1, options.hand_overs_a_second);
       !s.ok())
     return s;
   bool const power = options.durability == rocks::Durability::power;

@@ -2,7 +2,10 @@
 //   PERDURE_ROCKS_DEVICE           auto (or automatic), cpu or cuda
 //   PERDURE_ROCKS_THRESHOLD        operations from which memtables take a write; 0: measured
 //   PERDURE_ROCKS_MEMTABLE_BYTES   bytes of keys and values in a memtable
-//   PERDURE_ROCKS_BLOCK_CACHE_BYTES  memory of the block cache; 0: none
+//   PERDURE_ROCKS_BLOCK_CACHE_BYTES, PERDURE_ROCKS_BLOCK_CACHE_ENTRY_BYTES
+//                                  memory of the block cache, 0: none; and of an entry of it
+//   PERDURE_ROCKS_IDLE_MILLIS      without large batches, before memtables are flushed
+//   PERDURE_ROCKS_HAND_OVERS_A_SECOND  how often that happens at most
 //   PERDURE_ROCKS_DURABILITY       process (as it is without it) or power
 //   PERDURE_ROCKS_LOG_DIR          a directory for the G-WALs (with power: the power logs) of all
 //                                  databases, each in one of its own there; otherwise each lies

@@ -2,10 +2,16 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <span>
 
 #include "exec/counts.hpp"
+#include "exec/pinning.hpp"
 #include "lsm/engine/engine.hpp"
 #include "lsm/rocks/found_pairs.hpp"
 #include "lsm/rocks/mixed_columns.hpp"
@@ -24,11 +30,63 @@ struct PartKeys {
   }
 };
 
+/// Answers that a device sends: into pinned memory where that can be had, for all other memory is
+/// sent through pieces of the driver's, one at a time.
+class AnswerRoom {
+ public:
+  AnswerRoom() = default;
+  AnswerRoom(AnswerRoom const&) = delete;
+  AnswerRoom& operator=(AnswerRoom const&) = delete;
+  ~AnswerRoom() { release(); }
+
+  std::span<Answer> take(std::size_t n, bool pinned) {
+    if (n <= capacity_) return {answers_.get(), n};
+    release();
+    std::size_t const bytes = (n * sizeof(Answer) + kPage - 1) / kPage * kPage;
+    answers_.reset(static_cast<Answer*>(std::aligned_alloc(kPage, bytes)));
+    if (answers_ == nullptr) throw std::bad_alloc();
+    capacity_ = bytes / sizeof(Answer);
+    is_pinned_ = pinned && exec::pin(answers_.get(), bytes, false).ok();
+    return {answers_.get(), n};
+  }
+  [[nodiscard]] std::size_t bytes() const { return capacity_ * sizeof(Answer); }
+
+ private:
+  static constexpr std::size_t kPage = 4096;
+  struct Free {
+    void operator()(Answer* p) const { std::free(p); }
+  };
+  void release() {
+    if (is_pinned_) exec::unpin(answers_.get(), bytes());
+    is_pinned_ = false;
+    answers_ = nullptr;
+    capacity_ = 0;
+  }
+
+  std::unique_ptr<Answer, Free> answers_;
+  std::size_t capacity_ = 0;
+  bool is_pinned_ = false;
+};
+
+/// The same of ranges, of which the engine says how many are worth a question.
+struct PartRanges {
+  std::size_t most = ~std::size_t{0};  // a test has fewer
+
+  [[nodiscard]] std::size_t of(std::size_t ranges, std::size_t workers,
+                               PartKeys const& of_engine) const {
+    return std::min(of_engine.of(ranges, workers), most);
+  }
+};
+
 struct ReadRooms {
   struct Part {  // of what the machine is asked at a time
-    Room<Answer> answers;
+    AnswerRoom answers;
     Room<std::int64_t> offsets;
     [[nodiscard]] std::size_t bytes() const { return answers.bytes() + offsets.bytes(); }
+  };
+  struct RangePart {
+    Room<std::int64_t> begins, ends;
+    [[nodiscard]] std::size_t bytes() const { return begins.bytes() + ends.bytes(); }
   };
   struct Values {  // of any length: where they are
     Room<ValueRef> refs;
@@ -39,7 +97,12 @@ struct ReadRooms {
     [[nodiscard]] std::size_t bytes() const { return order.bytes() + spare.bytes(); }
   };
   PartKeys part_keys;
+  bool pinned = false;  // the machine is a device
+  /// Reads that go on. Of several at a time one has the workers and the others their own thread.
+  std::atomic<std::uint32_t> reads = 0;
+  PartRanges part_ranges;
   Reused<Part> parts;
+  Reused<RangePart> range_parts;
   Reused<Values> values;
   Reused<Below> below;
   Reused<FoundPairs> pairs;

@@ -83,8 +83,10 @@ void Reader::below(Sight const& sight, ColumnFamilyHandle* family, std::span<Sli
   cached_.multi_get(sight.options, family, keys, values, statuses, sorted);
 }
 
-void Reader::pin(ViewPtr const& view, ValueRef const& found, PinnableSlice* value) {
-  Slice const slice = slice_of(found);
+void Reader::pin(ViewPtr const& view, Answer const& found, PinnableSlice* value) {
+  if (found.inside)
+    return value->PinSelf(Slice(reinterpret_cast<char const*>(&found.word), found.size));
+  Slice const slice = slice_of(found.value());
   if (found.size <= kCopied)
     value->PinSelf(slice);
   else
@@ -110,7 +112,7 @@ std::optional<rocksdb::Status> Reader::from_tables(Sight const& sight, ColumnFam
     merge(sight, family, {&key, 1}, {&first, 1}, {{}, sight.view->last}, value, &status);
     return status;
   }
-  pin(sight.view, answer.value, value);
+  pin(sight.view, answer, value);
   return rocksdb::Status::OK();
 }
 
@@ -231,11 +233,11 @@ void Reader::multi_get(Sight const& sight, ColumnFamilyHandle* family, std::span
   std::vector<std::size_t> absent, merges;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (std::size_t const next = i + kValuesAhead; next < keys.size())
-      if (answers[next].found == Found::put) prefetch_value(answers[next].value);
+      prefetch_value(answers[next]);
     values[i].Reset();
     switch (answers[i].found) {
       case Found::put:
-        pin(sight.view, answers[i].value, &values[i]);
+        pin(sight.view, answers[i], &values[i]);
         statuses[i] = rocksdb::Status::OK();
         break;
       case Found::erased: statuses[i] = rocksdb::Status::NotFound(); break;
@@ -268,7 +270,7 @@ bool Reader::may_exist(ReadOptions const& options, ColumnFamilyHandle* family, S
     return base_.KeyMayExist(sight.options, family, key, value, value_found);
   bool const is_put = answer.found == Found::put;
   if (value_found != nullptr) *value_found = is_put && value != nullptr;
-  if (is_put && value != nullptr) *value = slice_of(answer.value).ToString();
+  if (is_put && value != nullptr) *value = slice_of(answer.value()).ToString();
   return answer.found != Found::erased;
 }
 

@@ -80,7 +80,7 @@ class Reader {
   Below get_below(Sight const& sight, rocksdb::ColumnFamilyHandle* family,
                   std::span<rocksdb::Slice const> keys, std::span<std::size_t const> which,
                   bool sorted);
-  static void pin(ViewPtr const& view, ValueRef const& found, rocksdb::PinnableSlice* value);
+  static void pin(ViewPtr const& view, Answer const& found, rocksdb::PinnableSlice* value);
 
   rocksdb::DB& base_;
   Engine& engine_;

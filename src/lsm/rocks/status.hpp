@@ -29,6 +29,11 @@ namespace perdure::lsm {
   }
 }
 
+/// As RocksDB says it.
+[[nodiscard]] inline rocksdb::Status refused_when_read_only() {
+  return rocksdb::Status::NotSupported("Not supported operation in read only mode.");
+}
+
 [[nodiscard]] inline rocksdb::Slice as_slice(std::span<std::byte const> bytes) {
   return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
 }

@@ -1,14 +1,20 @@
 #include "lsm/rocks/tables.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/assert.hpp"
 
 namespace perdure::lsm {
 
-Tables::Tables(rocksdb::DB& base, Engine& engine, Gwal& gwal, std::uint64_t memtable_bytes)
-    : base_(base), engine_(engine), gwal_(gwal), memtable_bytes_(memtable_bytes) {
+Tables::Tables(rocksdb::DB& base, Engine& engine, Gwal& gwal, exec::Workers& workers,
+               std::uint64_t memtable_bytes)
+    : base_(base),
+      engine_(engine),
+      gwal_(gwal),
+      workers_(workers),
+      memtable_bytes_(memtable_bytes) {
   MutexLock lock(mutex_);
   view_ = std::make_shared<View>();
 }
@@ -102,25 +108,33 @@ Result<std::span<std::byte>> Tables::reserve(std::uint64_t bytes, bool logged) {
 
 RequestId Tables::next_request() { return sequence() + 1; }
 
-Result<std::vector<View::FamilyRuns>> Tables::build(std::span<FamilyBatch const> batch) {
-  std::vector<View::FamilyRuns> built;
-  for (FamilyBatch const& one : batch) {
-    auto run = engine_.build(one.entries);
-    if (!run) return run.status();
-    built.push_back({one.family, {std::move(*run)}});
-  }
+/// A run of each part, side by side.
+Result<std::vector<RunPtr>> Tables::build(std::span<FamilyBatch const> batch) {
+  std::vector<RunPtr> built(batch.size());
+  std::vector<Status> failed(batch.size());
+  workers_.for_chunks(batch.size(), 1, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      auto run = engine_.build(batch[i].entries);
+      failed[i] = run.status();
+      if (run) built[i] = std::move(*run);
+    }
+  });
+  for (Status const& one : failed)
+    if (!one.ok()) return one;
   return built;
 }
 
-/// Runs grow by size, so that of n entries each is merged log n times. What cannot be merged for
-/// want of memory stays as it is.
-void Tables::add_run(std::vector<RunPtr>& runs, RunPtr run) {
-  runs.insert(runs.begin(), std::move(run));
+/// A few runs are searched as fast as one, and merging them as they come would cost more. Beyond
+/// that, runs grow by size, so that of n entries each is merged log n times. What cannot be merged
+/// for want of memory stays as it is.
+void Tables::merge_some(std::vector<RunPtr>& runs) {
+  constexpr std::size_t kFew = 6;
+  if (runs.size() <= kFew) return;
   std::size_t together = 1;
   std::uint64_t entries = runs[0]->count();
-  while (together < runs.size() && runs[together]->count() / 2 <= entries)
+  while (together < runs.size() &&
+         (runs[together]->count() / 2 <= entries || runs.size() - together >= kFew))
     entries += runs[together++]->count();
-  if (together == 1) return;
   auto merged = engine_.merge(RunList(runs).first(together));
   if (!merged) return;
   runs.erase(runs.begin(), runs.begin() + static_cast<std::ptrdiff_t>(together));
@@ -136,12 +150,14 @@ Status Tables::append(std::span<FamilyBatch const> batch, Written const& written
     Status const s = active_->segment()->commit(first, written.requests, written.sync);
     if (!s.ok()) return s;
   }
-  std::vector<std::pair<std::uint32_t, std::vector<RunPtr>>> grown;
-  for (View::FamilyRuns& one : *built) {
-    std::vector<RunPtr> runs = active_->runs(one.family);  // readers' views have their own
-    add_run(runs, std::move(one.runs.front()));
-    grown.emplace_back(one.family, std::move(runs));
+  std::map<std::uint32_t, std::vector<RunPtr>> grown;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    std::uint32_t const family = batch[i].family;
+    auto const [at, is_new] = grown.try_emplace(family);
+    if (is_new) at->second = active_->runs(family);  // readers' views have their own
+    at->second.insert(at->second.begin(), std::move(built.value()[i]));
   }
+  for (auto& [family, runs] : grown) merge_some(runs);
   MutexLock lock(mutex_);
   for (auto& [family, runs] : grown) active_->set_runs(family, std::move(runs));
   active_->bytes += written.bytes;
@@ -185,7 +201,8 @@ Status Tables::restore(GenerationPtr generation, std::span<FamilyBatch const> ba
     auto run = engine_.build(one.entries);
     if (!run) return run.status();
     std::vector<RunPtr> runs = generation->runs(one.family);
-    add_run(runs, std::move(*run));
+    runs.insert(runs.begin(), std::move(*run));
+    merge_some(runs);
     generation->set_runs(one.family, std::move(runs));
     generation->merges |= one.merges;
   }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/mutex.hpp"
+#include "exec/workers.hpp"
 #include "lsm/rocks/batch_entries.hpp"
 #include "lsm/rocks/generation.hpp"
 #include "lsm/rocks/view.hpp"
@@ -28,7 +29,8 @@ namespace perdure::lsm {
 class Tables {
  public:
   /// `memtable_bytes`: of a generation, and of its segment.
-  Tables(rocksdb::DB& base, Engine& engine, Gwal& gwal, std::uint64_t memtable_bytes);
+  Tables(rocksdb::DB& base, Engine& engine, Gwal& gwal, exec::Workers& workers,
+         std::uint64_t memtable_bytes);
 
   // By any thread.
   /// Whether there are generations: else RocksDB is all there is.
@@ -66,8 +68,8 @@ class Tables {
     bool logged = true;
     bool sync = false;
   };
-  /// The batch whose copy lies where reserve() said. With `sync`, on the medium when it returns.
-  /// `seen` gets the first view that has it.
+  /// The batch whose copy lies where reserve() said; of a family's parts the newest comes last.
+  /// With `sync`, on the medium when it returns. `seen` gets the first view that has it.
   Status append(std::span<FamilyBatch const> batch, Written const& written,
                 ViewPtr* seen = nullptr);
   /// The newest generation takes no more; where there is none, nothing happens.
@@ -87,8 +89,9 @@ class Tables {
   std::uint64_t remove(GenerationPtr const& generation);
 
  private:
-  Result<std::vector<View::FamilyRuns>> build(std::span<FamilyBatch const> batch);
-  void add_run(std::vector<RunPtr>& runs, RunPtr run);
+  Result<std::vector<RunPtr>> build(std::span<FamilyBatch const> batch);
+  /// Makes one run of the newest of these where there are many.
+  void merge_some(std::vector<RunPtr>& runs);
   void add_generation(GenerationPtr generation) PERDURE_REQUIRES(mutex_);
   /// The sequence number of RocksDB that the view goes with.
   std::uint64_t publish() PERDURE_REQUIRES(mutex_);
@@ -96,6 +99,7 @@ class Tables {
   rocksdb::DB& base_;
   Engine& engine_;
   Gwal& gwal_;
+  exec::Workers& workers_;
   std::uint64_t const memtable_bytes_;
   std::atomic<bool> any_ = false;
   std::atomic<std::uint64_t> ahead_ = 0;  // of sequence() before RocksDB's own, without generations

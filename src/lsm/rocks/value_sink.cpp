@@ -34,19 +34,17 @@ template <std::size_t kWidth>
 void FixedSink::copy_stored(std::size_t first, std::span<Answer const> answers) {
   std::size_t const width = kWidth != 0 ? kWidth : values_.width;
   std::size_t const n = answers.size();
-  for (std::size_t i = 0; i < std::min(n, kValuesAhead); ++i)
-    if (answers[i].found == Found::put) prefetch_value(answers[i].value);
+  for (std::size_t i = 0; i < std::min(n, kValuesAhead); ++i) prefetch_value(answers[i]);
   for (std::size_t i = 0; i < n; ++i) {
-    if (i + kValuesAhead < n && answers[i + kValuesAhead].found == Found::put)
-      prefetch_value(answers[i + kValuesAhead].value);
+    if (i + kValuesAhead < n) prefetch_value(answers[i + kValuesAhead]);
     Answer const& answer = answers[i];
     if (answer.found == Found::erased) {
       none(first + i, KeyStatus::not_found);
     } else if (answer.found == Found::put) {
-      bool const fits = answer.value.size == width;
+      bool const fits = answer.size == width;
       status(first + i) = fits ? KeyStatus::ok : KeyStatus::size_mismatch;
-      if (fits && width > 0)
-        std::memcpy(values_.data + place(first + i) * width, answer.value.data, width);
+      void const* const from = answer.inside ? static_cast<void const*>(&answer.word) : answer.data;
+      if (fits && width > 0) std::memcpy(values_.data + place(first + i) * width, from, width);
     }
   }
 }
@@ -91,7 +89,7 @@ void VariableSink::stored(std::size_t first, std::span<Answer const> answers) {
     if (answers[i].found == Found::erased)
       none(first + i, KeyStatus::not_found);
     else if (answers[i].found == Found::put)
-      set(first + i, answers[i].value);
+      set(first + i, answers[i].value());
   }
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lsm/engine/engine.hpp"
+#include "lsm/rocks/key_span.hpp"
 
 namespace perdure::lsm {
 
@@ -26,10 +27,15 @@ class BaseSnapshot {
   BaseSnapshot& operator=(BaseSnapshot const&) = delete;
   ~BaseSnapshot() { base_->ReleaseSnapshot(snapshot_); }
   [[nodiscard]] rocksdb::Snapshot const* get() const { return snapshot_; }
+  /// What there is of a family; as long as this.
+  [[nodiscard]] KeySpan const& keys(rocksdb::ColumnFamilyHandle* family) const {
+    return spans_.of(*base_, snapshot_, family);
+  }
 
  private:
   rocksdb::DB* base_;
   rocksdb::Snapshot const* snapshot_;
+  KeySpans mutable spans_;
 };
 
 struct View {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -25,35 +26,46 @@ constexpr std::uint64_t kTakenAtOnce = 32u << 10;
 
 }  // namespace
 
-/// A write that waits for its turn, in its own thread's frame.
+/// A write that waits for its turn, in its own thread's frame: a WriteBatch or columns.
 struct Writer::Waiting {
   rocksdb::WriteOptions const* options;
-  rocksdb::WriteBatch* batch;
+  rocksdb::WriteBatch* batch = nullptr;
+  Columns* columns = nullptr;
+  wal::EncodedBatch const* encoded = nullptr;  // of the columns
   std::function<rocksdb::Status()> const* check = nullptr;  // null: it is written in any case
-  BatchEntries entries;
+  BatchEntries entries = {};
   bool for_tables = false;
+  bool said = false;  // its status is what became of it
   bool done = false;
-  rocksdb::Status status;
+  rocksdb::Status status = {};
 
   [[nodiscard]] bool logged() const { return !options->disableWAL; }
+  [[nodiscard]] std::uint64_t operations() const {
+    return columns != nullptr ? columns->all_requests : batch->Count();
+  }
+  [[nodiscard]] std::uint64_t bytes() const {
+    return columns != nullptr ? encoded->bytes() : batch->GetDataSize();
+  }
 };
 
 rocksdb::Status Writer::write(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch) {
-  if (batch == nullptr) return base_.Write(options, batch);  // which refuses it
+  if (batch == nullptr || options_.read_only)
+    return base_.Write(options, batch);  // which refuses it
   Waits const waits(operations_waiting_, batch->Count());
   if (waits.with_others < options_.threshold) {
     exec::SharedHold const hold(gate_);
     if (!tables_.any()) return write_rocks(options, batch);
   }
   if (auto s = refusal(options); !s.ok()) return s;
-  return wait_for_turn(options, batch, nullptr);
+  return write_batch(options, batch, nullptr);
 }
 
 rocksdb::Status Writer::write_if(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch,
                                  std::function<rocksdb::Status()> const& check) {
+  if (options_.read_only) return refused_when_read_only();
   if (auto s = refusal(options); !s.ok()) return s;
   Waits const waits(operations_waiting_, batch->Count());
-  return wait_for_turn(options, batch, &check);
+  return write_batch(options, batch, &check);
 }
 
 /// What RocksDB refuses, memtables refuse too.
@@ -90,12 +102,24 @@ bool Writer::knows_families(Waiting const& waiting) const {
                      });
 }
 
-/// The first who waits leads: it writes for all who wait by then.
-rocksdb::Status Writer::wait_for_turn(rocksdb::WriteOptions const& options,
-                                      rocksdb::WriteBatch* batch,
-                                      std::function<rocksdb::Status()> const* check) {
-  Waiting mine{&options, batch, check, {}, false, false, {}};
+rocksdb::Status Writer::write_batch(rocksdb::WriteOptions const& options,
+                                    rocksdb::WriteBatch* batch,
+                                    std::function<rocksdb::Status()> const* check) {
+  Waiting mine{.options = &options, .batch = batch, .check = check};
   mine.for_tables = is_for_tables(mine) && mine.entries.read(*batch) && knows_families(mine);
+  return wait_for_turn(mine);
+}
+
+rocksdb::Status Writer::write_columns(rocksdb::WriteOptions const& options, Columns& columns) {
+  if (options_.read_only) return refused_when_read_only();
+  if (auto s = refusal(options); !s.ok()) return s;
+  wal::EncodedBatch const encoded(columns.ops);
+  Waiting mine{.options = &options, .columns = &columns, .encoded = &encoded, .for_tables = true};
+  return wait_for_turn(mine);
+}
+
+/// The first who waits leads: it writes for all who wait by then.
+rocksdb::Status Writer::wait_for_turn(Waiting& mine) {
   std::vector<Waiting*> group;
   {
     MutexLock lock(queue_mutex_);
@@ -107,7 +131,12 @@ rocksdb::Status Writer::wait_for_turn(rocksdb::WriteOptions const& options,
   }
   {
     exec::ExclusiveHold const hold(gate_);
-    write_group(group);
+    try {
+      write_group(group);
+    } catch (std::bad_alloc const&) {  // of whom nothing was said yet, nothing was written
+      for (Waiting* const one : group)
+        if (!one->said) one->status = rocksdb::Status::MemoryLimit("no memory to write a batch");
+    }
   }
   MutexLock lock(queue_mutex_);
   for (Waiting* const one : group) one->done = true;
@@ -118,29 +147,43 @@ rocksdb::Status Writer::wait_for_turn(rocksdb::WriteOptions const& options,
 
 void Writer::write_group(std::span<Waiting* const> group) {
   std::uint64_t operations = 0;
-  for (Waiting const* const one : group) operations += one->batch->Count();
+  for (Waiting const* const one : group) operations += one->operations();
   bool const few = operations < options_.threshold;
   while (!group.empty()) {
     Waiting& first = *group.front();
-    // Who asks first has to see what those before it wrote.
-    auto const together = [&](Waiting const* one) {
-      return one->for_tables && one->check == nullptr && one->logged() == first.logged() &&
-             one->status.ok();
-    };
     std::size_t n = 1;
     if (first.check != nullptr) first.status = (*first.check)();
     if (!first.status.ok()) {
       // It is not written.
-    } else if (few && !tables_.any()) {  // the last memtable went while these waited
+    } else if (few && !tables_.any() && first.batch != nullptr) {
+      // the last memtable went while these waited
       first.status = write_rocks(*first.options, first.batch);
     } else if (!first.for_tables) {
       first.status = write_by_rocksdb(first);
     } else {
-      while (n < group.size() && together(group[n])) ++n;
+      n = together(group);
       append_together(group.first(n));
     }
+    for (Waiting* const one : group.first(n)) one->said = true;
     group = group.subspan(n);
   }
+}
+
+std::size_t Writer::together(std::span<Waiting* const> group) const {
+  Waiting const& first = *group.front();
+  // A record lies in one segment, and what does not fit begins the next.
+  std::uint64_t const most = options_.memtable_bytes / 8;
+  std::uint64_t bytes = first.bytes();
+  std::size_t n = 1;
+  for (; n < group.size(); ++n) {
+    Waiting const& one = *group[n];
+    bytes += one.bytes();
+    // Who asks first has to see what those before it wrote.
+    if (!one.for_tables || one.check != nullptr || one.logged() != first.logged() ||
+        !one.status.ok() || (one.columns == nullptr) != (first.columns == nullptr) || bytes > most)
+      break;
+  }
+  return n;
 }
 
 rocksdb::Status Writer::write_by_rocksdb(Waiting& one) {
@@ -162,7 +205,7 @@ rocksdb::Status Writer::write_rocks(rocksdb::WriteOptions const& options,
 void Writer::append_together(std::span<Waiting* const> group) {
   std::vector<Waiting*> now;
   std::uint64_t bytes = 0;
-  for (Waiting const* const one : group) bytes += one->batch->GetDataSize();
+  for (Waiting const* const one : group) bytes += one->bytes();
   bool const full = would_wait(bytes, group.front()->logged());
   for (Waiting* const one : group) {
     if (full && one->options->no_slowdown)
@@ -173,9 +216,16 @@ void Writer::append_together(std::span<Waiting* const> group) {
   if (now.empty()) return;
   rocksdb::Status const s = append(now);
   for (Waiting* const one : now) one->status = s;
+  if (!s.IsInvalidArgument() || now.size() == 1) return;
+  // One of them is what memtables do not take; the others need not suffer for it.
+  for (Waiting* const& one : now) one->status = append({&one, 1});
 }
 
 rocksdb::Status Writer::append(std::span<Waiting* const> group) {
+  return group.front()->columns != nullptr ? append_columns(group) : append_batches(group);
+}
+
+rocksdb::Status Writer::append_batches(std::span<Waiting* const> group) {
   std::vector<rocksdb::WriteBatch const*> batches;
   Tables::Written written;
   written.logged = group.front()->logged();
@@ -223,23 +273,43 @@ rocksdb::Status Writer::append(Tables::Written const& asked, WriteRecord const& 
   return written.logged == asked.logged ? rocksdb::Status::OK() : flush_sealing();
 }
 
-rocksdb::Status Writer::write_columns(rocksdb::WriteOptions const& options, Columns& columns) {
-  if (auto s = refusal(options); !s.ok()) return s;
-  wal::EncodedBatch const encoded(columns.ops);
-  Tables::Written const written{columns.all_requests, payload_bytes(encoded), !options.disableWAL,
-                                options.sync};
-  exec::ExclusiveHold const hold(gate_);
-  if (options.no_slowdown && would_wait(written.bytes, written.logged))
-    return rocksdb::Status::Incomplete("Write stall");
-  std::optional<WrittenColumns> there;  // whose offsets the entries use
-  ColumnEntries entries;
+rocksdb::Status Writer::append_columns(std::span<Waiting* const> group) {
+  std::size_t const n = group.size();
+  std::vector<ColumnsToWrite> columns;
+  Tables::Written written;
+  written.logged = group.front()->logged();
+  for (Waiting const* const one : group) {
+    columns.push_back({one->columns->family, &one->columns->ops, one->encoded});
+    written.requests += one->columns->all_requests;
+    written.sync |= one->options->sync;
+  }
+  written.bytes = payload_bytes(columns);
+  std::vector<std::optional<WrittenColumns>> there(n);  // whose offsets the entries use
+  std::vector<ColumnEntries> entries(n);
   auto const write = [&](std::span<std::byte> room, RequestId first) {
-    columns.first = first;
-    there.emplace(write_payload(workers_, columns.family, columns.ops, encoded, room));
-    entries.read(workers_, there->ops(), first, columns.requests);
-    return std::vector<FamilyBatch>{{columns.family, entries.entries(), entries.has_merges()}};
+    std::vector<std::byte*> const places = lay_out_payload(columns, room);
+    for (Waiting const* const one : group) {
+      one->columns->first = first;
+      first += one->columns->all_requests;
+    }
+    // Many go side by side, few one after the other, each by all workers.
+    std::size_t const at_once = n < workers_.threads() / 2 ? n : 1;
+    workers_.for_chunks(n, at_once, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        Columns const& one = *group[i]->columns;
+        there[i].emplace(lsm::write_columns(workers_, columns[i], places[i]));
+        entries[i].read(workers_, there[i]->ops(), one.first, one.requests);
+      }
+    });
+    std::vector<FamilyBatch> batch;
+    for (std::size_t i = 0; i < n; ++i)
+      batch.push_back({columns[i].family, entries[i].entries(), entries[i].has_merges()});
+    return batch;
   };
-  return append(written, write, &columns.seen);
+  ViewPtr seen;
+  rocksdb::Status const s = append(written, write, &seen);
+  for (Waiting const* const one : group) one->columns->seen = seen;
+  return s;
 }
 
 bool Writer::would_wait(std::uint64_t bytes, bool logged) {
@@ -275,6 +345,7 @@ rocksdb::Status Writer::flush_sealing() {
 }
 
 rocksdb::Status Writer::alone(std::function<rocksdb::Status()> const& call) {
+  if (options_.read_only) return refused_when_read_only();
   exec::ExclusiveHold const hold(gate_);
   if (auto s = flush_sealing(); !s.ok()) return s;
   return call();
@@ -282,6 +353,7 @@ rocksdb::Status Writer::alone(std::function<rocksdb::Status()> const& call) {
 
 rocksdb::Status Writer::flush() {
   if (!tables_.any()) return rocksdb::Status::OK();
+  if (options_.read_only) return refused_when_read_only();
   {
     exec::ExclusiveHold const hold(gate_);
     tables_.seal();

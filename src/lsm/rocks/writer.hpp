@@ -35,9 +35,11 @@ class Writer {
  public:
   struct Options {
     std::uint64_t threshold = 0;  // operations
+    std::uint64_t memtable_bytes = 0;
     std::uint32_t immutable_memtables = 0;
     std::chrono::milliseconds idle{200};
     std::size_t hand_overs_a_second = 3;
+    bool read_only = false;  // RocksDB refuses writes, and no memtable is flushed
     bool power = false;  // what RocksDB serves is synced, too
   };
   Writer(rocksdb::DB& base, exec::Workers& workers, Tables& tables, Families const& families,
@@ -64,6 +66,7 @@ class Writer {
   /// One operation: `direct` is RocksDB's own call of it, `fill` puts it into a batch.
   template <class Direct, class Fill>
   rocksdb::Status write_one(rocksdb::WriteOptions const& options, Direct direct, Fill fill) {
+    if (options_.read_only) return direct(options);
     {
       Waits const waits(operations_waiting_, 1);
       if (waits.with_others < options_.threshold) {
@@ -76,7 +79,8 @@ class Writer {
     return write(options, &batch);
   }
 
-  /// Columns of one family, to the memtables however few there are. What is written has the
+  /// Columns of one family, to the memtables however few there are; those of several threads that
+  /// wait are written together, each with its own requests. What is written has the
   /// requests first + `requests`[i], of a range of `all_requests`; `first` and `seen` (the first
   /// view that has it) are answers.
   struct Columns {
@@ -125,13 +129,18 @@ class Writer {
   bool knows_families(Waiting const& waiting) const;
   /// With the gate held either way.
   rocksdb::Status write_rocks(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch);
-  rocksdb::Status wait_for_turn(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch,
-                                std::function<rocksdb::Status()> const* check);
+  rocksdb::Status write_batch(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch,
+                              std::function<rocksdb::Status()> const* check);
+  rocksdb::Status wait_for_turn(Waiting& mine);
   // With the gate held exclusively:
   void write_group(std::span<Waiting* const> group);
   rocksdb::Status write_by_rocksdb(Waiting& one);
   void append_together(std::span<Waiting* const> group);
   rocksdb::Status append(std::span<Waiting* const> group);
+  rocksdb::Status append_batches(std::span<Waiting* const> group);
+  rocksdb::Status append_columns(std::span<Waiting* const> group);
+  /// How many of those that wait are written together with the first.
+  [[nodiscard]] std::size_t together(std::span<Waiting* const> group) const;
   /// Writes the record to the room that it gets, and says what entries that is.
   using WriteRecord =
       std::function<std::vector<FamilyBatch>(std::span<std::byte> room, RequestId first)>;

@@ -280,7 +280,8 @@ TEST_F(RocksOpening, AfterAProcessThatNeverClosed) {
   ::unsetenv("PERDURE_TEST_LEFT");
   rocksdb::DB* reader = nullptr;
   std::string value;
-  ASSERT_TRUE(left.opener.open(db_options, path, families, &left.handles, &left.db).ok());
+  auto const opened = left.opener.open(db_options, path, families, &left.handles, &left.db);
+  ASSERT_TRUE(opened.ok()) << opened.ToString();
   EXPECT_TRUE(left.db->Get({}, both_key(19'999), &value).ok());
   EXPECT_TRUE(left.db->Get({}, left.counts(), both_key(4), &value).ok());
   EXPECT_EQ(value, number_text(4000));

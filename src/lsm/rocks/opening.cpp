@@ -1,0 +1,222 @@
+#include "lsm/rocks/opening.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "exec/range.hpp"
+#include "lsm/rocks/column_entries.hpp"
+#include "lsm/rocks/payload.hpp"
+#include "lsm/rocks/status.hpp"
+
+namespace perdure::lsm {
+
+namespace {
+
+constexpr std::uint64_t kLeastMemtable = 1 << 16;
+
+Result<std::unique_ptr<Engine>> make_engine(rocks::GpuOptions const& gpu, exec::Workers& workers,
+                                            rocksdb::Logger* log) {
+  if (gpu.device != rocks::Device::cpu) {
+    auto engine = make_two_sided_engine(workers);
+    if (engine || gpu.device == rocks::Device::cuda) return engine;
+    rocksdb::Info(log, "perdure: no GPU (%s): memtables run on CPU warps",
+                  engine.status().message().c_str());
+  }
+  return make_cpu_engine(workers);
+}
+
+/// What one record holds, as entries in its own memory.
+struct RecordEntries {
+  std::deque<BatchEntries> taken_apart;
+  GroupEntries batches;
+  std::vector<std::pair<std::uint32_t, std::unique_ptr<ColumnEntries>>> columns;
+  std::vector<std::unique_ptr<wal::DecodedBatch>> decoded;  // whose offsets columns use
+
+  Status read(exec::Workers& workers, GwalRecord const& record) {
+    RequestId next = record.first_request;  // of columns
+    PayloadReader reader;
+    reader.batch = [&](rocksdb::WriteBatch const& batch, std::byte const* copy) -> Status {
+      if (!taken_apart.emplace_back().read(batch))
+        return {Code::corrupt, "the G-WAL has a batch that memtables never took"};
+      batches.add(taken_apart.back(), copy);
+      return {};
+    };
+    reader.columns = [&](std::uint32_t family, wal::DecodedBatch const& batch) -> Status {
+      decoded.push_back(std::make_unique<wal::DecodedBatch>(batch));
+      columns.emplace_back(family, std::make_unique<ColumnEntries>());
+      wal::BatchOps const ops = decoded.back()->ops();
+      columns.back().second->read(workers, ops, next);
+      next += ops.keys.count;
+      return {};
+    };
+    if (Status s = read_payload(record.payload, reader); !s.ok()) return s;
+    batches.make_room();
+    workers.for_chunks(taken_apart.size(), 1, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) batches.put(i);
+    });
+    taken_apart.clear();
+    return {};
+  }
+};
+
+/// The memtables of one segment that an earlier process left.
+Status restore(GwalRecovered& found, DatabaseParts& parts) {
+  Counters& counters = *parts.counters;
+  exec::Workers& workers = *parts.workers;
+  auto generation = std::make_shared<Generation>(std::move(found.segment));
+  std::vector<RecordEntries> records(found.records.size());
+  std::vector<FamilyBatch> batch;
+  RequestId last = 0;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    GwalRecord const& record = found.records[i];
+    if (Status s = records[i].read(workers, record); !s.ok()) return s;
+    for (FamilyBatch const& one : records[i].batches.batches(record.first_request))
+      batch.push_back(one);
+    for (auto const& [family, columns] : records[i].columns)
+      batch.push_back({family, columns->entries(), columns->has_merges()});
+    last = std::max(last, record.first_request + record.requests - 1);
+    counters.recovered_requests += record.requests;
+  }
+  ++counters.recovered_generations;
+  return parts.tables->restore(std::move(generation), batch, last);
+}
+
+bool is_inside(std::string const& directory, std::string const& other) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  fs::path const relative = fs::weakly_canonical(directory, ignored)
+                                .lexically_relative(fs::weakly_canonical(other, ignored));
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+/// Null: it is off, or there is no memory for it, or RocksDB's sequence numbers say too little of
+/// what a reader sees.
+std::unique_ptr<BlockCache> make_cache(rocks::GpuOptions const& gpu,
+                                       rocksdb::DBOptions const& options, Counters& counters) {
+  rocksdb::Logger* const log = options.info_log.get();
+  if (gpu.block_cache_bytes == 0) return nullptr;
+  if (options.unordered_write || options.two_write_queues) {
+    rocksdb::Info(log, "perdure: no block cache with %s",
+                  options.unordered_write ? "unordered_write" : "two_write_queues");
+    return nullptr;
+  }
+  auto memory = CacheMemory::map({gpu.block_cache_bytes, gpu.block_cache_entry_bytes});
+  if (!memory) {
+    rocksdb::Warn(log, "perdure: %s; reads do without", memory.status().message().c_str());
+    return nullptr;
+  }
+  return std::make_unique<BlockCache>(std::move(*memory), counters.cache);
+}
+
+}  // namespace
+
+Status check_gpu_options(rocks::GpuOptions const& gpu) {
+  if (gpu.memtable_bytes != 0 && gpu.memtable_bytes < kLeastMemtable)
+    return {Code::invalid_argument, "memtable_bytes is " + std::to_string(gpu.memtable_bytes) +
+                                        "; give at least " + std::to_string(kLeastMemtable) +
+                                        ", or 0 for RocksDB's write_buffer_size"};
+  if (gpu.immutable_memtables == 0)
+    return {Code::invalid_argument, "immutable_memtables is 0; give at least 1"};
+  return CacheShape{gpu.block_cache_bytes, gpu.block_cache_entry_bytes}.check();
+}
+
+std::uint64_t memtable_bytes(rocks::GpuOptions const& gpu, rocksdb::DB& base) {
+  if (gpu.memtable_bytes != 0) return gpu.memtable_bytes;
+  return std::max<std::uint64_t>(kLeastMemtable, base.GetOptions().write_buffer_size);
+}
+
+Status check_outside(std::string const& directory, char const* option, std::string const& path) {
+  if (!is_inside(directory, path)) return {};
+  return {Code::invalid_argument, std::string(option) + " " + directory +
+                                      " lies in the database's own directory, whose files are "
+                                      "RocksDB's; name another"};
+}
+
+std::string log_directory_of(rocks::GpuOptions const& gpu, std::string const& path) {
+  return gpu.log_dir.empty() ? path + ".gwal" : gpu.log_dir;
+}
+
+Status make_machine(DatabaseParts& parts, rocks::GpuOptions const& gpu, rocksdb::Logger* log) {
+  std::uint32_t const threads =
+      gpu.threads != 0 ? gpu.threads : std::max(1u, std::thread::hardware_concurrency());
+  parts.workers = std::make_unique<exec::Workers>(threads);
+  parts.write_workers = std::make_unique<exec::Workers>(threads);
+  auto engine = make_engine(gpu, *parts.workers, log);
+  if (!engine) return engine.status();
+  parts.engine = std::move(*engine);
+  parts.read_rooms->pinned = parts.engine->is_far();
+  return {};
+}
+
+Result<GwalOptions> gwal_options(DatabaseParts const& parts, rocksdb::DB& base,
+                                 rocks::GpuOptions const& gpu, std::string const& path) {
+  GwalOptions options;
+  options.directory = log_directory_of(gpu, path);
+  options.segment_bytes = memtable_bytes(gpu, base);
+  options.workers = parts.write_workers.get();
+  if (Status s = check_outside(options.directory, "log_dir", path); !s.ok()) return s;
+  if (auto s = base.GetDbIdentity(options.identity); !s.ok())
+    return Status{Code::io_error, "the identity of database " + path + ": " + s.ToString()};
+  return options;
+}
+
+void make_store(DatabaseParts& parts, rocksdb::DB& base, rocks::GpuOptions const& gpu,
+                std::string flushes, Writer::Options const& options) {
+  parts.counters = std::make_unique<Counters>();
+  parts.cache = make_cache(gpu, base.GetDBOptions(), *parts.counters);
+  parts.tables = std::make_unique<Tables>(base, *parts.engine, *parts.gwal, *parts.write_workers,
+                                          memtable_bytes(gpu, base));
+  parts.writer = std::make_unique<Writer>(base, *parts.write_workers, *parts.tables,
+                                          *parts.families, *parts.counters, options);
+  parts.flusher = std::make_unique<Flusher>(
+      base, *parts.engine, *parts.tables, *parts.families, *parts.counters, parts.cache.get(),
+      std::move(flushes), [writer = parts.writer.get()] { return writer->seal_idle(); });
+  parts.writer->set_flusher(*parts.flusher);
+  parts.reader = std::make_unique<Reader>(base, *parts.engine, *parts.tables, *parts.families,
+                                          *parts.counters, parts.cache.get());
+}
+
+Status recover(DatabaseParts& parts, rocksdb::DB& base, rocksdb::Logger* log) {
+  exec::Range const range("rocks recover");
+  auto found = parts.gwal->recover(base.GetLatestSequenceNumber());
+  if (!found) return found.status();
+  if (std::string const report = parts.gwal->report(); !report.empty())
+    rocksdb::Info(log, "perdure: %s", report.c_str());
+  for (GwalRecovered& one : *found) {
+    rocksdb::Info(log, "perdure: G-WAL segment %llu: %llu records, %s%s",
+                  static_cast<unsigned long long>(one.found.number),
+                  static_cast<unsigned long long>(one.found.records),
+                  one.found.discarded ? "which RocksDB has already" : "restored",
+                  one.found.torn ? "; it ends in a record that was being written" : "");
+    if (one.records.empty()) {
+      if (one.segment != nullptr) {
+        if (Status s = one.segment->retire(); !s.ok()) return s;
+      }
+      continue;
+    }
+    if (Status s = restore(one, parts); !s.ok()) return s;
+  }
+  return {};
+}
+
+void add_families(Base const& base, Descriptors const& families, Families& known) {
+  for (std::size_t i = 0; i < families.size(); ++i) {
+    FamilyPtr const family = known.add(base.ours[i], families[i].options, true);
+    if (!family->why_passed_through.empty())
+      rocksdb::Warn(base.db->GetDBOptions().info_log.get(),
+                    "perdure: RocksDB alone serves column family %s: %s", family->name.c_str(),
+                    family->why_passed_through.c_str());
+  }
+}
+
+void give_up(DatabaseParts parts, Base& base) {
+  {
+    DatabaseParts const doomed = std::move(parts);  // in the order opposite to their making
+  }
+  base.close();
+}
+
+}  // namespace perdure::lsm
