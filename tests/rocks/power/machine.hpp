@@ -7,6 +7,7 @@
 #include <rocksdb/merge_operator.h>
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -68,8 +69,10 @@ class Machine {
   }
   void close() { db_.reset(); }
 
-  /// At a request of the log's disk, or after so many of RocksDB's changes.
-  void fail_later(std::uint64_t log_request, std::uint64_t changes) {
+  /// At a request of the log's disk, or after so many of RocksDB's changes, when `then` is called.
+  void fail_later(
+      std::uint64_t log_request, std::uint64_t changes, std::function<void()> then = [] {}) {
+    then_ = std::move(then);
     if (log_request != 0) power_disk_.plan(Mishap::power, log_request);
     changes_left_ = changes;
   }
@@ -85,13 +88,17 @@ class Machine {
  private:
   bool asked() {
     std::uint64_t const left = changes_left_;
-    if (left != 0 && --changes_left_ == 0) power_disk_.cut_power();
+    if (left != 0 && --changes_left_ == 0) {
+      then_();
+      power_disk_.cut_power();
+    }
     return !power_disk_.dead();
   }
 
   TemporaryDirectory directory_;
   ForgetfulDisk power_disk_;
   std::atomic<std::uint64_t> changes_left_ = 0;
+  std::function<void()> then_;
   std::shared_ptr<LossyFiles> files_;
   std::unique_ptr<rocksdb::Env> env_;
   std::unique_ptr<rocksdb::DB> db_;

@@ -101,7 +101,7 @@ class Life {
 };
 
 RC_GTEST_PROP(PowerLoss, WhatWasAcknowledgedIsThereOnceWhicheverSideTookIt, (std::uint64_t seed)) {
-  Life(seed).run(60);
+  Life(seed).run(20);
 }
 
 }  // namespace
