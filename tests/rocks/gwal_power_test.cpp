@@ -2,6 +2,8 @@
 // back after the power failed, at any request; what is refused; and a log that runs full.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <deque>
 #include <random>
@@ -239,6 +241,32 @@ TEST(GwalPower, DamageInTheBodyFailsClosedAndATornTailIsSaid) {
   EXPECT_EQ(opened->found.at(0).records.size(), 2u);
   EXPECT_TRUE(opened->found.at(0).found.torn);
   EXPECT_NE(opened->log->report().find("torn"), std::string::npos) << opened->log->report();
+}
+
+TEST(GwalPower, AChildThatIsForkedHasNoPartInTheLog) {
+  PowerDisk disk;
+  {
+    auto opened = open_gwal(options());
+    auto segment = begin(*opened->log);
+    ASSERT_TRUE(write_record(*segment, 1, "one").ok());
+    pid_t const child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      bool const refused = write_record(*segment, 2, "two").code() == Code::closed &&
+                           segment->intend(1).code() == Code::closed &&
+                           segment->retire().code() == Code::closed &&
+                           opened->log->begin(0).status().code() == Code::closed;
+      segment.reset();
+      opened->log.reset();
+      ::_exit(refused ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    ASSERT_TRUE(write_record(*segment, 2, "two").ok());
+    disk.lose_power();
+  }
+  EXPECT_EQ(texts_found(open_gwal(options())->found), (Texts{"one", "two"}));
 }
 
 TEST(GwalPower, TheNoteIsThereWhileTheLogCounts) {

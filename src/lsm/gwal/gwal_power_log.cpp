@@ -15,11 +15,19 @@ GwalPowerLog::GwalPowerLog(std::unique_ptr<GwalPowerDisk> disk)
 
 /// In a child that was forked the log's thread is elsewhere.
 GwalPowerLog::~GwalPowerLog() {
-  if (disk_ != nullptr && process_ != this_process()) put_aside(std::move(disk_));
+  if (disk_ != nullptr && !ours().ok()) put_aside(std::move(disk_));
 }
 
 std::string GwalPowerLog::name_of(std::uint64_t number) const {
   return "power log " + name_ + ", segment " + std::to_string(number);
+}
+
+/// Asked before a lock is taken, which somebody may have had when the process was forked.
+Status GwalPowerLog::ours() const {
+  if (process_ == this_process()) return {};
+  return {Code::closed, "power log " + name_ +
+                            " belongs to the process that opened it, not to one that it forked; "
+                            "open the database in the process that uses it"};
 }
 
 Status GwalPowerLog::usable() const {
@@ -74,6 +82,7 @@ Status GwalPowerLog::found(std::vector<Live> segments, std::uint64_t newest,
 }
 
 Result<std::uint64_t> GwalPowerLog::begin() {
+  if (Status s = ours(); !s.ok()) return s;
   MutexLock const lock(mutex_);
   if (Status s = usable(); !s.ok()) return s;
   live_.push_back({++newest_, {}, kNoGwalIntent, false});
@@ -82,9 +91,9 @@ Result<std::uint64_t> GwalPowerLog::begin() {
 }
 
 bool GwalPowerLog::close() {
-  if (process_ != this_process()) return false;  // nor the locks
+  if (!ours().ok()) return false;
   MutexLock const writing(writing_);
-  std::unique_ptr<GwalPowerDisk> closed;
+  std::unique_ptr<GwalPowerDisk> closed;  // once nobody has the lock
   MutexLock const lock(mutex_);
   bool const needed = holds_records() || !broken_.ok() || disk_ == nullptr;
   closed = std::move(disk_);
@@ -104,6 +113,7 @@ Status GwalPowerLog::is_newest(std::uint64_t number) const {
 }
 
 Status GwalPowerLog::takes_records(std::uint64_t number) const {
+  if (Status s = ours(); !s.ok()) return s;
   MutexLock const lock(mutex_);
   return is_newest(number);
 }
@@ -131,8 +141,7 @@ Result<wal::Lsn> GwalPowerLog::put(std::uint64_t number, GwalRecord const& recor
 }
 
 Status GwalPowerLog::append(std::uint64_t number, GwalRecord const& record) {
-  if (process_ != this_process())
-    return {Code::closed, "power log " + name_ + " belongs to the process that opened it"};
+  if (Status s = ours(); !s.ok()) return s;
   auto const end = put(number, record);
   if (!end.ok()) {
     bool const failed = end.status().code() != Code::no_space || !disk_->log().failure().ok();
@@ -154,6 +163,7 @@ bool GwalPowerLog::fits(std::uint64_t bytes) const {
 /// that is broken has room: the record hears why it is.
 GwalRoom GwalPowerLog::make_room(std::uint64_t payload) {
   std::uint64_t const bytes = sizeof(GwalPowerRecord) + payload;
+  if (!ours().ok()) return GwalRoom::there;
   MutexLock const writing(writing_);
   GwalPowerPlace now;
   {
@@ -178,6 +188,7 @@ GwalRoom GwalPowerLog::make_room(std::uint64_t payload) {
 /// intent may become lower by itself, for a power loss takes what RocksDB was told not to log: its
 /// number is then below both, and the segment is replayed by either.
 Status GwalPowerLog::intend(std::uint64_t number, std::uint64_t rocks_sequence) {
+  if (Status s = ours(); !s.ok()) return s;
   MutexLock const writing(writing_);
   GwalPowerPlace next;
   {
@@ -211,6 +222,7 @@ Status GwalPowerLog::intend(std::uint64_t number, std::uint64_t rocks_sequence) 
 
 /// One that is not the oldest has no records, and goes with those before it.
 Status GwalPowerLog::retire(std::uint64_t number) {
+  if (Status s = ours(); !s.ok()) return s;
   MutexLock const writing(writing_);
   GwalPowerPlace next;
   {

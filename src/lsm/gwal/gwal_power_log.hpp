@@ -49,6 +49,7 @@ class GwalPowerLog {
   Status retire(std::uint64_t number) PERDURE_EXCLUDES(writing_, mutex_);
 
  private:
+  [[nodiscard]] Status ours() const;
   [[nodiscard]] Status usable() const PERDURE_REQUIRES(mutex_);
   [[nodiscard]] Status is_newest(std::uint64_t number) const PERDURE_REQUIRES(mutex_);
   [[nodiscard]] Live* live(std::uint64_t number) PERDURE_REQUIRES(mutex_);
