@@ -6,10 +6,12 @@
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "rocks/power/machine.hpp"
 
@@ -35,6 +37,8 @@ class Life {
         (void)machine_.db().Flush({});
       else if (dice == 2)
         std::this_thread::sleep_for(std::chrono::milliseconds(5));  // and RocksDB takes over
+      else if (dice < 7)
+        merge_arrays();
       else
         write();
       if (machine_.dead()) lose_power();
@@ -44,7 +48,7 @@ class Life {
 
  private:
   std::size_t pick(std::size_t below) { return static_cast<std::size_t>(random_() % below); }
-  std::string key() { return "key" + std::to_string(pick(60)); }
+  std::string key() { return "key" + std::to_string(10 + pick(60)); }  // of one width
 
   void open() {
     auto const s = machine_.open(gpu());
@@ -88,7 +92,23 @@ class Life {
         fresh_[k] = fresh_.contains(k) ? fresh_[k] + "," + value : value;
       }
     }
-    auto const s = machine_.db().Write({}, &batch);
+    written(machine_.db().Write({}, &batch));
+  }
+  /// To the memtables, however few.
+  void merge_arrays() {
+    std::vector<std::array<char, 5>> keys(1 + pick(2 * kThreshold));
+    std::vector<std::array<char, 8>> operands(keys.size());
+    fresh_ = now_;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      std::string const k = key(), value = std::to_string(10'000'000 + next_++);
+      std::copy(k.begin(), k.end(), keys[i].begin());
+      std::copy(value.begin(), value.end(), operands[i].begin());
+      fresh_[k] = fresh_.contains(k) ? fresh_[k] + "," + value : value;
+    }
+    rocksdb::DB& db = machine_.db();
+    written(rocks::merge(db, db.DefaultColumnFamily(), Column::of(keys), Column::of(operands)));
+  }
+  void written(rocksdb::Status const& s) {
     if (s.ok()) now_ = fresh_;
     if (!machine_.dead()) RC_ASSERT(s.ToString() == "OK");
   }
