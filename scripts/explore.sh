@@ -29,6 +29,7 @@ for index in gpm-log gpm-conv gpm-checkpoint gwal; do
     "$program" --index "$index" --model "$model" --states "$states" --jobs "$(nproc)"
   done
 done
+"$program" --index gwal --power --states "$states" --jobs "$(nproc)"
 for index in dash-eh dash-lh dash-records; do
   for model in fence flush; do
     "$program" --index "$index" --operations 3 --model "$model" --states "$states" --jobs "$(nproc)"

@@ -31,12 +31,27 @@ enum class Device : std::uint8_t {
   cuda = 2,
 };
 
+/// What a plain write outlives when it has returned.
+enum class Durability : std::uint8_t {
+  process = 0,  // a process that is killed; a power loss, with `sync`, where the log lies on a disk
+  power = 1,  // a power loss
+};
+
 struct GpuOptions {
   Device device = Device::automatic;
   std::uint32_t threads = 0;  // of the host; 0: as many as it has cores
   /// Directory of the G-WAL, of this database alone and outside of its directory. Empty: the
   /// database's path with ".gwal" behind it.
   std::string log_dir;
+  /// With `power` memtables' writes go through a redo log on a disk in place of `log_dir`, and
+  /// those that RocksDB serves are synced in its own. `disableWAL` is honoured.
+  Durability durability = Durability::process;
+  /// Directory of that redo log, of this database alone, on a disk and outside of its directory.
+  /// Empty: the database's path with ".power" behind it.
+  std::string power_log_dir;
+  /// Bytes of a redo log that is made. Sealed memtables that fill it make writers wait for their
+  /// flush. 0: four memtables, at least 4 MiB.
+  std::uint64_t power_log_bytes = 0;
   /// Bytes of keys and values after which a memtable is sealed and flushed, and that a segment of
   /// the G-WAL has. 0: the default family's write_buffer_size.
   std::uint64_t memtable_bytes = 0;

@@ -297,6 +297,9 @@ void bind_opening(nb::module_& module) {
       .value("auto", rocks::Device::automatic)
       .value("cpu", rocks::Device::cpu)
       .value("cuda", rocks::Device::cuda);
+  nb::enum_<rocks::Durability>(module, "Durability")
+      .value("process", rocks::Durability::process)
+      .value("power", rocks::Durability::power);
   nb::class_<RocksOpening>(module, "Opening")
       .def(nb::init<>())
       .def_rw("options", &RocksOpening::options)
@@ -313,6 +316,15 @@ void bind_opening(nb::module_& module) {
       .def_prop_rw(
           "log_dir", [](RocksOpening const& one) { return one.gpu.log_dir; },
           [](RocksOpening& one, std::string path) { one.gpu.log_dir = std::move(path); })
+      .def_prop_rw(
+          "durability", [](RocksOpening const& one) { return one.gpu.durability; },
+          [](RocksOpening& one, rocks::Durability durability) { one.gpu.durability = durability; })
+      .def_prop_rw(
+          "power_log_dir", [](RocksOpening const& one) { return one.gpu.power_log_dir; },
+          [](RocksOpening& one, std::string path) { one.gpu.power_log_dir = std::move(path); })
+      .def_prop_rw(
+          "power_log_bytes", [](RocksOpening const& one) { return one.gpu.power_log_bytes; },
+          [](RocksOpening& one, std::uint64_t bytes) { one.gpu.power_log_bytes = bytes; })
       .def_prop_rw(
           "memtable_bytes", [](RocksOpening const& one) { return one.gpu.memtable_bytes; },
           [](RocksOpening& one, std::uint64_t bytes) { one.gpu.memtable_bytes = bytes; })

@@ -16,6 +16,7 @@ from perdure import _cli_rocks_rows, _cli_rocks_run, _text, errors
 from perdure._cli_rocks_options import (
     BeginOption,
     DatabaseArgument,
+    DurabilityOption,
     EndOption,
     FamilyOption,
     KeyBytesOption,
@@ -26,6 +27,7 @@ from perdure._cli_rocks_options import (
     PrefixOption,
     RocksDevice,
     RocksDeviceOption,
+    RocksDurability,
     ValueBytesOption,
     opened,
     result_for,
@@ -56,13 +58,21 @@ def create(
     merge_operator: MergeOperatorOption = None,
     device: RocksDeviceOption = RocksDevice.auto,
     log_dir: LogDirOption = None,
+    durability: DurabilityOption = RocksDurability.process,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
     """Make an empty database."""
     result = result_for(db, log_dir, json_file, overwrite)
     with opened(
-        db, device, log_dir, options, merge_operator, families=family or [], is_new=True
+        db,
+        device,
+        log_dir,
+        options,
+        merge_operator,
+        durability=durability,
+        families=family or [],
+        is_new=True,
     ) as made:
         families, runs_on = made.families, made.device
     report(
@@ -86,6 +96,7 @@ def put(
     merge_operator: MergeOperatorOption = None,
     device: RocksDeviceOption = RocksDevice.auto,
     log_dir: LogDirOption = None,
+    durability: DurabilityOption = RocksDurability.process,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
@@ -93,7 +104,7 @@ def put(
     result = result_for(db, log_dir, json_file, overwrite)
     octets = _text.parse("VALUE", value, width("--value-bytes", value_bytes))
     at = _text.parse("KEY", key, width("--key-bytes", key_bytes))
-    with opened(db, device, log_dir, options, merge_operator) as to:
+    with opened(db, device, log_dir, options, merge_operator, durability=durability) as to:
         to.put([at], [octets], family=family, sync=True)
     report(
         result,

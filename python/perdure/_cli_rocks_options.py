@@ -25,6 +25,11 @@ class RocksDevice(StrEnum):
     cuda = "cuda"
 
 
+class RocksDurability(StrEnum):
+    process = "process"
+    power = "power"
+
+
 DatabaseArgument = Annotated[
     str, typer.Argument(metavar="DB", help="The database's directory, for example /data/db.")
 ]
@@ -55,7 +60,15 @@ RocksDeviceOption = Annotated[
 ]
 LogDirOption = Annotated[
     str | None,
-    typer.Option("--log-dir", metavar="DIR", help="Directory of the memtables' log; DB.gwal."),
+    typer.Option(
+        "--log-dir",
+        metavar="DIR",
+        help="Directory of the memtables' log; DB.gwal, of durability power DB.power.",
+    ),
+]
+DurabilityOption = Annotated[
+    RocksDurability,
+    typer.Option("--durability", help="What a write outlives: a killed process, or a power loss."),
 ]
 KeyBytesOption = Annotated[
     str, typer.Option("--key-bytes", metavar="N|var", help="Length of every key.")
@@ -92,7 +105,7 @@ def check_outside(option: str, file: str, db: str, log_dir: str | None) -> None:
     """A database's directories are its own: whatever file is in them, or comes to be, is no
     output."""
     parent = Path(file).resolve().parent
-    for own in (db, log_dir or f"{db}.gwal"):
+    for own in (db, *([log_dir] if log_dir else [f"{db}.gwal", f"{db}.power"])):
         if parent.is_relative_to(Path(own).resolve()):
             raise Failure(
                 f"{option} {file}".strip() + f": lies in {own}, which this command works on; name "
@@ -115,6 +128,7 @@ def opened(
     options: str | None,
     merge_operator: str | None,
     *,
+    durability: RocksDurability = RocksDurability.process,
     families: list[str] | None = None,
     create: bool = False,
     is_new: bool = False,
@@ -138,5 +152,7 @@ def opened(
         read_only=read_only,
         families=families,
         device=device.value,
-        log_dir=log_dir,
+        log_dir=None if durability is RocksDurability.power else log_dir,
+        durability=durability.value,
+        power_log_dir=log_dir if durability is RocksDurability.power else None,
     )

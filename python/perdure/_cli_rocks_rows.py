@@ -18,6 +18,7 @@ import typer
 from perdure import _arrow, _npz
 from perdure._cli_rocks_options import (
     DatabaseArgument,
+    DurabilityOption,
     FamilyOption,
     KeyBytesOption,
     LogDirOption,
@@ -25,6 +26,7 @@ from perdure._cli_rocks_options import (
     OptionsOption,
     RocksDevice,
     RocksDeviceOption,
+    RocksDurability,
     ValueBytesOption,
     check_outside,
     opened,
@@ -135,6 +137,7 @@ def load(
     merge_operator: MergeOperatorOption = None,
     device: RocksDeviceOption = RocksDevice.auto,
     log_dir: LogDirOption = None,
+    durability: DurabilityOption = RocksDurability.process,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
@@ -150,7 +153,14 @@ def load(
     with (
         rejects_file(rejects, overwrite, inputs) as writer,
         opened(
-            db, device, log_dir, options, merge_operator, families=[family], create=True
+            db,
+            device,
+            log_dir,
+            options,
+            merge_operator,
+            durability=durability,
+            families=[family],
+            create=True,
         ) as into,
     ):
         pool = Family(into, family, *widths)

@@ -15,7 +15,13 @@ from typing import Annotated
 import typer
 
 from perdure import _native
-from perdure._cli_rocks_options import LogDirOption, RocksDevice, RocksDeviceOption
+from perdure._cli_rocks_options import (
+    DurabilityOption,
+    LogDirOption,
+    RocksDevice,
+    RocksDeviceOption,
+    RocksDurability,
+)
 from perdure.cli_support import Failure, bench_program, parse_size, run_to_its_end
 
 _PRELOADED = "libperdure_rocks_preload.so"
@@ -59,6 +65,7 @@ def run(
         int | None, typer.Option(min=1, help="How often that happens at most; 3.")
     ] = None,
     log_dir: LogDirOption = None,
+    durability: DurabilityOption = RocksDurability.process,
 ) -> None:
     """Run an unchanged program that uses RocksDB's shared library, with perdure's memtables in its
     databases; its exit status is the program's."""
@@ -74,6 +81,7 @@ def run(
         "IDLE_MILLIS": idle_millis,
         "HAND_OVERS_A_SECOND": hand_overs_a_second,
         "LOG_DIR": log_dir,
+        "DURABILITY": durability.value,
     }
     environment = os.environ | {
         f"PERDURE_ROCKS_{name}": str(value) for name, value in given.items() if value is not None

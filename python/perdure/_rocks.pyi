@@ -14,6 +14,10 @@ class Device(enum.Enum):
     cpu = 1
     cuda = 2
 
+class Durability(enum.Enum):
+    process = 0
+    power = 1
+
 class Opening:
     options: dict[str, str]
     families: dict[str, dict[str, str]]
@@ -23,6 +27,9 @@ class Opening:
     device: Device
     threads: int
     log_dir: str
+    durability: Durability
+    power_log_dir: str
+    power_log_bytes: int
     memtable_bytes: int
     immutable_memtables: int
     threshold: int

@@ -13,6 +13,7 @@ from perdure import _checks, _rocks
 Texts: TypeAlias = "Mapping[str, object] | str"
 Families: TypeAlias = "Mapping[str, Texts | None] | Iterable[str]"
 DeviceName = Literal["auto", "cpu", "cuda"]
+DurabilityName = Literal["process", "power"]
 
 
 def texts_of(name: str, given: Texts | None) -> dict[str, str]:

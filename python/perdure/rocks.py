@@ -39,7 +39,15 @@ except ImportError as _error:
         name="perdure._rocks",
     ) from _error
 from perdure._rocks_database import Database, Snapshot
-from perdure._rocks_options import DeviceName, Families, Texts, families_of, small, texts_of
+from perdure._rocks_options import (
+    DeviceName,
+    DurabilityName,
+    Families,
+    Texts,
+    families_of,
+    small,
+    texts_of,
+)
 from perdure._rocks_reads import Ranges
 
 __all__ = ["Database", "Ranges", "Snapshot"]  # but `open`, as in perdure
@@ -56,6 +64,9 @@ def open(
     device: DeviceName = "auto",
     threads: int | None = None,
     log_dir: PathLike | None = None,
+    durability: DurabilityName = "process",
+    power_log_dir: PathLike | None = None,
+    power_log_bytes: int | None = None,
     memtable_bytes: int | None = None,
     immutable_memtables: int | None = None,
     threshold: int | None = None,
@@ -92,6 +103,14 @@ def open(
     log_dir : str or path-like, optional
         A directory for the log of memtables (G-WAL), of this database alone and outside of its
         directory; by default `path` with ".gwal" behind it.
+    durability : {"process", "power"}
+        What a write that returned outlives: a process that is killed, or a power loss. With
+        "power" what goes to memtables is logged on a disk, and what RocksDB serves is synced.
+    power_log_dir : str or path-like, optional
+        With "power", a directory for that log in place of `log_dir`, on a disk; by default `path`
+        with ".power" behind it.
+    power_log_bytes : int, optional
+        Of that log, where it is made; four memtables unless given.
     memtable_bytes : int, default 512 MiB
         After so many bytes of keys and values a memtable is sealed and flushed.
     immutable_memtables : int, default 5
@@ -151,7 +170,12 @@ def open(
     opening.device = _checks.named("device", device, _rocks.Device)
     opening.threads = small("threads", threads)
     if log_dir is not None:
-        opening.log_dir = _outside(path, log_dir)
+        opening.log_dir = _outside(path, "log_dir", log_dir)
+    opening.durability = _checks.named("durability", durability, _rocks.Durability)
+    if power_log_dir is not None:
+        opening.power_log_dir = _outside(path, "power_log_dir", power_log_dir)
+    if power_log_bytes is not None:
+        opening.power_log_bytes = _checks.size("power_log_bytes", power_log_bytes)
     if memtable_bytes is not None:
         opening.memtable_bytes = _checks.size("memtable_bytes", memtable_bytes)
     if immutable_memtables is not None:
@@ -169,9 +193,9 @@ def open(
         return Database(_rocks.Database.open(os.fsdecode(path), opening))
 
 
-def _outside(path: PathLike, log_dir: PathLike) -> str:
+def _outside(path: PathLike, name: str, log_dir: PathLike) -> str:
     """RocksDB removes from its directory what it does not know."""
     database, log = (Path(os.fsdecode(one)).resolve() for one in (path, log_dir))
     if log.is_relative_to(database):
-        raise ValueError(f"log_dir: {log_dir} lies in the database's directory; name another")
+        raise ValueError(f"{name}: {log_dir} lies in the database's directory; name another")
     return os.fsdecode(log_dir)

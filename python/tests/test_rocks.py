@@ -4,6 +4,10 @@ across flushes and openings; and what each call says of bad input."""
 from __future__ import annotations
 
 import ctypes
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +125,37 @@ def test_prometheus_reads_what_the_database_counts(pools: Path) -> None:
     db.close()
 
 
+DIES_WITH_POWER = """
+import os, signal, sys
+import numpy as np
+import perdure.rocks
+db = perdure.rocks.open(sys.argv[1], durability="power", device="cpu", threshold=100,
+                        memtable_bytes=1 << 20, merge_operator="uint64add")
+for _ in range(3):
+    db.merge(np.arange(1000), np.ones(1000, np.uint64))
+db["few"] = "1"
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_durability_power_is_kept_until_the_database_is_closed(log_dir: str) -> None:
+    path = f"{log_dir}/db"
+    os.mkdir(log_dir)
+    died = subprocess.run([sys.executable, "-c", DIES_WITH_POWER, path], check=False)
+    assert died.returncode == -signal.SIGKILL
+    assert not os.path.exists(f"{path}.gwal") and os.path.exists(f"{path}.power/redo.log")
+    with says(perdure.InvalidArgument, "open it with durability power"):
+        rocks.open(path, device="cpu", merge_operator="uint64add")
+    for durability in ("power", "process"):  # by the second opening all is RocksDB's
+        with rocks.open(
+            path, durability=durability, device="cpu", merge_operator="uint64add"
+        ) as db:
+            counts = np.zeros(1000, np.uint64)
+            assert db.get(np.arange(1000), out=counts).found.all()
+            assert (counts == 3).all()
+            assert db["few"] == b"1"
+
+
 # --- what is refused ----------------------------------------------------------------------------
 
 
@@ -139,6 +174,8 @@ def test_bad_arguments_are_named(db: rocks.Database, pools: Path) -> None:
         (ValueError, "hand_overs_a_second: 0", {"hand_overs_a_second": 0}),
         (ValueError, "device: 'gpu' is not one of 'auto', 'cpu', 'cuda'", {"device": "gpu"}),
         (ValueError, "log_dir: .*in the database's directory", {"log_dir": new / "log"}),
+        (ValueError, "power_log_dir: .*in the database's", {"power_log_dir": new / "log"}),
+        (ValueError, "durability: 'disk' is not one of 'process', 'power'", {"durability": "disk"}),
         (TypeError, "create: ", {"create": "no"}),
         (TypeError, "families: 'other' is one name", {"families": "other"}),
         (TypeError, "options: .*not 5", {"options": 5}),

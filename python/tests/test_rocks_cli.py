@@ -4,6 +4,7 @@ format there and back; which programs `run` takes."""
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,19 @@ def test_what_is_put_is_got_and_scanned(cli: Any, made: Path) -> None:
     absent = cli("rocks", "get", made, "ada")
     assert absent.status == 1 and "key ada not found" in absent.err and not absent.out
     assert cli("rocks", "get", made, "ada", "--json", "-").json() == {"key": "ada", "found": False}
+
+
+def test_durability_power_has_a_log_of_its_own_on_a_disk(
+    cli: Any, log_dir: str, pools: Path
+) -> None:
+    os.mkdir(log_dir)
+    power = ("--durability", "power", "--log-dir", f"{log_dir}/log")
+    assert cli("rocks", "create", f"{log_dir}/db", *power).status == 0
+    assert cli("rocks", "put", f"{log_dir}/db", "ada", "1815", *power).status == 0
+    assert os.path.exists(f"{log_dir}/log/redo.log")
+    assert cli("rocks", "get", f"{log_dir}/db", "ada").out == "1815\n"
+    in_memory = cli("rocks", "create", pools / "db", "--durability", "power")
+    assert in_memory.status == 2 and "lies in memory" in in_memory.err
 
 
 def test_numbers_are_keys_where_keys_have_a_width(cli: Any, made: Path) -> None:
@@ -261,6 +275,7 @@ def test_run_hands_its_options_to_the_library(
     options = ("--device", "cpu", "--threshold", 5, "--memtable-bytes", "1MiB", "--log-dir", "/l")
     options += ("--block-cache-bytes", "2MiB", "--block-cache-entry-bytes", 192)
     options += ("--idle-millis", 0, "--hand-overs-a-second", 7)
+    options += ("--durability", "power")
     assert cli("rocks", "run", *options, "--", "user", "-x", "--device").status == 0
     program, command, environment = begun[-1]
     assert program == str(user) and command == ["user", "-x", "--device"]
@@ -278,4 +293,5 @@ def test_run_hands_its_options_to_the_library(
         "IDLE_MILLIS": "0",
         "HAND_OVERS_A_SECOND": "7",
         "LOG_DIR": "/l",
+        "DURABILITY": "power",
     }

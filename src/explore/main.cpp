@@ -12,6 +12,7 @@
 #include "explore/dash/dash_runner.hpp"
 #include "explore/gpm/gpm_checkpoint_runner.hpp"
 #include "explore/gpm/gpm_log_runner.hpp"
+#include "explore/gwal/gwal_power_runner.hpp"
 #include "explore/gwal/gwal_runner.hpp"
 #include "explore/mutant_runs.hpp"
 #include "explore/power_runner.hpp"
@@ -38,7 +39,9 @@ std::unique_ptr<Crasher> make_crasher(Options const& options, Totals& totals) {
     case System::dash_records:
       return std::make_unique<DashRunner<dash::Extendible<dash::RecordKeys<SimRecords>>>>(options,
                                                                                           totals);
-    case System::gwal: return std::make_unique<GwalRunner>(options, totals);
+    case System::gwal:
+      if (options.bounds.power) return std::make_unique<GwalPowerRunner>(options, totals);
+      return std::make_unique<GwalRunner>(options, totals);
   }
   return std::make_unique<Runner>(options, totals);
 }
@@ -135,7 +138,7 @@ void print(Arguments const& a, Totals& t) {
       n(t.explored.scenarios), n(t.explored.runs), n(t.explored.crash_points),
       n(t.explored.windows), n(t.explored.windows_seen), n(t.explored.windows_sampled),
       n(t.explored.nested_sampled), n(t.explored.windows_skipped));
-  if (a.options.bounds.power)
+  if (a.options.bounds.power && a.options.system == System::store)
     std::printf(
         "met: %llu growths, %llu checkpoints; after power cuts %llu batches replayed, %llu "
         "half-made pools refused\n",
@@ -290,6 +293,7 @@ constexpr Kind kKinds[] = {
     {"dash-lh", "dash", System::dash_lh, Layout::word, nullptr},
     {"dash-records", "", System::dash_records, Layout::word, nullptr},
     {"gwal", "", System::gwal, Layout::word, nullptr},
+    {"gwal-power", "", System::gwal, Layout::word, &Bounds::power},
 };
 
 Arguments of_kind(Arguments a, Kind const& kind) {

@@ -20,16 +20,6 @@ constexpr char const* kSnapshot = "/snapshot";
 // a batch takes a block: half a dozen of them bring a checkpoint
 constexpr std::uint64_t kRing = 8 * wal::kBlock;
 
-/// The scheduler of this thread, for as long as this stands. Nobody watches the pool: a power cut
-/// takes all of it.
-class Scheduled {
- public:
-  explicit Scheduled(SimScheduler& scheduler) { exec::sim_scheduler = &scheduler; }
-  ~Scheduled() { exec::sim_scheduler = nullptr; }
-  Scheduled(Scheduled const&) = delete;
-  Scheduled& operator=(Scheduled const&) = delete;
-};
-
 OpenOptions open_options(char const* log_dir) {
   OpenOptions o;
   o.threads = 1;
@@ -47,22 +37,9 @@ bool damaged(RecoveryReport const& r) {
          r.log_report.find("neither") != std::string::npos;
 }
 
-/// The next in depth-first order; false after the last.
-bool next(std::vector<std::uint8_t>& choices, std::vector<std::uint8_t> const& ways) {
-  for (std::size_t i = choices.size(); i > 0; --i) {
-    if (choices[i - 1] + 1 < ways[i - 1]) {
-      ++choices[i - 1];
-      return true;
-    }
-    choices[i - 1] = 0;
-  }
-  return false;
-}
-
 }  // namespace
 
-PowerRunner::PowerRunner(Options const& options, Totals& totals) : Crasher(options, totals, 8) {
-  disk_run = &disk_;
+PowerRunner::PowerRunner(Options const& options, Totals& totals) : DiskCrasher(options, totals) {
   wal::explored_least_log = kRing;
 }
 
@@ -72,22 +49,6 @@ std::string PowerRunner::describe(std::uint64_t scenario_seed) const {
 
 // ------------------------------------------------------------------------------------------------
 // A run
-
-void PowerRunner::start_recording(DiskImage before) {
-  disk_.dead = false;
-  disk_.events.clear();
-  disk_.now = std::move(before);
-  expected_.clear();
-}
-
-PowerRunner::Recorded PowerRunner::stop_recording() {
-  return {{}, std::exchange(disk_.events, {}), std::exchange(expected_, {})};
-}
-
-void PowerRunner::expect(Expected expected) {
-  expected_.push_back(std::move(expected));
-  disk_.expect(expected_.size() - 1);
-}
 
 /// What lay in memory is gone.
 Result<Store> PowerRunner::open_store() {
@@ -231,24 +192,12 @@ Crasher::Forward PowerRunner::run(SimSchedule const& schedule) {
   start_recording(base_disk_);
   expect({contents, contents});
   forward.wrong = live(contents);
-  forward.taken = scheduler.taken();
-  forward.others = scheduler.others();
-  recorded_ = stop_recording();
-  recorded_.before = base_disk_;
-  Totals* const t = progress_.counted();
-  if (t == nullptr) return forward;
-  ++t->explored.runs;
-  t->explored.points += scheduler.points();
-  t->explored.crash_points += recorded_.events.size() + 1;
+  end_disk_run(forward, scheduler);
   return forward;
 }
 
 // ------------------------------------------------------------------------------------------------
 // Power cuts
-
-std::optional<Finding> PowerRunner::crash_run(Forward const&) {
-  return crash_everywhere(recorded_, {});
-}
 
 void PowerRunner::explore_creation() {
   if (!options_.crashes || scenario_->seed % 8 != 1) return;
@@ -259,76 +208,16 @@ void PowerRunner::explore_creation() {
   }
 }
 
-/// After the last request, and while each is under way; of those that are no commits at a third,
-/// where a scenario is given few states, so that these lie all over it.
-std::optional<Finding> PowerRunner::crash_everywhere(Recorded const& recorded,
-                                                     std::vector<CrashPoint> const& outer) {
-  auto const crash = [&](Leftover const& leftover, std::size_t event) {
-    auto path = outer;
-    path.push_back({event, {}});
-    return crash_at(recorded, leftover, event, std::move(path));
-  };
-  Leftover after(recorded.before), leftover(recorded.before);
-  for (DiskEvent const& e : recorded.events) after.happen(e);
-  if (auto finding = crash(after, recorded.events.size())) return finding;
-  // null: at all of them
-  Totals const* const some = options_.per_scenario == 0 ? nullptr : progress_.counted();
-  for (std::size_t i = 0; i < recorded.events.size() && !progress_.enough_here(); ++i) {
-    bool const commits = recorded.events[i].what == DiskEvent::What::write_durably;
-    bool const passed =
-        some != nullptr && !commits && mix(mix(seed_, some->explored.runs), i) % 3 != 0;
-    if (auto finding = passed ? std::nullopt : crash(leftover, i)) return finding;
-    leftover.happen(recorded.events[i]);
-  }
-  return std::nullopt;
+std::uint64_t ExpectedOfPower::hash() const {
+  return mix(mix(hash_of(old), hash_of(fresh)),
+             mix(mix(hash_of_possible(snapshot), hash_of_possible(fresh_snapshot)), may_refuse));
 }
 
-/// Everything that a power cut may leave at one place: all of it up to a bound, random ones beyond
-/// it.
-std::optional<Finding> PowerRunner::crash_at(Recorded const& recorded, Leftover const& leftover,
-                                             std::size_t event, std::vector<CrashPoint> path) {
-  bool const nested = path.size() > 1, last = event == recorded.events.size();
-  DiskEvent const* const under_way = last ? nullptr : &recorded.events[event];
-  Expected const& expected = last ? recorded.expected.back() : recorded.expected[under_way->oracle];
-  auto const ways = leftover.ways(under_way);
-  std::vector<std::uint8_t> choices(ways.size());
-  std::uint32_t const most = nested ? options_.nested_leaves : options_.leaves;
-  std::uint32_t const samples = nested ? options_.nested_leaves / 4 : options_.samples;
-  std::uint64_t random = mix(seed_, event);
-  if (Totals* const t = progress_.counted()) ++t->explored.windows;
-  for (std::uint32_t n = 0; n < most + samples && !progress_.enough_here(); ++n) {
-    if (Totals* const t = n == most ? progress_.counted() : nullptr)
-      ++(nested ? t->explored.nested_sampled : t->explored.windows_sampled);
-    for (std::size_t i = 0; i < ways.size() && n >= most; ++i)
-      choices[i] = static_cast<std::uint8_t>((random = mix(random, n)) % ways[i]);
-    path.back().choices = choices;
-    if (auto finding = crash_once(leftover.compose(under_way, choices), expected, path))
-      return finding;
-    if (n < most && !next(choices, ways)) break;
-  }
-  return std::nullopt;
-}
-
-std::optional<Finding> PowerRunner::crash_once(DiskImage disk, Expected const& expected,
-                                               std::vector<CrashPoint> const& path) {
-  std::uint64_t const state =
-      mix(mix(disk.hash(), mix(hash_of(expected.old), hash_of(expected.fresh))),
-          mix(mix(hash_of_possible(expected.snapshot), hash_of_possible(expected.fresh_snapshot)),
-              expected.may_refuse));
-  if (!progress_.quiet && !judged_.insert(mix(state, path.size())).second) return std::nullopt;
-  SimScheduler scheduler({});
-  Scheduled const scheduled(scheduler);
-  std::uint64_t logical = 0;
-  Recorded recovery;
-  auto wrong = judge_disk(disk, expected, state, recovery, logical);
-  if (!wrong) wrong = judge_snapshot(disk, expected, state);
-  if (wrong) return Finding{*wrong, seed_, {}, path, ""};
-  bool const fresh =
-      progress_.quiet || progress_.count_state(mix(state, seed_), mix(logical, seed_));
-  if (!fresh || path.size() > 1 || state % 8 != 0) return std::nullopt;
-  recovery.before = std::move(disk);
-  if (Totals* const t = progress_.counted()) ++t->explored.nested;
-  return crash_everywhere(recovery, path);
+PowerRunner::Wrong PowerRunner::judge_cut(DiskImage const& disk, Expected const& expected,
+                                          std::uint64_t chance, Recorded& recovery,
+                                          std::uint64_t& logical) {
+  auto wrong = judge_disk(disk, expected, chance, recovery, logical);
+  return wrong ? wrong : judge_snapshot(disk, expected, chance);
 }
 
 /// Opens what the cut left, looks at everything, writes to it; closes it and opens it once more, or
@@ -407,36 +296,6 @@ PowerRunner::Wrong PowerRunner::judge_snapshot(DiskImage const& disk, Expected c
   if (auto wrong = scan_contents(*restored, *scenario_, found)) return "a snapshot: " + *wrong;
   bool const right = found == expected.snapshot || found == expected.fresh_snapshot;
   return right ? std::nullopt : Wrong("a snapshot holds what it was not taken of");
-}
-
-std::optional<std::string> PowerRunner::replay(Finding const& finding) {
-  progress_.quiet = true;
-  if (!prepare(finding.scenario)) return "the files cannot be made";
-  Forward const forward = run({0, 0, finding.switches});
-  if (forward.wrong) return forward.wrong;
-  Recorded recorded = std::move(recorded_);
-  for (CrashPoint const& crash : finding.crashes) {
-    if (crash.window > recorded.events.size())
-      return "this run has no request " + std::to_string(crash.window);
-    Leftover leftover(recorded.before);
-    for (std::size_t i = 0; i < crash.window; ++i) leftover.happen(recorded.events[i]);
-    bool const last = crash.window == recorded.events.size();
-    DiskEvent const* const under_way = last ? nullptr : &recorded.events[crash.window];
-    Expected const expected =
-        last ? recorded.expected.back() : recorded.expected[under_way->oracle];
-    if (crash.choices.size() != leftover.ways(under_way).size())
-      return "this run has other choices there";
-    DiskImage const disk = leftover.compose(under_way, crash.choices);
-    SimScheduler scheduler({});
-    Scheduled const scheduled(scheduler);
-    std::uint64_t logical = 0;
-    Recorded recovery;
-    if (auto wrong = judge_disk(disk, expected, 0, recovery, logical)) return wrong;
-    if (auto wrong = judge_snapshot(disk, expected, 0)) return wrong;
-    recovery.before = disk;
-    recorded = std::move(recovery);
-  }
-  return std::nullopt;
 }
 
 }  // namespace perdure::explore

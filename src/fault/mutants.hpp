@@ -210,8 +210,16 @@ inline constexpr char const* kMutantNames[] = {
     "gwal_intent_not_mended",
     "gwal_retired_before_ingest",
     "gwal_replay_twice",
+    "gwal_power_sync_not_implied",
+    "gwal_power_intent_not_written",
+    "gwal_power_retire_not_written",
+    "gwal_power_retired_before_ingest",
+    "gwal_power_ring_reused",
+    "gwal_power_replay_twice",
+    "gwal_power_note_not_kept",
     // Of durability power and its disk: planted by tests/log, over a disk that forgets what was not
     // synced.
+    "gwal_power_acknowledged_early",
     "disk_not_synced",
     "disk_sync_error_dropped",
     "plain_write_not_synced",

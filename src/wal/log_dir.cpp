@@ -185,9 +185,8 @@ Status LogDir::start(LogPosition end) {
   return {};
 }
 
-Status LogDir::checkpoint(std::span<std::byte const> pool) {
-  PERDURE_ASSERT(log_ != nullptr && !pool.empty());
-  LogPosition const at = log_->position();
+Status LogDir::checkpoint(std::span<std::byte const> pool, LogPosition at) {
+  PERDURE_ASSERT(log_ != nullptr && !pool.empty() && at.lsn <= log_->position().lsn);
   // Else an image could count whose log ends before it.
   Status const logged =
       mutated("checkpoint_without_its_log") ? Status{} : log_->wait_durable(at.lsn);

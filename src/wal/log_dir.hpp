@@ -49,7 +49,9 @@ class LogDir {
   [[nodiscard]] RedoLog& log() { return *log_; }
   /// Writes the pool as it is now, all appended batches in it, and truncates the log. No batch is
   /// appended meanwhile.
-  Status checkpoint(std::span<std::byte const> pool);
+  Status checkpoint(std::span<std::byte const> pool) { return checkpoint(pool, log_->position()); }
+  /// Of a pool that holds what comes before `at`, and needs the rest of the log.
+  Status checkpoint(std::span<std::byte const> pool, LogPosition at);
   /// More than half of the log is used, and enough of it since the last checkpoint for one to be
   /// worth it.
   [[nodiscard]] bool wants_checkpoint() const;

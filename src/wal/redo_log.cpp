@@ -431,6 +431,11 @@ LogRoom RedoLog::room() const {
   return {identity_.ring_bytes, tail_.lsn - keep_from_, tail_.lsn};
 }
 
+std::uint64_t RedoLog::room_for(std::uint64_t bytes) const {
+  MutexLock const lock(mutex_);
+  return end_of(tail_.lsn, bytes) - tail_.lsn;
+}
+
 Status RedoLog::failure() const {
   MutexLock const lock(mutex_);
   return failed_;

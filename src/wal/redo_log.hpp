@@ -85,6 +85,8 @@ class RedoLog {
   [[nodiscard]] Lsn durable_lsn() const;
   [[nodiscard]] LogPosition position() const;
   [[nodiscard]] LogRoom room() const;
+  /// So much of the ring takes a batch of `bytes` bytes, were it the next.
+  [[nodiscard]] std::uint64_t room_for(std::uint64_t bytes) const;
   [[nodiscard]] Status failure() const;
   [[nodiscard]] IoMethod const& method() const { return file_->method(); }
 

@@ -9,6 +9,7 @@
 #include "disk_checks.hpp"
 #include "fault/mutants.hpp"
 #include "lifetime/live_checks.hpp"
+#include "rocks/gwal_power_checks.hpp"
 
 namespace perdure::wal::test {
 namespace {
@@ -112,6 +113,8 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{"batch_acknowledged_early", "batch_acknowledged_early",
                 a_batch_and_its_readers_wait},
         Planted{"transaction_acknowledged_early", "transaction_acknowledged_early", a_commit_waits},
+        Planted{"gwal_power_acknowledged_early", "gwal_power_acknowledged_early",
+                perdure::test::a_record_waits_for_the_disk},
         Planted{"reads_do_not_wait", "reads_do_not_wait", a_batch_and_its_readers_wait}),
     [](auto const& which) { return std::string(which.param.name); });
 
@@ -122,7 +125,8 @@ TEST(DiskMutants, NoneIsFoundWhereNoneIsPlanted) {
         a_batch_that_an_opening_shows_lasts, what_lies_beyond_a_lost_group_never_counts,
         damage_is_told_by_what_was_sealed_later, what_was_under_way_is_no_loss,
         the_newest_epoch_needs_no_header, a_loss_is_told_whenever_a_repair_ends,
-        requests_ask_for_durability, plain_writes_are_synced_and_say_so}) {
+        requests_ask_for_durability, plain_writes_are_synced_and_say_so,
+        perdure::test::a_record_waits_for_the_disk}) {
     Wrong const wrong = check();
     EXPECT_FALSE(wrong) << *wrong;
   }

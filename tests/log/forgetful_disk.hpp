@@ -15,7 +15,7 @@ namespace perdure::wal::test {
 
 enum class Mishap : std::uint8_t { none, power, error, read_error, full, kill };
 
-class ForgetfulDisk final : public wal::RenamingDisk {
+class ForgetfulDisk : public wal::RenamingDisk {
  public:
   /// A request, for tests that look at what was asked.
   struct Event {

@@ -300,6 +300,7 @@ TEST(GwalRefusals, CallsWithoutSenseAreRefusedAndChangeNothing) {
   ASSERT_TRUE((*segment)->intend(20).ok());
   EXPECT_TRUE((*segment)->intend(20).ok()) << "tried again";
   EXPECT_EQ((*segment)->intend(21).code(), Code::invalid_argument) << "withdraw it first";
+  EXPECT_TRUE((*segment)->intend(15).ok()) << "RocksDB lost what it was not to log";
   EXPECT_TRUE((*segment)->intend(lsm::kNoGwalIntent).ok());
   EXPECT_TRUE((*segment)->intend(21).ok());
   ASSERT_TRUE((*segment)->retire().ok());

@@ -7,6 +7,7 @@
 #include "lsm/gwal/gwal_files.hpp"
 #include "lsm/gwal/gwal_format.hpp"
 #include "lsm/gwal/gwal_headers.hpp"
+#include "lsm/gwal/gwal_power.hpp"
 #include "lsm/gwal/gwal_recovery.hpp"
 #include "lsm/gwal/gwal_segment.hpp"
 
@@ -116,10 +117,12 @@ Result<std::unique_ptr<Gwal>> open_gwal_over(std::unique_ptr<GwalFiles> files,
 }
 
 Result<std::unique_ptr<Gwal>> Gwal::open(GwalOptions const& options) {
-  if (options.directory.empty()) return Status{Code::invalid_argument, "G-WAL: name a directory"};
+  std::string const& directory = options.power ? options.power->directory : options.directory;
+  if (directory.empty()) return Status{Code::invalid_argument, "G-WAL: name a directory"};
   if (options.identity.empty() || options.identity.size() > GwalIdentity{}.size())
-    return Status{Code::invalid_argument, "G-WAL " + options.directory + ": the identity '" +
+    return Status{Code::invalid_argument, "G-WAL " + directory + ": the identity '" +
                                               options.identity + "' must have 1 to 64 bytes"};
+  if (options.power) return open_gwal_power(options);
   auto files = open_gwal_directory(options);
   if (!files.ok()) return files.status();
   return open_gwal_over(std::move(files).value(), options);

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +29,13 @@ class Workers;
 
 namespace perdure::lsm {
 
+/// Where the log of durability `power` lies (gwal_power.hpp).
+struct GwalPowerOptions {
+  std::string directory;  // of the redo log, on a disk; made where it is missing
+  std::uint64_t bytes = std::uint64_t{256} << 20;  // of a log that is made
+  std::string note;  // a file in the database's directory, which is there while the log counts
+};
+
 struct GwalOptions {
   std::string directory;  // of this log alone; made where it is missing
   std::string identity;  // of the database (DB::GetDbIdentity), at most 64 bytes
@@ -38,6 +46,8 @@ struct GwalOptions {
   std::uint32_t spare_segments = 2;
   // sum long records, and verify what is recovered; none: who writes, and threads of its own
   exec::Workers* workers = nullptr;
+  // There is one: records lie in the redo log, and segments are memory alone.
+  std::optional<GwalPowerOptions> power = {};
 };
 
 /// What one record says.
@@ -88,6 +98,13 @@ struct GwalRecovered {
 
 inline constexpr std::uint64_t kSmallGwalSegment = std::uint64_t{1} << 20;
 
+/// Whether a record can be logged now.
+enum class GwalRoom : std::uint8_t {
+  there,
+  after_retiring,  // of segments
+  never,  // it is larger than the log
+};
+
 /// As the number of an intent: there is none any more.
 inline constexpr std::uint64_t kNoGwalIntent = ~std::uint64_t{0};
 
@@ -114,6 +131,13 @@ class Gwal {
   /// `small`: of kSmallGwalSegment bytes where it has to be made, which takes less than a
   /// millisecond.
   virtual Result<std::unique_ptr<GwalSegment>> begin(std::uint64_t bytes, bool small = false) = 0;
+
+  /// Of a record with a payload of `bytes`. By who commits, and before that.
+  virtual GwalRoom make_room(std::uint64_t) { return GwalRoom::there; }
+  /// What recover() found besides segments; for people, empty where there is nothing to say.
+  [[nodiscard]] virtual std::string report() const { return {}; }
+  /// Nothing is written any more; what was not retired is there at the next opening.
+  virtual void close() {}
 };
 
 }  // namespace perdure::lsm

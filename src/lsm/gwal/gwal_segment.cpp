@@ -213,7 +213,8 @@ Status GwalLog::write_intent(GwalFile& file, std::uint64_t number,
 }
 
 /// While an intent stands, RocksDB's number is its own or nothing of the segment is to come back.
-/// Another number would be taken for the latter by who finds the old one in its place.
+/// A higher one would be taken for the latter by who finds the old one in its place. A lower one
+/// comes after a crash, which takes what RocksDB was told not to log.
 Status GwalLog::intend(std::uint64_t number, std::uint64_t rocks_sequence) {
   std::shared_ptr<GwalFile> file;
   {
@@ -224,10 +225,10 @@ Status GwalLog::intend(std::uint64_t number, std::uint64_t rocks_sequence) {
     if (segment == nullptr || segment->retired)
       return {Code::closed, name_of(number) + " is retired"};
     if (segment->intent != kNoGwalIntent && rocks_sequence != kNoGwalIntent &&
-        segment->intent != rocks_sequence)
+        segment->intent < rocks_sequence)
       return {Code::invalid_argument,
               name_of(number) + " is to be ingested above the sequence number " +
-                  std::to_string(segment->intent) + ", which is not " +
+                  std::to_string(segment->intent) + ", which is below " +
                   std::to_string(rocks_sequence) + "; withdraw that first (kNoGwalIntent)"};
     segment->intent = rocks_sequence;
     file = segment->file;

@@ -32,6 +32,7 @@ void Database::shut() {
                    s.ToString().c_str());
   parts_.flusher->stop();
   parts_.tables->close();
+  parts_.gwal->close();
 }
 
 rocksdb::DB* Database::GetRootDB() {
@@ -47,13 +48,13 @@ rocksdb::Status Database::Close() {
 
 rocksdb::Status Database::Put(WriteOptions const& o, CF* cf, Slice const& key, Slice const& value) {
   return parts_.writer->write_one(
-      o, [&] { return db_->Put(o, cf, key, value); },
+      o, [&](WriteOptions const& how) { return db_->Put(how, cf, key, value); },
       [&](WriteBatch& batch) { return batch.Put(cf, key, value); });
 }
 
 rocksdb::Status Database::Delete(WriteOptions const& o, CF* cf, Slice const& key) {
   return parts_.writer->write_one(
-      o, [&] { return db_->Delete(o, cf, key); },
+      o, [&](WriteOptions const& how) { return db_->Delete(how, cf, key); },
       [&](WriteBatch& batch) { return batch.Delete(cf, key); });
 }
 
@@ -69,7 +70,7 @@ rocksdb::Status Database::Merge(WriteOptions const& o, CF* cf, Slice const& key,
   if (family == nullptr || family->merge_operator == nullptr)
     return db_->Merge(o, cf, key, value);  // which refuses it
   return parts_.writer->write_one(
-      o, [&] { return db_->Merge(o, cf, key, value); },
+      o, [&](WriteOptions const& how) { return db_->Merge(how, cf, key, value); },
       [&](WriteBatch& batch) { return batch.Merge(cf, key, value); });
 }
 
@@ -79,27 +80,32 @@ rocksdb::Status Database::Write(WriteOptions const& o, WriteBatch* batch) {
 
 rocksdb::Status Database::Put(WriteOptions const& o, CF* cf, Slice const& key,
                               Slice const& timestamp, Slice const& value) {
-  return parts_.writer->alone([&] { return db_->Put(o, cf, key, timestamp, value); });
+  return parts_.writer->write_alone(
+      o, [&](WriteOptions const& how) { return db_->Put(how, cf, key, timestamp, value); });
 }
 
 rocksdb::Status Database::PutEntity(WriteOptions const& o, CF* cf, Slice const& key,
                                     rocksdb::WideColumns const& columns) {
-  return parts_.writer->alone([&] { return db_->PutEntity(o, cf, key, columns); });
+  return parts_.writer->write_alone(
+      o, [&](WriteOptions const& how) { return db_->PutEntity(how, cf, key, columns); });
 }
 
 rocksdb::Status Database::Delete(WriteOptions const& o, CF* cf, Slice const& key,
                                  Slice const& timestamp) {
-  return parts_.writer->alone([&] { return db_->Delete(o, cf, key, timestamp); });
+  return parts_.writer->write_alone(
+      o, [&](WriteOptions const& how) { return db_->Delete(how, cf, key, timestamp); });
 }
 
 rocksdb::Status Database::SingleDelete(WriteOptions const& o, CF* cf, Slice const& key,
                                        Slice const& timestamp) {
-  return parts_.writer->alone([&] { return db_->SingleDelete(o, cf, key, timestamp); });
+  return parts_.writer->write_alone(
+      o, [&](WriteOptions const& how) { return db_->SingleDelete(how, cf, key, timestamp); });
 }
 
 rocksdb::Status Database::DeleteRange(WriteOptions const& o, CF* cf, Slice const& begin,
                                       Slice const& end) {
-  return parts_.writer->alone([&] { return db_->DeleteRange(o, cf, begin, end); });
+  return parts_.writer->write_alone(
+      o, [&](WriteOptions const& how) { return db_->DeleteRange(how, cf, begin, end); });
 }
 
 /// Families with timestamps have nothing in memtables.

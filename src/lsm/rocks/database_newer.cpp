@@ -9,7 +9,8 @@ namespace perdure::lsm {
 #if PERDURE_ROCKSDB >= 709
 rocksdb::Status Database::Merge(WriteOptions const& o, CF* cf, Slice const& key,
                                 Slice const& timestamp, Slice const& value) {
-  return parts_.writer->alone([&] { return db_->Merge(o, cf, key, timestamp, value); });
+  return parts_.writer->write_alone(
+      o, [&](WriteOptions const& how) { return db_->Merge(how, cf, key, timestamp, value); });
 }
 #endif
 
@@ -85,7 +86,8 @@ rocksdb::Status Database::GetEntity(ReadOptions const& o, Slice const& key,
 
 rocksdb::Status Database::PutEntity(WriteOptions const& o, Slice const& key,
                                     rocksdb::AttributeGroups const& groups) {
-  return parts_.writer->alone([&] { return db_->PutEntity(o, key, groups); });
+  return parts_.writer->write_alone(
+      o, [&](WriteOptions const& how) { return db_->PutEntity(how, key, groups); });
 }
 
 rocksdb::Status Database::ClipColumnFamily(CF* cf, Slice const& begin, Slice const& end) {

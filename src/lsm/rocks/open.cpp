@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lsm/rocks/opening.hpp"
+#include "lsm/rocks/power_options.hpp"
 #include "lsm/rocks/rocksdb_version.hpp"
 #include "lsm/rocks/status.hpp"
 #include "lsm/rocks/threshold.hpp"
@@ -48,8 +49,9 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
   if (perdure::Status s = make_machine(parts, gpu, log); !s.ok()) return s;
   auto least = threshold(gpu, *parts.engine, log);
   if (!least) return least.status();
-  auto const log_options = gwal_options(parts, base, gpu, path);
+  auto log_options = gwal_options(parts, base, gpu, path);
   if (!log_options.ok()) return log_options.status();
+  if (perdure::Status s = choose_log(log_options.value(), gpu, path); !s.ok()) return s;
   auto gwal = Gwal::open(log_options.value());
   if (!gwal) return gwal.status();
   parts.gwal = std::move(*gwal);
@@ -58,7 +60,8 @@ perdure::Status make_parts(DatabaseParts& parts, rocksdb::DB& base, GpuOptions c
     return {Code::io_error, "directory " + flushes + ": " + s.ToString()};
   make_store(parts, base, gpu, flushes,
              {least.value(), memtable_bytes(gpu, base), gpu.immutable_memtables,
-              std::chrono::milliseconds(gpu.idle_millis), std::max(1u, gpu.hand_overs_a_second)});
+              std::chrono::milliseconds(gpu.idle_millis), std::max(1u, gpu.hand_overs_a_second),
+              false, gpu.durability == Durability::power});
   if (perdure::Status s = recover(parts, base, log); !s.ok()) return s;
   // Who has a GPU writes large batches. Others may never write one, and keep the memory.
   if (parts.engine->is_far()) parts.gwal->prepare();

@@ -6,7 +6,8 @@
 // being handed over, and the MANIFEST was what it had been: so nobody had ingested anything in
 // between, nor flushed what RocksDB's own logs held. Where the copy has records, RocksDB got no
 // writes meanwhile, for it gets none while there are memtables; where it has none, all that was
-// written by then is RocksDB's.
+// written by then is RocksDB's. A power log is one process's: while its note stands, the database
+// is refused.
 #include <rocksdb/env.h>
 
 #include <chrono>
@@ -16,6 +17,7 @@
 
 #include "lsm/gwal/gwal_copy.hpp"
 #include "lsm/rocks/opening.hpp"
+#include "lsm/rocks/power_options.hpp"
 #include "lsm/rocks/rocksdb_version.hpp"
 #include "lsm/rocks/status.hpp"
 #include "perdure/rocks.h"
@@ -88,6 +90,9 @@ class Opening {
   }
 
   rocksdb::Status try_to_open(bool& is_one_state) {
+    auto note = read_gwal_power_note(power_note_of(path_));
+    if (!note.ok()) return to_rocks(note.status());
+    note_ = std::move(note).value();
     ManifestState const manifest = manifest_of(*options_.env, path_);
     auto copy = GwalCopy::take(log_directory_of(gpu_, path_));
     is_one_state = copy.status().code() != Code::busy;
@@ -112,6 +117,8 @@ class Opening {
     if (perdure::Status s = make_machine(parts, gpu_, log); !s.ok()) return to_rocks(s);
     auto const log_options = gwal_options(parts, *base_.db, gpu_, path_);
     if (!log_options.ok()) return to_rocks(log_options.status());
+    if (perdure::Status s = check_no_power_log(note_, log_options.value().identity, path_); !s.ok())
+      return to_rocks(s);
     auto gwal = std::move(*copy_).log(log_options.value());
     if (!gwal.ok()) return to_rocks(gwal.status());
     parts.gwal = std::move(gwal).value();
@@ -126,6 +133,7 @@ class Opening {
   std::string const& path_;
   Descriptors const& families_;
   bool const no_wal_;
+  std::optional<GwalPowerNoteRead> note_;  // before the others
   std::optional<GwalCopy> copy_;
   Base base_;
 };

@@ -128,6 +128,13 @@ std::uint64_t memtable_bytes(rocks::GpuOptions const& gpu, rocksdb::DB& base) {
   return std::max<std::uint64_t>(kLeastMemtable, base.GetOptions().write_buffer_size);
 }
 
+Status check_outside(std::string const& directory, char const* option, std::string const& path) {
+  if (!is_inside(directory, path)) return {};
+  return {Code::invalid_argument, std::string(option) + " " + directory +
+                                      " lies in the database's own directory, whose files are "
+                                      "RocksDB's; name another"};
+}
+
 std::string log_directory_of(rocks::GpuOptions const& gpu, std::string const& path) {
   return gpu.log_dir.empty() ? path + ".gwal" : gpu.log_dir;
 }
@@ -150,10 +157,7 @@ Result<GwalOptions> gwal_options(DatabaseParts const& parts, rocksdb::DB& base,
   options.directory = log_directory_of(gpu, path);
   options.segment_bytes = memtable_bytes(gpu, base);
   options.workers = parts.write_workers.get();
-  if (is_inside(options.directory, path))
-    return Status{Code::invalid_argument, "log_dir " + options.directory +
-                                              " lies in the database's own directory, whose files "
-                                              "are RocksDB's; name another"};
+  if (Status s = check_outside(options.directory, "log_dir", path); !s.ok()) return s;
   if (auto s = base.GetDbIdentity(options.identity); !s.ok())
     return Status{Code::io_error, "the identity of database " + path + ": " + s.ToString()};
   return options;
@@ -179,6 +183,8 @@ Status recover(DatabaseParts& parts, rocksdb::DB& base, rocksdb::Logger* log) {
   exec::Range const range("rocks recover");
   auto found = parts.gwal->recover(base.GetLatestSequenceNumber());
   if (!found) return found.status();
+  if (std::string const report = parts.gwal->report(); !report.empty())
+    rocksdb::Info(log, "perdure: %s", report.c_str());
   for (GwalRecovered& one : *found) {
     rocksdb::Info(log, "perdure: G-WAL segment %llu: %llu records, %s%s",
                   static_cast<unsigned long long>(one.found.number),

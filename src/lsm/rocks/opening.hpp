@@ -16,6 +16,8 @@ namespace perdure::lsm {
 /// What can be said of the options alone.
 Status check_gpu_options(rocks::GpuOptions const& gpu);
 [[nodiscard]] std::uint64_t memtable_bytes(rocks::GpuOptions const& gpu, rocksdb::DB& base);
+/// Of a directory that an option (by its name) gives.
+Status check_outside(std::string const& directory, char const* option, std::string const& path);
 [[nodiscard]] std::string log_directory_of(rocks::GpuOptions const& gpu, std::string const& path);
 
 /// Workers, and the engine that works with them.

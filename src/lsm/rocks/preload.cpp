@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "lsm/gwal/gwal_power_note.hpp"
 #include "lsm/rocks/preload_environment.hpp"
 #include "lsm/rocks/rocksdb_version.hpp"
 #include "perdure/rocks.h"
@@ -75,23 +76,26 @@ rocksdb::Status no_next(char const* what) {
       "link the program to librocksdb.so, or run it without the preload library");
 }
 
-bool log_has_something(rocks::GpuOptions const& options, std::string const& path) {
+/// What has writes that RocksDB lacks; empty: nothing.
+std::string log_with_something(rocks::GpuOptions const& options, std::string const& path) {
   std::error_code error;
+  if (std::filesystem::exists(power_note_of(path), error)) return "power log";
   std::filesystem::directory_iterator const files(log_directory(options, path), error);
-  if (error) return false;
+  if (error) return {};
   for (auto const& file : files)
-    if (file.path().extension() == ".gwal") return true;
-  return false;
+    if (file.path().extension() == ".gwal") return "G-WAL in " + log_directory(options, path);
+  return {};
 }
 
 /// Whether an opening for writes that RocksDB alone serves may go on.
 rocksdb::Status check_written_past(std::string const& path, char const* what) {
   rocks::GpuOptions options;
   if (auto s = options_from_environment(path, options); !s.ok()) return s;
-  if (!log_has_something(options, path)) return rocksdb::Status::OK();
+  std::string const log = log_with_something(options, path);
+  if (log.empty()) return rocksdb::Status::OK();
   return rocksdb::Status::Busy(
-      "perdure: " + std::string(what) + " of " + path + ": its G-WAL in " +
-          log_directory(options, path) + " has writes that RocksDB lacks",
+      "perdure: " + std::string(what) + " of " + path + ": its " + log +
+          " has writes that RocksDB lacks",
       "open it by DB::Open with the preload library and close it, or end the process that has it");
 }
 
@@ -120,9 +124,10 @@ rocksdb::Status pass_reader(char const* what, Next* next, std::string const& pat
   if (next == nullptr) return no_next(what);
   rocks::GpuOptions options;
   if (auto s = options_from_environment(path, options); !s.ok()) return s;
-  if (!inside && log_has_something(options, path))
-    std::fprintf(stderr, "perdure: %s of %s: it does not see the writes in the G-WAL, %s\n", what,
-                 path.c_str(), log_directory(options, path).c_str());
+  std::string const log = log_with_something(options, path);
+  if (!inside && !log.empty())
+    std::fprintf(stderr, "perdure: %s of %s: it does not see the writes in the %s\n", what,
+                 path.c_str(), log.c_str());
   Inside const guard;
   return next(std::forward<Arguments>(arguments)...);
 }
@@ -133,7 +138,7 @@ rocksdb::Status serve_reader(Next* next, rocksdb::Env* env, std::string const& p
                              Open const& open, Arguments&&... arguments) {
   rocks::GpuOptions gpu;
   if (auto s = options_from_environment(path, gpu); !s.ok()) return s;
-  if (inside || env != rocksdb::Env::Default() || !log_has_something(gpu, path))
+  if (inside || env != rocksdb::Env::Default() || log_with_something(gpu, path).empty())
     return pass_reader("DB::OpenForReadOnly", next, path, std::forward<Arguments>(arguments)...);
   Inside const guard;
   return open(gpu);

@@ -49,6 +49,16 @@ rocksdb::Status read_device(rocks::Device& device) {
   return rocksdb::Status::OK();
 }
 
+rocksdb::Status read_durability(rocks::Durability& durability) {
+  constexpr char const* kName = "PERDURE_ROCKS_DURABILITY";
+  char const* const text = std::getenv(kName);
+  std::string const value = text == nullptr ? "process" : text;
+  if (value != "process" && value != "power")
+    return refused(kName, value, "choose process or power");
+  durability = value == "power" ? rocks::Durability::power : rocks::Durability::process;
+  return rocksdb::Status::OK();
+}
+
 /// A name that no other database's path gives.
 std::string name_of(std::string const& path) {
   std::string name = std::filesystem::absolute(path).lexically_normal().string();
@@ -73,6 +83,7 @@ rocksdb::Status read_log_directory(std::string const& path, std::string& directo
 rocksdb::Status options_from_environment(std::string const& path, rocks::GpuOptions& options) {
   constexpr std::uint64_t kLeastMemtable = std::uint64_t{1} << 16;
   if (auto s = read_device(options.device); !s.ok()) return s;
+  if (auto s = read_durability(options.durability); !s.ok()) return s;
   if (auto s = read_number("PERDURE_ROCKS_THRESHOLD", 0, options.threshold); !s.ok()) return s;
   if (auto s = read_number("PERDURE_ROCKS_MEMTABLE_BYTES", kLeastMemtable, options.memtable_bytes);
       !s.ok())
@@ -88,7 +99,8 @@ rocksdb::Status options_from_environment(std::string const& path, rocks::GpuOpti
   if (auto s = read_number("PERDURE_ROCKS_HAND_OVERS_A_SECOND", 1, options.hand_overs_a_second);
       !s.ok())
     return s;
-  return read_log_directory(path, options.log_dir);
+  bool const power = options.durability == rocks::Durability::power;
+  return read_log_directory(path, power ? options.power_log_dir : options.log_dir);
 }
 
 rocksdb::Status transactions_from_environment(bool& ours) {
@@ -102,6 +114,8 @@ rocksdb::Status transactions_from_environment(bool& ours) {
 }
 
 std::string log_directory(rocks::GpuOptions const& options, std::string const& path) {
+  if (options.durability == rocks::Durability::power)
+    return options.power_log_dir.empty() ? path + ".power" : options.power_log_dir;
   return options.log_dir.empty() ? path + ".gwal" : options.log_dir;
 }
 

@@ -6,8 +6,10 @@
 //                                  memory of the block cache, 0: none; and of an entry of it
 //   PERDURE_ROCKS_IDLE_MILLIS      without large batches, before memtables are flushed
 //   PERDURE_ROCKS_HAND_OVERS_A_SECOND  how often that happens at most
-//   PERDURE_ROCKS_LOG_DIR          a directory for the G-WALs of all databases, each in one of its
-//                                  own there; otherwise each lies beside its database
+//   PERDURE_ROCKS_DURABILITY       process (as it is without it) or power
+//   PERDURE_ROCKS_LOG_DIR          a directory for the G-WALs (with power: the power logs) of all
+//                                  databases, each in one of its own there; otherwise each lies
+//                                  beside its database
 //   PERDURE_ROCKS_TRANSACTIONS     rocksdb (as it is without it) or perdure: who serves
 //   TransactionDB
 //                                  and OptimisticTransactionDB; Perdure refuses Prepare()
@@ -29,7 +31,7 @@ namespace perdure::lsm {
 /// Whether Perdure serves databases of transactions.
 [[nodiscard]] rocksdb::Status transactions_from_environment(bool& ours);
 
-/// Where the G-WAL of a database with these options is.
+/// Where the G-WAL, or the power log, of a database with these options is.
 [[nodiscard]] std::string log_directory(rocks::GpuOptions const& options, std::string const& path);
 
 }  // namespace perdure::lsm

@@ -64,6 +64,8 @@ class Tables {
   /// Room for a batch's copy, where its values stay; not appended, it is used again. `few` are to
   /// follow: a segment that is begun for it is a small one.
   Result<std::span<std::byte>> reserve(std::uint64_t bytes, bool logged, bool few);
+  /// Whether the log can take a record of so many bytes.
+  [[nodiscard]] GwalRoom log_room(std::uint64_t bytes) { return gwal_.make_room(bytes); }
   /// The request that the next batch begins with.
   [[nodiscard]] RequestId next_request();
   struct Written {

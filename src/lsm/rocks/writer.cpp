@@ -213,12 +213,14 @@ rocksdb::Status Writer::write_rocks(rocksdb::WriteOptions const& options,
   rocksdb::WriteBatch rewritten;
   bool const rewrite =
       batch->HasSingleDelete() && without_single_deletes(*batch, families_, rewritten);
-  return base_.Write(options, rewrite ? &rewritten : batch);
+  return base_.Write(durable(options), rewrite ? &rewritten : batch);
 }
 
 void Writer::append_together(std::span<Waiting* const> group) {
   std::vector<Waiting*> now;
-  bool const full = tables_.sealed_generations() > options_.immutable_memtables;
+  std::uint64_t bytes = 0;
+  for (Waiting const* const one : group) bytes += one->bytes();
+  bool const full = would_wait(bytes, group.front()->logged());
   for (Waiting* const one : group) {
     if (full && one->options->no_slowdown)
       one->status = rocksdb::Status::Incomplete("Write stall");
@@ -265,10 +267,13 @@ rocksdb::Status Writer::append_batches(std::span<Waiting* const> group) {
   return append(written, write, nullptr);
 }
 
-rocksdb::Status Writer::append(Tables::Written const& written, WriteRecord const& write,
+/// What the log can never hold becomes durable by its flush, before the caller hears of it.
+rocksdb::Status Writer::append(Tables::Written const& asked, WriteRecord const& write,
                                ViewPtr* seen) {
   exec::Range const range("rocks append");
-  if (auto s = make_room(); !s.ok()) return s;
+  Tables::Written written = asked;
+  written.sync |= options_.power && asked.logged;  // and so whatever RocksDB gets of it
+  if (auto s = make_room(written); !s.ok()) return s;
   bool const many = !are_few(written.requests);
   if (many) handing_over_ = false;
   auto room = tables_.reserve(written.bytes, written.logged, handing_over_);
@@ -282,7 +287,7 @@ rocksdb::Status Writer::append(Tables::Written const& written, WriteRecord const
     tables_.seal();
     flusher_->notice();
   }
-  return rocksdb::Status::OK();
+  return written.logged == asked.logged ? rocksdb::Status::OK() : flush_sealing();
 }
 
 rocksdb::Status Writer::append_columns(std::span<Waiting* const> group) {
@@ -324,15 +329,31 @@ rocksdb::Status Writer::append_columns(std::span<Waiting* const> group) {
   return s;
 }
 
-/// As many sealed memtables as may wait do: this write waits for the oldest.
-rocksdb::Status Writer::make_room() {
-  if (tables_.sealed_generations() <= options_.immutable_memtables) return rocksdb::Status::OK();
-  ++counters_.writer_waits;
-  auto const began = Clock::now();
-  rocksdb::Status const s = flusher_->wait_until_sealed(options_.immutable_memtables);
-  auto const waited = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began);
-  counters_.writer_wait_micros += static_cast<std::uint64_t>(waited.count());
-  return s;
+bool Writer::would_wait(std::uint64_t bytes, bool logged) {
+  return tables_.sealed_generations() > options_.immutable_memtables ||
+         (logged && tables_.log_room(bytes) == GwalRoom::after_retiring);
+}
+
+/// As many sealed memtables as may wait do, or the log has no room beside them: this write waits
+/// for the oldest. What the newest alone fills the log with is sealed for that.
+rocksdb::Status Writer::make_room(Tables::Written& written) {
+  std::uint64_t most = options_.immutable_memtables;
+  GwalRoom room = GwalRoom::there;
+  for (;;) {
+    if (written.logged) room = tables_.log_room(written.bytes);
+    if (room == GwalRoom::never) written.logged = false;
+    bool const log_is_full = written.logged && room == GwalRoom::after_retiring;
+    std::uint64_t const sealed = tables_.sealed_generations();
+    if (!log_is_full && sealed <= most) return rocksdb::Status::OK();
+    if (log_is_full && sealed == 0) tables_.seal();
+    if (log_is_full) most = std::min(most, std::max<std::uint64_t>(sealed, 1) - 1);
+    ++counters_.writer_waits;
+    auto const began = Clock::now();
+    rocksdb::Status const s = flusher_->wait_until_sealed(most);
+    auto const waited = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began);
+    counters_.writer_wait_micros += static_cast<std::uint64_t>(waited.count());
+    if (!s.ok()) return s;
+  }
 }
 
 rocksdb::Status Writer::flush_sealing() {

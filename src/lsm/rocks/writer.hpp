@@ -40,6 +40,7 @@ class Writer {
     std::chrono::milliseconds idle{200};
     std::size_t hand_overs_a_second = 3;
     bool read_only = false;  // RocksDB refuses writes, and no memtable is flushed
+    bool power = false;  // what RocksDB serves is synced, too
   };
   Writer(rocksdb::DB& base, exec::Workers& workers, Tables& tables, Families const& families,
          Counters& counters, Options const& options)
@@ -57,15 +58,20 @@ class Writer {
   /// comes in between.
   rocksdb::Status write_if(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch,
                            std::function<rocksdb::Status()> const& check);
+  /// The options by which RocksDB writes for a caller with these.
+  [[nodiscard]] rocksdb::WriteOptions durable(rocksdb::WriteOptions options) const {
+    options.sync |= options_.power && !options.disableWAL;
+    return options;
+  }
   /// One operation: `direct` is RocksDB's own call of it, `fill` puts it into a batch.
   template <class Direct, class Fill>
   rocksdb::Status write_one(rocksdb::WriteOptions const& options, Direct direct, Fill fill) {
-    if (options_.read_only) return direct();
+    if (options_.read_only) return direct(options);
     {
       Waits const waits(operations_waiting_, 1);
       if (waits.with_others < options_.threshold) {
         exec::SharedHold const hold(gate_);
-        if (!tables_.any()) return direct();
+        if (!tables_.any()) return direct(durable(options));
       }
     }
     rocksdb::WriteBatch batch;
@@ -91,6 +97,11 @@ class Writer {
   /// Runs `call`, which writes to RocksDB, after every memtable is flushed and with no other write
   /// beside it.
   rocksdb::Status alone(std::function<rocksdb::Status()> const& call);
+  /// The same, with the options by which RocksDB writes for a caller with these.
+  template <class Call>
+  rocksdb::Status write_alone(rocksdb::WriteOptions const& options, Call const& call) {
+    return alone([&] { return call(durable(options)); });
+  }
   /// All that was written before is RocksDB's when this returns.
   rocksdb::Status flush();
   /// For the flusher. Hands the memtables over to RocksDB, once there has been no large batch, and
@@ -138,7 +149,9 @@ class Writer {
   using WriteRecord =
       std::function<std::vector<FamilyBatch>(std::span<std::byte> room, RequestId first)>;
   rocksdb::Status append(Tables::Written const& written, WriteRecord const& write, ViewPtr* seen);
-  rocksdb::Status make_room();
+  /// Whether a record of so many bytes has to wait for flushes.
+  [[nodiscard]] bool would_wait(std::uint64_t bytes, bool logged);
+  rocksdb::Status make_room(Tables::Written& written);
   rocksdb::Status flush_sealing();
   bool may_begin_hand_over(Clock::time_point now);
 
