@@ -188,8 +188,8 @@ nb::tuple range(RocksDatabase& database, KeptColumn const& begins, KeptColumn co
 }
 
 nb::tuple apply(RocksDatabase& database, KeptColumn const& keys, nb::handle kinds,
-                KeptColumn const& values, nb::handle statuses, std::string const& family, bool sync,
-                bool log, StreamHandle stream) {
+                KeptColumn const& values, KeptMutableColumn const& out, nb::handle statuses,
+                std::string const& family, bool sync, bool log, StreamHandle stream) {
   Statuses const held(statuses);
   HostBytes const codes(kinds, false);
   static_assert(sizeof(OpKind) == 1);
@@ -197,6 +197,7 @@ nb::tuple apply(RocksDatabase& database, KeptColumn const& keys, nb::handle kind
   batch.keys = keys.column;
   batch.kinds = {reinterpret_cast<OpKind const*>(codes.data()), codes.size()};
   batch.values = values.column;
+  batch.out = out.column;
   VariableValues found;
   to_the_end(is_large(keys.column, values.column), [&] {
     return database.run(
@@ -372,7 +373,7 @@ void bind_database(nb::module_& module) {
       .def("put_one", &put_one, nb::arg("key"), nb::arg("value"), nb::arg("family"))
       .def("range", &range, nb::arg("begins"), nb::arg("ends"), nb::arg("limit"), nb::arg("family"),
            nb::arg("snapshot").none(), nb::arg("stream"))
-      .def("apply", &apply, nb::arg("keys"), nb::arg("kinds"), nb::arg("values"),
+      .def("apply", &apply, nb::arg("keys"), nb::arg("kinds"), nb::arg("values"), nb::arg("out"),
            nb::arg("statuses"), nb::arg("family"), nb::arg("sync"), nb::arg("log"),
            nb::arg("stream"))
       .def("snapshot", &snapshot)

@@ -88,6 +88,7 @@ class Database:
         keys: Column,
         kinds: npt.NDArray[np.uint8],
         values: Column,
+        out: MutableColumn,
         statuses: npt.NDArray[np.uint8],
         family: str,
         sync: bool,

@@ -5,7 +5,7 @@ Invariant: a write takes effect whole or not at all, and is in the log when the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from perdure._single import encode
 from perdure.results import Result, done_mask
 
 if TYPE_CHECKING:
-    from perdure.typing import Keys, Kinds, Octets, Stream, Values
+    from perdure.typing import Array, Keys, Kinds, Octets, Stream, Values
 
 _PUT, _UPDATE = int(_native.OpKind.put), int(_native.OpKind.update)
 _GET = int(_native.OpKind.get)
@@ -160,6 +160,7 @@ class Writes(Reads):
         kinds: Kinds,
         values: Values | None = None,
         *,
+        out: Array | None = None,
         family: str = DEFAULT,
         sync: bool = False,
         log: bool = True,
@@ -176,6 +177,8 @@ class Writes(Reads):
             "get", "put", "erase" or "update" of each key; an update merges.
         values : array of n rows, or list, optional
             Of puts and updates; rows of gets and erases are ignored.
+        out : writable array of n rows, optional
+            Takes the gets' values, as in `get`; the other rows are left as they are.
         family, sync, log, stream
             As in `put`.
         check
@@ -184,8 +187,8 @@ class Writes(Reads):
         Returns
         -------
         Result
-            `values, found, statuses`: `values` is a pyarrow.LargeBinaryArray, null but for gets of
-            keys that are there.
+            `values, found, statuses`: `values` is `out`, or a pyarrow.LargeBinaryArray, null but
+            for gets of keys that are there.
 
         Raises
         ------
@@ -203,7 +206,7 @@ class Writes(Reads):
         ...     db.apply(["a"] * 4, ["put", "get", "erase", "get"], ["1"] * 4).values.to_pylist()
         [None, b'1', None, None]
         """
-        handle = _arrays.stream_of(stream, keys, values)
+        handle = _arrays.stream_of(stream, keys, values, out)
         given = _arrays.keys_input(keys, None, handle, HERE)
         codes = _operands.kinds_of(kinds, given.count)
         column = _native.Column.empty()
@@ -211,12 +214,17 @@ class Writes(Reads):
             column = _arrays.values_input("values", values, None, given.count, handle, HERE).column
         elif np.isin(codes, (_PUT, _UPDATE)).any():
             raise ValueError("values: the batch has puts or updates; pass one row a key")
+        into = _native.MutableColumn.empty()
+        if out is not None:
+            into = _arrays.output(out, None, given.count, handle, HERE)
         statuses = np.zeros(given.count, np.uint8)
         pair = self._native.apply(
-            given.column, codes, column, statuses, family, *_durability(sync, log), handle
+            given.column, codes, column, into, statuses, family, *_durability(sync, log), handle
         )
         found = done_mask(statuses)
-        gathered = _arrow.to_array(*pair, found & (codes == _GET))
+        gathered: Any = out
+        if out is None:
+            gathered = _arrow.to_array(*pair, found & (codes == _GET))
         return checked("apply", Result(gathered, found, statuses), check)
 
     def __setitem__(self, key: Octets, value: Octets) -> None:

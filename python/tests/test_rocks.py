@@ -264,6 +264,20 @@ def test_arrays_of_a_device_are_refused_without_one(db: rocks.Database) -> None:
     assert not list(db)
 
 
+def test_a_mixed_batch_answers_into_an_array(db: rocks.Database) -> None:
+    for count in (4, 4 * THRESHOLD):  # RocksDB's, and memtables'
+        keys = np.arange(count) // 4 + count
+        kinds = ["put", "get", "erase", "get"] * (count // 4)
+        out = np.full((count, 2), -1, np.int32)
+        answer = db.apply(keys, kinds, np.arange(2 * count, dtype=np.int32).reshape(-1, 2), out=out)
+        assert answer.values is out
+        assert answer.found.tolist() == [True, True, True, False] * (count // 4)
+        assert (out[1::4] == np.arange(2 * count).reshape(-1, 2)[::4]).all()
+        assert (out[::2] == -1).all() and (out[3::4] == -1).all()
+    with says(ValueError, "out: 3 rows for 4 keys"):
+        db.apply(range(4), ["get"] * 4, out=np.zeros(3))
+
+
 def test_values_of_another_length_than_out(db: rocks.Database) -> None:
     db.put(["a", "b", "c"], ["1", "22", "3"])
     out = np.zeros(4, np.uint8)

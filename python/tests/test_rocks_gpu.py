@@ -39,6 +39,10 @@ def test_torch(database: rocks.Database) -> None:
     assert database.get(keys[:1]).values[0].as_py()[-2:] == b",x"
     answer = database.apply(keys[:4], ["get", "erase", "get", "put"], values[:4])
     assert answer.found.all() and answer.values[2].as_py().endswith(b",x")
+    mixed = torch.full_like(values[:4], -1)
+    database.apply(keys[10:14], ["get", "put", "get", "erase"], values[:4], out=mixed)
+    assert torch.equal(mixed[::2], values[10:14:2]) and bool((mixed[1::2] == -1).all())
+    database.put(keys[10:14], values[10:14])
     database.erase(keys[::2])  # with strides
     assert database.get(keys).found.sum() == COUNT // 2 - 1
     found = database.range(keys[3:4], keys[4:5])
