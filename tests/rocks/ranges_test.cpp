@@ -2,10 +2,10 @@
 // snapshots on both, and after each of them ranges of every kind. What is in memtables is read by
 // the machine, and what lies below is merged in.
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
-#include <map>
 #include <random>
-#include <set>
+#include <thread>
 #include <utility>
 
 #include "lsm/rocks/rocksdb_version.hpp"
@@ -287,6 +287,38 @@ TEST_F(RocksRanges, AreReadByIteratorsWhereTheMachineCannot) {
   auto const s =
       rocks::range(*db_, db_->DefaultColumnFamily(), Strings(begins).column(), {}, 20, ranges_);
   EXPECT_TRUE(s.IsIOError()) << s.ToString();
+}
+
+TEST_F(RocksRanges, SeeEachBatchAsAWholeWhileOthersAreWrittenAndFlushed) {
+  constexpr std::size_t kKeys = 200;
+  auto const put_all = [&](std::size_t version) {
+    rocksdb::WriteBatch batch;
+    for (std::size_t i = 0; i < kKeys; ++i)
+      EXPECT_TRUE(batch.Put(even(i), std::to_string(version)).ok());
+    return db_->Write({}, &batch).ok();
+  };
+  ASSERT_TRUE(put_all(1));
+  std::atomic<bool> over = false;
+  auto const read = [&] {
+    rocks::Ranges ranges;
+    Strings const begins({"", even(0), even(100)});
+    while (!over) {
+      auto const s =
+          rocks::range(*db_, db_->DefaultColumnFamily(), begins.column(), {}, 150, ranges);
+      ASSERT_TRUE(s.ok()) << s.ToString();
+      ASSERT_EQ(ranges.offsets, (std::vector<std::int64_t>{0, 150, 300, 400}));
+      for (std::size_t i = 1; i < 400; ++i)
+        ASSERT_EQ(test::at(ranges.values, i), test::at(ranges.values, 0));
+    }
+  };
+  std::thread one(read), other(read);
+  for (std::size_t version = 2; version <= 100; ++version) {
+    EXPECT_TRUE(put_all(version));
+    if (version % 20 == 0) flush_ours();
+  }
+  over = true;
+  one.join();
+  other.join();
 }
 
 TEST_F(RocksRanges, ThousandsComeInTheirOrder) {

@@ -43,7 +43,7 @@ class RangeIn {
     view.most = query.most;
     view.with_erased = query.with_erased;
     if (Status s = find(machine, view); !s.ok()) return s;
-    if (Status s = counts_.resize(some(view.n)); !s.ok()) return s;
+    if (Status s = counts_.resize(roomy(view.n)); !s.ok()) return s;
     std::uint64_t const room = room_of(query);
     is_exact_ = room > kMostSlots / some(view.n);
     if (Status s = is_exact_ ? merge_twice(machine, view) : merge_once(machine, view, room);
@@ -71,6 +71,9 @@ class RangeIn {
   static constexpr std::uint64_t kKept = std::uint64_t{128} << 20;  // bytes
 
   static std::size_t some(std::size_t n) { return std::max<std::size_t>(n, 1); }
+  /// Room for so many: the next question may have a little more, and a GPU's memory takes long to
+  /// get.
+  static std::size_t roomy(std::size_t n) { return std::bit_ceil(std::max<std::size_t>(n, 64)); }
 
   /// Erased keys take room, too: there is some for a few of them.
   static std::uint64_t room_of(RangeQuery const& query) {
@@ -80,14 +83,14 @@ class RangeIn {
 
   Status find(Machine& machine, RangesView const& view) {
     std::size_t const items = view.n * view.count;
-    if (Status s = heads_.resize(some(items)); !s.ok()) return s;
+    if (Status s = heads_.resize(roomy(items)); !s.ok()) return s;
     heads_of_ = {heads_.data(), kFar ? 1 : view.count, kFar ? view.n : 1};
     return machine.threads(groups<Machine>(items),
                            RangeSeekBody<Solo, kGroup<Machine>>{view, heads_of_});
   }
 
   Status merge_once(Machine& machine, RangesView const& view, std::uint64_t room) {
-    if (Status s = slots_.resize(some(view.n * room)); !s.ok()) return s;
+    if (Status s = slots_.resize(roomy(view.n * room)); !s.ok()) return s;
     RangeMergeBody const body{view, heads_of_, counts_.data(), slots_.data(), nullptr, room};
     if (Status s = machine.threads(view.n, body); !s.ok()) return s;
     return add_up(machine, view.n);
@@ -97,7 +100,7 @@ class RangeIn {
     RangeMergeBody body{view, heads_of_, counts_.data(), nullptr, nullptr, kMostCounted};
     if (Status s = machine.threads(view.n, body); !s.ok()) return s;
     if (Status s = add_up(machine, view.n); !s.ok()) return s;
-    if (Status s = slots_.resize(some(firsts_.back())); !s.ok()) return s;
+    if (Status s = slots_.resize(roomy(firsts_.back())); !s.ok()) return s;
     auto const firsts = bring(machine, firsts_here_, std::span<std::uint64_t const>(firsts_));
     if (!firsts) return firsts.status();
     if (Status s = find(machine, view); !s.ok()) return s;
@@ -175,12 +178,10 @@ class RangeIn {
     if (Status s = with_twin(keys_, bytes); !s.ok()) return s;
     return sizes_vary_ ? with_twin(offsets_, pairs + 1) : Status{};
   }
-  /// The next answer may be a little larger.
   template <class T>
   static Status with_twin(Buffer<T>& buffer, std::size_t n) {
-    std::size_t const room = std::bit_ceil(std::max<std::size_t>(n, 64));
-    if (Status s = buffer.resize(room); !s.ok()) return s;
-    return buffer.need_twin(room);
+    if (Status s = buffer.resize(roomy(n)); !s.ok()) return s;
+    return buffer.need_twin(roomy(n));
   }
   template <class T>
   static Status bring_down(Machine& machine, Buffer<T>& buffer, std::size_t n) {

@@ -87,6 +87,7 @@ RangeRead::RangeRead(Database& database, rocksdb::ColumnFamilyHandle* family,
 /// The first wave is a small one, and tells how many pairs ranges have.
 rocksdb::Status RangeRead::run(rocks::Ranges& ranges) {
   std::size_t const n = asked_.begins.count;
+  KeysUnderWay const under_way(*parts_.counters, n);
   ranges.offsets.assign(1, 0);
   ranges.offsets.reserve(n + 1);
   std::uint64_t const a_wave = std::min(
