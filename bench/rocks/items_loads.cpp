@@ -150,6 +150,20 @@ class YcsbRequests {
   Random random_;
 };
 
+Measured run_workload(Context& c, Workload workload, Pairs const& pairs, Zipf const& zipf,
+                      YcsbDatabase& under, Turn const& turn) {
+  rocksdb::DB& db = under.database->db();
+  std::uint64_t const each = c.o.records / c.o.threads;
+  auto const clients = make_clients(c.o.threads, [&](std::uint32_t i) -> std::unique_ptr<Client> {
+    YcsbRequests requests(workload, pairs, zipf, each * c.o.threads, under, i,
+                          mix(c.o.seed + turn.repeat) + i);
+    if (turn.arrays)
+      return std::make_unique<ArrayMixedClient>(db, pairs, each, turn.batch, requests);
+    return std::make_unique<MixedClient>(db, pairs, each, turn.batch, requests);
+  });
+  return run_clients(clients, c.o.seconds);
+}
+
 void measure_workload(Context& c, Workload workload, Pairs const& pairs,
                       std::array<YcsbDatabase, 2>& databases) {
   std::uint64_t const each = c.o.records / c.o.threads;
@@ -165,16 +179,9 @@ void measure_workload(Context& c, Workload workload, Pairs const& pairs,
     if (!under.database) {
       under = {c.fresh(turn.system), std::vector<std::uint64_t>(c.o.threads, each)};
       put_records(c.o, under.database->db(), pairs, 0, records, loading_batch(c.o, turn.system));
+      run_workload(c, workload, pairs, zipf, under, turn);  // caches as they are in the long run
     }
-    rocksdb::DB& db = under.database->db();
-    auto const clients = make_clients(c.o.threads, [&](std::uint32_t i) -> std::unique_ptr<Client> {
-      YcsbRequests requests(workload, pairs, zipf, records, under, i,
-                            mix(c.o.seed + turn.repeat) + i);
-      if (turn.arrays)
-        return std::make_unique<ArrayMixedClient>(db, pairs, each, turn.batch, requests);
-      return std::make_unique<MixedClient>(db, pairs, each, turn.batch, requests);
-    });
-    double const mops = run_clients(clients, c.o.seconds).mops();
+    double const mops = run_workload(c, workload, pairs, zipf, under, turn).mops();
     if (turn.last) {
       verify_records(c.o, under.database->db(), pairs, records,
                      [](std::uint64_t) { return kAnyVersion; });

@@ -3,6 +3,7 @@
 #include <rocksdb/comparator.h>
 
 #include <atomic>
+#include <numeric>
 #include <random>
 #include <thread>
 
@@ -173,6 +174,41 @@ TEST_F(RocksArrays, AReadOfManyPartsSeesOneState) {
   over = true;
   one.join();
   other.join();
+}
+
+/// While one large write has its turn, the others come to wait.
+TEST_F(RocksArrays, ArraysThatWaitTogetherAreWrittenTogetherAndEachReadsItsOwn) {
+  constexpr std::size_t kThreads = 4, kRounds = 20, kKeys = 150;
+  std::vector<std::uint64_t> large(200'000);
+  std::iota(large.begin(), large.end(), 1'000'000);
+  std::uint64_t const before = parts().counters->table_batches;
+  auto const increments = [&](std::uint64_t me) {
+    std::vector<std::uint64_t> keys(2 * kKeys), values(2 * kKeys), out(2 * kKeys);
+    std::vector<OpKind> kinds;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      keys[i] = i / 2;  // the same of all threads: each then reads what it wrote itself
+      values[i] = me << 32;
+      kinds.push_back(i % 2 == 0 ? OpKind::put : OpKind::get);
+    }
+    for (std::uint64_t round = 0; round < kRounds; ++round) {
+      for (std::uint64_t& value : values) ++value;
+      MixedBatch batch{Column::of(keys), kinds, Column::of(values)};
+      batch.out = MutableColumn::of(out);
+      VariableValues found;
+      std::vector<KeyStatus> statuses(keys.size());
+      EXPECT_TRUE(rocks::apply(*db_, family(), batch, found, statuses).ok());
+      for (std::size_t i = 1; i < out.size(); i += 2) EXPECT_EQ(out[i], values[i]) << me;
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    threads.emplace_back([&] {
+      EXPECT_TRUE(rocks::put(*db_, family(), Column::of(large), Column::of(large)).ok());
+    });
+    for (std::uint64_t me = 1; me <= kThreads; ++me) threads.emplace_back(increments, me);
+  }
+  EXPECT_LT(parts().counters->table_batches - before, kThreads * kRounds + 1);
+  EXPECT_EQ(parts().counters->table_operations, large.size() + kThreads * kRounds * 2 * kKeys);
 }
 
 TEST_F(RocksArrays, FamiliesThatRocksdbServesAloneAnswerToo) {

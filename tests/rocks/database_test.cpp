@@ -2,14 +2,24 @@
 // their flush, and after a kill.
 #include <gtest/gtest.h>
 #include <rocksdb/convenience.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/merge_operator.h>
+#include <rocksdb/statistics.h>
 #include <rocksdb/write_batch.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <functional>
+#include <future>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "lsm/rocks/rocksdb_version.hpp"
 #include "perdure/rocks.h"
@@ -124,6 +134,136 @@ TEST(RocksDatabase, ALoadThatComesAndGoesStaysWithTheMemtables) {
   EXPECT_GE(hand_overs, 1u);
   EXPECT_LE(hand_overs, 3u * 4);  // a slow machine takes more than a second for it
   EXPECT_EQ(get(*db, key(7)), "v7");
+}
+
+/// Holds up every ingest until it is told to go on.
+class SlowIngests final : public rocksdb::EventListener {
+ public:
+  void OnExternalFileIngested(rocksdb::DB*, rocksdb::ExternalFileIngestionInfo const&) override {
+    std::unique_lock lock(mutex_);
+    is_ingesting_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return goes_on_; });
+  }
+  bool wait_for_one() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(10), [&] { return is_ingesting_; });
+  }
+  void go_on() {
+    std::unique_lock const lock(mutex_);
+    goes_on_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_ingesting_ = false, goes_on_ = false;
+};
+
+TEST(RocksDatabase, WritesGoOnWhileMemtablesAreHandedOverAndRocksdbServesThemSoonAfter) {
+  TemporaryDirectory directory;
+  auto const slow = std::make_shared<SlowIngests>();
+  rocksdb::Options how = options();
+  how.listeners.push_back(slow);
+  GpuOptions soon = gpu();
+  soon.idle_millis = 5;
+  rocksdb::DB* opened = nullptr;
+  ASSERT_TRUE(perdure::rocks::open(how, soon, directory / "db", &opened).ok());
+  std::unique_ptr<rocksdb::DB> const db(opened);
+  WriteBatch batch;  // too many to be handed over at once
+  for (int i = 0; i < 2 * kMany; ++i)
+    ASSERT_TRUE(batch.Put(key(i % kMany), "v" + std::to_string(i % kMany)).ok());
+  ASSERT_TRUE(db->Write(WriteOptions(), &batch).ok());
+  EXPECT_TRUE(slow->wait_for_one()) << "of the hand-over";
+  auto writes = std::async(std::launch::async, [&] {
+    for (int i = 0; i < 300; ++i) {
+      EXPECT_TRUE(db->Put(WriteOptions(), key(i), "later").ok());
+      EXPECT_TRUE(db->Merge(WriteOptions(), key(kMany - 1), std::to_string(i)).ok());
+    }
+    EXPECT_TRUE(db->Delete(WriteOptions(), key(400)).ok());
+  });
+  EXPECT_EQ(writes.wait_for(std::chrono::seconds(10)), std::future_status::ready)
+      << "a write waits for the flush";
+  EXPECT_TRUE(has_memtables(*db));
+  EXPECT_EQ(get(*db, key(7)), "later");
+  slow->go_on();
+  writes.get();
+  std::string const merged = get(*db, key(kMany - 1));
+  for (int i = 0; i < 500 && has_memtables(*db); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_FALSE(has_memtables(*db)) << "the hand-over ends";
+  std::uint64_t generations = 0;
+  ASSERT_TRUE(db->GetIntProperty("perdure.flushed-generations", &generations));
+  EXPECT_EQ(generations, 2u) << "what came meanwhile is handed over at once";
+  EXPECT_EQ(get(*db, key(7)), "later");
+  EXPECT_EQ(get(*db, key(301)), "v301");
+  EXPECT_EQ(get(*db, key(400)), "NotFound: ");
+  EXPECT_EQ(get(*db, key(kMany - 1)), merged);
+  EXPECT_TRUE(merged.ends_with(",298,299")) << merged;
+}
+
+/// Calls once, when RocksDB's next write is done and has not returned yet.
+class AtTheEndOfAWrite final : public rocksdb::Statistics {
+ public:
+  void call(std::function<void()> what) {
+    std::unique_lock const lock(mutex_);
+    call_ = std::move(what);
+  }
+  [[nodiscard]] bool called() const { return called_; }
+
+  char const* Name() const override { return "AtTheEndOfAWrite"; }
+  std::uint64_t getTickerCount(std::uint32_t) const override { return 0; }
+  void histogramData(std::uint32_t, rocksdb::HistogramData* const) const override {}
+  void recordTick(std::uint32_t, std::uint64_t) override {}
+  void setTickerCount(std::uint32_t, std::uint64_t) override {}
+  std::uint64_t getAndResetTickerCount(std::uint32_t) override { return 0; }
+  void recordInHistogram(std::uint32_t type, std::uint64_t) override {
+    if (type != rocksdb::DB_WRITE) return;
+    std::unique_lock const lock(mutex_);
+    if (!call_) return;
+    std::exchange(call_, nullptr)();
+    called_ = true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::function<void()> call_;
+  std::atomic<bool> called_ = false;
+};
+
+TEST(RocksDatabase, AKillBetweenTheHandOversWriteAndTheEndOfTheLogCountsNothingTwice) {
+  for (bool const merges : {true, false}) {
+    SCOPED_TRACE(merges);
+    TemporaryDirectory directory;
+    auto const end = std::make_shared<AtTheEndOfAWrite>();
+    rocksdb::Options how = options();
+    how.statistics = end;
+    GpuOptions soon = gpu();
+    soon.idle_millis = 5;
+    rocksdb::DB* opened = nullptr;
+    ASSERT_TRUE(perdure::rocks::open(how, soon, directory / "db", &opened).ok());
+    std::unique_ptr<rocksdb::DB> const db(opened);
+    ASSERT_TRUE(db->Put(WriteOptions(), "grows", "a").ok());
+    ASSERT_TRUE(db->Put(WriteOptions(), "goes", "soon").ok());
+    end->call([&] {
+      for (std::string const log : {"", ".gwal"})
+        std::filesystem::copy(directory / ("db" + log), directory / ("copy" + log),
+                              std::filesystem::copy_options::recursive);
+    });
+    WriteBatch batch;
+    for (int i = 0; i < kMany - 100; ++i) ASSERT_TRUE(batch.Put(key(i), "v").ok());
+    for (int i = 0; merges && i < 3; ++i) ASSERT_TRUE(batch.Merge("grows", "x").ok());
+    ASSERT_TRUE(batch.Delete("goes").ok());
+    ASSERT_TRUE(db->Write(WriteOptions(), &batch).ok());
+    for (int i = 0; i < 1000 && !end->called(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ASSERT_TRUE(end->called());
+    std::unique_ptr<rocksdb::DB> const left = open(directory / "copy");
+    EXPECT_EQ(get(*left, "grows"), merges ? "a,x,x,x" : "a");
+    EXPECT_EQ(get(*left, key(5)), "v");
+    EXPECT_EQ(get(*left, "goes"), "NotFound: ");
+  }
 }
 
 TEST(RocksDatabase, MemtablesThatAreReadALotStay) {

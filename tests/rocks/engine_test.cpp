@@ -186,6 +186,25 @@ TEST_P(LsmEngine, LargeRunsReadAsAMapOfVersions) {
   }
 }
 
+TEST_P(LsmEngine, ManyRunsReadAsAMapOfVersions) {
+  constexpr std::uint32_t kRuns = 40, kKeys = 300;
+  Runs runs(*engine_);
+  std::vector<std::string> probes;
+  for (std::uint32_t n = 0; n < 2 * kKeys; ++n) probes.push_back(spread_key(n, 16));
+  for (std::uint32_t run = 0; run < kRuns; ++run) {
+    std::vector<Write> writes;
+    for (std::uint32_t n = run; n < kKeys; n += 1 + run % 7)
+      writes.push_back({spread_key(n, 16), Kind::put, std::to_string(run * kKeys + n)});
+    runs.write(writes, true);
+  }
+  EXPECT_NO_FATAL_FAILURE(runs.check_newest(probes));
+  EXPECT_NO_FATAL_FAILURE(runs.check(probes, {.all = 1000}));
+  runs.merge(3, 30);
+  EXPECT_NO_FATAL_FAILURE(runs.check_newest(probes));
+  runs.merge(0, runs.list().size());
+  EXPECT_NO_FATAL_FAILURE(runs.check_newest(probes));
+}
+
 TEST_P(LsmEngine, LongKeysThatDifferAtTheirEndAloneAreTold) {
   Runs runs(*engine_);
   std::vector<Write> writes;

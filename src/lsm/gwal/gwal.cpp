@@ -25,7 +25,7 @@ class LogOfSegments final : public Gwal {
 
   Result<std::vector<GwalRecovered>> recover(std::uint64_t rocks_sequence) override;
   void prepare() override { log_->prepare(); }
-  Result<std::unique_ptr<GwalSegment>> begin(std::uint64_t bytes) override;
+  Result<std::unique_ptr<GwalSegment>> begin(std::uint64_t bytes, bool small) override;
 
  private:
   Status remove_ingested(std::size_t count) const;
@@ -92,7 +92,7 @@ std::vector<GwalRecovered> LogOfSegments::hand_over(std::size_t discarded) {
   return recovered;
 }
 
-Result<std::unique_ptr<GwalSegment>> LogOfSegments::begin(std::uint64_t bytes) {
+Result<std::unique_ptr<GwalSegment>> LogOfSegments::begin(std::uint64_t bytes, bool small) {
   if (!recovered_)
     return Status{Code::invalid_argument,
                   "G-WAL " + log_->files().name() + ": recover() comes before begin()"};
@@ -100,8 +100,8 @@ Result<std::unique_ptr<GwalSegment>> LogOfSegments::begin(std::uint64_t bytes) {
     return Status{Code::invalid_argument,
                   "G-WAL " + log_->files().name() + ": " + std::to_string(bytes) +
                       " bytes are more than one record holds (1 TiB); write smaller batches"};
-  auto const number =
-      log_->begin(std::max(segment_bytes_, kGwalRecords + gwal_record_bytes(bytes)));
+  std::uint64_t const least = small ? std::min(segment_bytes_, kSmallGwalSegment) : segment_bytes_;
+  auto const number = log_->begin(std::max(least, kGwalRecords + gwal_record_bytes(bytes)));
   if (!number.ok()) return number.status();
   return make_gwal_segment(log_, number.value());
 }

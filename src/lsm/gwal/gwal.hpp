@@ -103,6 +103,8 @@ enum class GwalRoom : std::uint8_t {
   never,  // it is larger than the log
 };
 
+inline constexpr std::uint64_t kSmallGwalSegment = std::uint64_t{1} << 20;
+
 /// As the number of an intent: there is none any more.
 inline constexpr std::uint64_t kNoGwalIntent = ~std::uint64_t{0};
 
@@ -126,7 +128,9 @@ class Gwal {
 
   /// The next segment, with room for a payload of `bytes` at least. The one before it is sealed:
   /// it takes no more records. Code::no_space: the medium is full, and nothing has changed.
-  virtual Result<std::unique_ptr<GwalSegment>> begin(std::uint64_t bytes) = 0;
+  /// `small`: of kSmallGwalSegment bytes where it has to be made, which takes less than a
+  /// millisecond.
+  virtual Result<std::unique_ptr<GwalSegment>> begin(std::uint64_t bytes, bool small = false) = 0;
 
   /// Of a record with a payload of `bytes`. By who commits, and before that.
   virtual GwalRoom make_room(std::uint64_t) { return GwalRoom::there; }

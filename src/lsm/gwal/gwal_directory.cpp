@@ -139,7 +139,7 @@ class Directory final : public GwalFiles {
   explicit Directory(GwalOptions const& options)
       : path_(options.directory),
         spares_(std::make_shared<GwalSpares>(path_of(file_name(0)) + std::string(kSpareEnd),
-                                             options.spare_segments, 2 * options.segment_bytes)) {}
+                                             options.spare_segments, options.segment_bytes)) {}
 
   [[nodiscard]] std::string name() const override { return path_; }
   [[nodiscard]] std::uint64_t boot() const override { return gwal_boot(); }

@@ -83,7 +83,7 @@ class PowerGwal final : public Gwal {
 
   Result<std::vector<GwalRecovered>> recover(std::uint64_t rocks_sequence) override;
   void prepare() override {}
-  Result<std::unique_ptr<GwalSegment>> begin(std::uint64_t bytes) override;
+  Result<std::unique_ptr<GwalSegment>> begin(std::uint64_t bytes, bool small) override;
   GwalRoom make_room(std::uint64_t bytes) override { return log_->make_room(bytes); }
   [[nodiscard]] std::string report() const override { return report_; }
   void close() override;
@@ -165,11 +165,13 @@ std::vector<GwalRecovered> PowerGwal::hand_over(std::vector<GwalPowerReplayed> f
   return recovered;
 }
 
-Result<std::unique_ptr<GwalSegment>> PowerGwal::begin(std::uint64_t bytes) {
+Result<std::unique_ptr<GwalSegment>> PowerGwal::begin(std::uint64_t bytes, bool small) {
   if (!note_)
     return Status{Code::invalid_argument,
                   "power log " + log_->name() + ": recover() comes before begin()"};
-  auto memory = buffers_->take(std::max(options_.segment_bytes, bytes));
+  std::uint64_t const least =
+      small ? std::min(options_.segment_bytes, kSmallGwalSegment) : options_.segment_bytes;
+  auto memory = buffers_->take(std::max(least, bytes));
   if (!memory.ok()) return memory.status();
   auto const number = log_->begin();
   if (!number.ok()) return number.status();

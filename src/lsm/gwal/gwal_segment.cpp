@@ -95,7 +95,7 @@ Result<std::uint64_t> GwalLog::begin(std::uint64_t bytes) {
 
 /// In time for the next begin(), and not for segments that little is written to.
 void GwalLog::prepare_next(std::uint64_t number, std::uint64_t used, std::uint64_t size) {
-  if (used < size / kPartBeforeNext || prepared_behind_ == number) return;
+  if (used < std::max(size, segment_bytes_) / kPartBeforeNext || prepared_behind_ == number) return;
   prepared_behind_ = number;
   prepare();
 }

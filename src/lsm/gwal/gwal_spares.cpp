@@ -28,8 +28,12 @@ struct GwalSpares::Making {
   std::thread thread;
 };
 
-GwalSpares::GwalSpares(std::string made, std::uint32_t most, std::uint64_t most_bytes)
-    : made_(std::move(made)), most_(most), most_bytes_(most_bytes), process_(this_process()) {}
+GwalSpares::GwalSpares(std::string made, std::uint32_t most, std::uint64_t usual_bytes)
+    : made_(std::move(made)),
+      most_(most),
+      least_bytes_(usual_bytes),
+      most_bytes_(2 * usual_bytes),
+      process_(this_process()) {}
 
 GwalSpares::~GwalSpares() {
   if (ours()) {
@@ -43,7 +47,7 @@ bool GwalSpares::ours() const { return process_ == this_process(); }
 
 bool GwalSpares::wants(std::uint64_t bytes) {
   MutexLock const lock(mutex_);
-  if (bytes > most_bytes_ || named_ >= most_) return false;
+  if (bytes < least_bytes_ || bytes > most_bytes_ || named_ >= most_) return false;
   ++named_;
   return true;
 }

@@ -24,8 +24,9 @@ class GwalSpares {
     std::string path;
     pm::Mapping mapping;
   };
-  /// `made`: the name of the one that is made beforehand. None is larger than `most_bytes`.
-  GwalSpares(std::string made, std::uint32_t most, std::uint64_t most_bytes);
+  /// `made`: the name of the one that is made beforehand. None is smaller than `usual_bytes`, for
+  /// most that are asked for have these, nor twice as large.
+  GwalSpares(std::string made, std::uint32_t most, std::uint64_t usual_bytes);
   ~GwalSpares();
   GwalSpares(GwalSpares const&) = delete;
   GwalSpares& operator=(GwalSpares const&) = delete;
@@ -52,7 +53,7 @@ class GwalSpares {
 
   std::string const made_;
   std::uint32_t const most_;
-  std::uint64_t const most_bytes_;
+  std::uint64_t const least_bytes_, most_bytes_;
   std::uint64_t const process_;
   Mutex making_mutex_;  // taken before the other, which nobody holds while he waits
   std::unique_ptr<Making> making_ PERDURE_GUARDED_BY(making_mutex_);  // and until it is taken

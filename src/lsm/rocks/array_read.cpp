@@ -145,6 +145,7 @@ ArrayRead::~ArrayRead() = default;
 
 rocksdb::Status ArrayRead::run() {
   std::size_t const n = keys_.count;
+  KeysUnderWay const under_way(*parts_.counters, n);
   if (sight_.options.snapshot != nullptr)
     ticket_ = parts_.reader->cached().ticket(sight_.options, family_->GetID(), n);
   if (runs_.empty()) {

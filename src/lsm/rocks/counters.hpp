@@ -22,7 +22,23 @@ struct Counters {
   std::atomic<std::uint64_t> ingest_waits = 0;     // for RocksDB's compaction
   std::atomic<std::uint64_t> recovered_generations = 0;
   std::atomic<std::uint64_t> recovered_requests = 0;
+  std::atomic<std::uint64_t> keys_under_way = 0;   // of reads of many that go on
   CacheCounters cache;
+};
+
+/// Keys of a read, as long as it goes on.
+class KeysUnderWay {
+ public:
+  KeysUnderWay(Counters& counters, std::uint64_t n) : keys_(counters.keys_under_way), n_(n) {
+    keys_.fetch_add(n, std::memory_order_relaxed);
+  }
+  ~KeysUnderWay() { keys_.fetch_sub(n_, std::memory_order_relaxed); }
+  KeysUnderWay(KeysUnderWay const&) = delete;
+  KeysUnderWay& operator=(KeysUnderWay const&) = delete;
+
+ private:
+  std::atomic<std::uint64_t>& keys_;
+  std::uint64_t n_;
 };
 
 }  // namespace perdure::lsm

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "exec/range.hpp"
+#include "lsm/rocks/generation_batch.hpp"
 #include "lsm/rocks/status.hpp"
 
 namespace perdure::lsm {
@@ -37,6 +38,7 @@ Flusher::Flusher(rocksdb::DB& base, Engine& engine, Tables& tables, Families con
       counters_(counters),
       cache_(cache),
       directory_(std::move(directory)),
+      buffers_wal_(base.GetDBOptions().manual_wal_flush),
       seal_idle_(std::move(seal_idle)) {}
 
 Flusher::~Flusher() { stop(); }
@@ -99,7 +101,12 @@ void Flusher::run() {
       if (stopping_) return;
       noticed_ = false;
     }
-    std::shared_ptr<void> const hold = seal_idle_();  // until all that is sealed is flushed
+    std::shared_ptr<void> hold = seal_idle_();
+    bool flushed = false;
+    if (hold != nullptr && !buffers_wal_) {
+      flushed = hand_over();
+      hold = nullptr;  // what RocksDB did not take is flushed, and no write waits for that
+    }
     for (bool more = true; more;) {
       std::uint64_t const before = tables_.sealed_generations();
       rocksdb::Status const s = flush_sealed();
@@ -108,8 +115,51 @@ void Flusher::run() {
       ++attempts_;
       changed_.notify_all();
       more = s.ok() && !stopping_ && before != 0;
+      flushed |= more;
+      noticed_ |= flushed && !more;  // a hand-over goes on at once
     }
   }
+}
+
+/// The one generation that there is, with the gate held.
+bool Flusher::hand_over() {
+  std::vector<GenerationPtr> const sealed = tables_.sealed();
+  if (sealed.size() != 1 || !write_over(*sealed[0]).ok()) return false;
+  sealed[0]->ingested = true;
+  return flush(sealed[0], nullptr).ok();
+}
+
+/// Without operands, to write it again changes nothing: no intent is needed. With them, one says
+/// whether RocksDB has it, for its number rises with a write as with an ingest.
+rocksdb::Status Flusher::write_over(Generation& generation) {
+  exec::Range const range("rocks write over");
+  GwalSegment* const segment = generation.segment();
+  if (generation.uncertain || generation.ingested) return rocksdb::Status::Aborted();
+  if (Status s = tables_.compact(generation); !s.ok()) return to_rocks(s);
+  GenerationBatch all;
+  if (auto s = all.read(engine_, families_, generation); !s.ok()) return s;
+  rocksdb::WriteOptions options;
+  options.no_slowdown = true;
+  options.disableWAL = segment == nullptr;
+  options.sync = generation.synced && !options.disableWAL;
+  std::uint64_t const sequence = base_.GetLatestSequenceNumber();
+  bool const intends = generation.merges && segment != nullptr;
+  if (intends) {
+    if (Status s = segment->intend(sequence); !s.ok()) return to_rocks(s);
+  }
+  if (cache_ != nullptr) cache_->close(sequence);
+  if (auto s = base_.Write(options, &all.batch); !s.ok()) {
+    if (cache_ != nullptr) cache_->reopen();
+    if (!intends) return s;
+    // Of a stall nothing is written; else nobody knows what of it is in RocksDB's log.
+    if (s.IsIncomplete()) return after_failed_ingest(generation, sequence, s);
+    generation.uncertain = true;
+    uncertain_ = true;
+    return s;
+  }
+  if (cache_ != nullptr) cache_->invalidate(all.hashes);
+  counters_.flushed_entries += all.batch.Count();
+  return rocksdb::Status::OK();
 }
 
 /// The oldest is flushed; the files of those behind it are written meanwhile, unless they have

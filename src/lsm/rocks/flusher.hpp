@@ -8,7 +8,11 @@
 //  3. Of each key the newest version is written, operands folded, on what RocksDB has of older
 //     generations.
 //  4. A flush that fails leaves the generation where it was, in view and G-WAL.
-//  5. From before an ingest until the view that follows it, the block cache is closed; what the
+//  5. What little is left when a hand-over ends becomes RocksDB's by a write in place of a file,
+//  while
+//     no other write is under way.
+//  6. From before an ingest, or such a write, until the view that follows it, the block cache is
+//  closed; what the
 //     ingest changed has left it by then.
 #pragma once
 
@@ -59,6 +63,8 @@ class Flusher {
   template <class Waits>
   rocksdb::Status wait_while(Waits waits);
   using Files = std::list<SortedFiles>;  // of all families
+  bool hand_over();
+  rocksdb::Status write_over(Generation& generation);
   rocksdb::Status flush_sealed();
   rocksdb::Status flush(GenerationPtr const& generation, Files* prepared);
   rocksdb::Status ingest(Generation& generation, Files* prepared);
@@ -76,6 +82,7 @@ class Flusher {
   Counters& counters_;
   BlockCache* const cache_;
   std::string const directory_;
+  bool const buffers_wal_;  // a write that returned may be lost with the process
   std::function<std::shared_ptr<void>()> const seal_idle_;
 
   mutable Mutex mutex_;

@@ -38,6 +38,7 @@ class Generation {
   RequestId last = 0;  // of its requests
   bool sealed = false;
   bool merges = false;  // has operands
+  bool synced = false;  // some of it was promised to be on the medium
   bool uncertain = false;  // an ingest failed half way: the MANIFEST says at the next opening
   bool ingested = false;  // the flusher's: RocksDB has it, and its segment goes
 

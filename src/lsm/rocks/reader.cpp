@@ -204,6 +204,7 @@ void Reader::multi_get(ReadOptions const& options, ColumnFamilyHandle* family,
                        std::span<Slice const> keys, PinnableSlice* values,
                        rocksdb::Status* statuses, bool sorted) {
   exec::Range const range("rocks multi_get");
+  KeysUnderWay const under_way(counters_, keys.size());
   Sight const sight = this->sight(options);
   if (!sight.refusal.ok()) {
     std::fill_n(statuses, keys.size(), sight.refusal);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lsm/cache/cache_view.hpp"
+#include "lsm/rocks/entry_groups.hpp"
 #include "lsm/rocks/merging.hpp"
 #include "lsm/rocks/rocksdb_version.hpp"
 #include "lsm/rocks/status.hpp"
@@ -15,20 +16,6 @@ namespace {
 using rocksdb::Slice;
 
 constexpr std::uint32_t kBlockEntries = 1u << 15;
-
-/// Of an EntryBlock's key: what follows the last one with the same bytes.
-std::size_t end_of_key(EntryBlock const& block, std::size_t first) {
-  std::size_t end = first + 1;
-  Slice const key = as_slice(block.key(first));
-  while (end < block.size() && as_slice(block.key(end)) == key) ++end;
-  return end;
-}
-
-std::span<Version const> chain_of(EntryBlock const& block, std::size_t first, std::size_t end) {
-  std::size_t last = first;
-  while (last + 1 < end && block.versions[last].kind == Kind::merge) ++last;
-  return std::span(block.versions).subspan(first, last + 1 - first);
-}
 
 rocksdb::Status add(rocksdb::SstFileWriter& writer, Slice const& key, Version const& version) {
   switch (version.kind) {

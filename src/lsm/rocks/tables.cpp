@@ -72,10 +72,14 @@ std::uint64_t Tables::sealed_generations() const {
                                                   [](auto const& one) { return one->sealed; }));
 }
 
-std::uint64_t Tables::requests() const {
+Tables::Load Tables::load() const {
   MutexLock lock(mutex_);
-  std::uint64_t all = 0;
-  for (GenerationPtr const& generation : generations_) all += generation->requests;
+  Load all;
+  all.generations = generations_.size();
+  for (GenerationPtr const& generation : generations_) {
+    all.requests += generation->requests;
+    all.bytes += generation->bytes;
+  }
   return all;
 }
 
@@ -92,18 +96,18 @@ bool Tables::has(GenerationPtr const& generation) const {
          std::find(generations_.begin(), generations_.end(), generation) != generations_.end();
 }
 
-Result<std::span<std::byte>> Tables::reserve(std::uint64_t bytes, bool logged) {
+Result<std::span<std::byte>> Tables::reserve(std::uint64_t bytes, bool logged, bool few) {
   if (active_ == nullptr) active_ = std::make_shared<Generation>(nullptr);
   if (!logged) return active_->buffer(bytes);
   if (active_->segment() == nullptr) {
-    auto segment = gwal_.begin(std::max(bytes, memtable_bytes_));
+    auto segment = few ? gwal_.begin(bytes, true) : gwal_.begin(std::max(bytes, memtable_bytes_));
     if (!segment) return segment.status();
     active_->set_segment(std::move(*segment));
   }
   auto room = active_->segment()->reserve(bytes);
   if (room || room.status().code() != Code::no_space) return room;
   seal();
-  return reserve(bytes, logged);
+  return reserve(bytes, logged, few);
 }
 
 RequestId Tables::next_request() { return sequence() + 1; }
@@ -163,6 +167,7 @@ Status Tables::append(std::span<FamilyBatch const> batch, Written const& written
   active_->bytes += written.bytes;
   active_->requests += written.requests;
   for (FamilyBatch const& one : batch) active_->merges |= one.merges;
+  active_->synced |= written.sync;
   if (generations_.empty() || generations_.front() != active_) add_generation(active_);
   last_ = first + written.requests - 1;
   active_->last = last_;

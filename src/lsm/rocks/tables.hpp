@@ -2,7 +2,8 @@
 //
 // Invariants:
 //  1. Writes are appended by one thread at a time, who keeps all other writes to RocksDB out.
-//  2. While there is a generation, nothing but the ingest of the oldest changes RocksDB.
+//  2. While there is a generation, nothing but the ingest of the oldest changes RocksDB, or a write
+//     of it.
 //  3. A batch is in the view as a whole, after its record in the G-WAL is whole.
 //  4. A generation leaves the view only when RocksDB has all of it; the view that follows has a
 //     snapshot of RocksDB that was taken after that.
@@ -49,15 +50,20 @@ class Tables {
   /// The number of the last write, RocksDB's own among them. Never falls.
   [[nodiscard]] std::uint64_t sequence() const;
   [[nodiscard]] std::uint64_t sealed_generations() const;
-  /// Of all generations.
-  [[nodiscard]] std::uint64_t requests() const;
+  struct Load {
+    std::uint64_t requests = 0;
+    std::uint64_t bytes = 0;
+    std::size_t generations = 0;
+  };
+  [[nodiscard]] Load load() const;
   /// Null where there is none.
   [[nodiscard]] GenerationPtr newest_sealed() const;
   [[nodiscard]] bool has(GenerationPtr const& generation) const;
 
   // By the writer alone.
-  /// Room for a batch's copy, where its values stay; not appended, it is used again.
-  Result<std::span<std::byte>> reserve(std::uint64_t bytes, bool logged);
+  /// Room for a batch's copy, where its values stay; not appended, it is used again. `few` are to
+  /// follow: a segment that is begun for it is a small one.
+  Result<std::span<std::byte>> reserve(std::uint64_t bytes, bool logged, bool few);
   /// Whether the log can take a record of so many bytes.
   [[nodiscard]] GwalRoom log_room(std::uint64_t bytes) { return gwal_.make_room(bytes); }
   /// The request that the next batch begins with.

@@ -16,11 +16,17 @@ namespace perdure::lsm {
 
 namespace {
 
-/// What is flushed while writers wait, which takes a few milliseconds.
-constexpr std::uint64_t kHandedOverAtOnce = 20'000;
+/// What RocksDB gets as one write of its own, while other writers wait: that takes a few
+/// milliseconds, and no flush.
+constexpr std::uint64_t kHandedOverAtOnce = 2000;
+constexpr std::uint64_t kBytesAtOnce = std::uint64_t{1} << 20;
+/// Fewer operations are no batch, and RocksDB's own way is theirs whatever is read meanwhile.
+constexpr std::uint64_t kCountReadsFrom = 256;
 /// Keys that reads find in memtables before they are idle: these keep them as a large batch does.
 constexpr std::uint64_t kManyHits = 10'000;
 
+/// Bytes of columns from which they are written by themselves, by all workers.
+constexpr std::uint64_t kAlone = 8u << 20;
 /// Bytes of batches that a worker takes at once: fewer are not worth another thread.
 constexpr std::uint64_t kTakenAtOnce = 32u << 10;
 
@@ -52,7 +58,7 @@ rocksdb::Status Writer::write(rocksdb::WriteOptions const& options, rocksdb::Wri
   if (batch == nullptr || options_.read_only)
     return base_.Write(options, batch);  // which refuses it
   Waits const waits(operations_waiting_, batch->Count());
-  if (waits.with_others < options_.threshold) {
+  if (are_few(waits.with_others)) {
     exec::SharedHold const hold(gate_);
     if (!tables_.any()) return write_rocks(options, batch);
   }
@@ -66,6 +72,11 @@ rocksdb::Status Writer::write_if(rocksdb::WriteOptions const& options, rocksdb::
   if (auto s = refusal(options); !s.ok()) return s;
   Waits const waits(operations_waiting_, batch->Count());
   return write_batch(options, batch, &check);
+}
+
+bool Writer::are_few(std::uint64_t operations) const {
+  if (operations >= kCountReadsFrom) operations += counters_.keys_under_way;
+  return operations < options_.threshold;
 }
 
 /// What RocksDB refuses, memtables refuse too.
@@ -148,7 +159,7 @@ rocksdb::Status Writer::wait_for_turn(Waiting& mine) {
 void Writer::write_group(std::span<Waiting* const> group) {
   std::uint64_t operations = 0;
   for (Waiting const* const one : group) operations += one->operations();
-  bool const few = operations < options_.threshold;
+  bool const few = are_few(operations);
   while (!group.empty()) {
     Waiting& first = *group.front();
     std::size_t n = 1;
@@ -171,17 +182,20 @@ void Writer::write_group(std::span<Waiting* const> group) {
 
 std::size_t Writer::together(std::span<Waiting* const> group) const {
   Waiting const& first = *group.front();
+  bool const are_columns = first.columns != nullptr;
+  if (are_columns && first.bytes() > kAlone) return 1;
   // A record lies in one segment, and what does not fit begins the next.
   std::uint64_t const most = options_.memtable_bytes / 8;
   std::uint64_t bytes = first.bytes();
   std::size_t n = 1;
   for (; n < group.size(); ++n) {
     Waiting const& one = *group[n];
-    bytes += one.bytes();
     // Who asks first has to see what those before it wrote.
     if (!one.for_tables || one.check != nullptr || one.logged() != first.logged() ||
-        !one.status.ok() || (one.columns == nullptr) != (first.columns == nullptr) || bytes > most)
+        !one.status.ok() || (one.columns != nullptr) != are_columns)
       break;
+    bytes += one.bytes();
+    if (are_columns && (one.bytes() > kAlone || bytes > most)) break;
   }
   return n;
 }
@@ -259,11 +273,14 @@ rocksdb::Status Writer::append(Tables::Written const& asked, WriteRecord const& 
   exec::Range const range("rocks append");
   Tables::Written written = asked;
   if (auto s = make_room(written); !s.ok()) return s;
-  auto room = tables_.reserve(written.bytes, written.logged);
+  written.sync |= options_.power && written.logged;
+  bool const many = !are_few(written.requests);
+  if (many) handing_over_ = false;
+  auto room = tables_.reserve(written.bytes, written.logged, handing_over_);
   if (!room) return to_rocks(room.status());
   std::vector<FamilyBatch> const batch = write(*room, tables_.next_request());
   if (Status s = tables_.append(batch, written, seen); !s.ok()) return to_rocks(s);
-  if (written.requests >= options_.threshold) last_batch_ = Clock::now();
+  if (many) last_batch_ = Clock::now();
   ++counters_.table_batches;
   counters_.table_operations += written.requests;
   if (tables_.is_full()) {
@@ -324,12 +341,12 @@ rocksdb::Status Writer::make_room(Tables::Written& written) {
   GwalRoom room = GwalRoom::there;
   for (;;) {
     if (written.logged) room = tables_.log_room(written.bytes);
-    if (room == GwalRoom::never) written.logged = false;
-    bool const log_is_full = written.logged && room == GwalRoom::after_retiring;
+    if (room == GwalRoom::after_retiring && tables_.sealed_generations() == 0) tables_.seal();
     std::uint64_t const sealed = tables_.sealed_generations();
+    bool const log_is_full = written.logged && room == GwalRoom::after_retiring && sealed > 0;
+    if (room != GwalRoom::there && !log_is_full) written.logged = false;
     if (!log_is_full && sealed <= most) return rocksdb::Status::OK();
-    if (log_is_full && sealed == 0) tables_.seal();
-    if (log_is_full) most = std::min(most, std::max<std::uint64_t>(sealed, 1) - 1);
+    if (log_is_full) most = std::min(most, sealed - 1);
     ++counters_.writer_waits;
     auto const began = Clock::now();
     rocksdb::Status const s = flusher_->wait_until_sealed(most);
@@ -371,14 +388,25 @@ std::shared_ptr<void> Writer::seal_idle() {
     last_batch_ = now;
   }
   if (now - last_batch_ < options_.idle) return nullptr;
+  Tables::Load const load = tables_.load();
+  // Rounds follow each other as long as less and less is written during each.
+  bool const goes_on = handing_over_ && load.requests <= left_over_ / 2;
+  if (!goes_on && !may_begin_hand_over(now)) return nullptr;
+  handing_over_ = true;
+  left_over_ = load.requests;
+  tables_.seal();
+  bool const is_little =
+      load.generations == 1 && load.requests <= kHandedOverAtOnce && load.bytes <= kBytesAtOnce;
+  return is_little ? hold : nullptr;
+}
+
+bool Writer::may_begin_hand_over(Clock::time_point now) {
   while (!hand_overs_.empty() && now - hand_overs_.front() >= std::chrono::seconds(1))
     hand_overs_.pop_front();
-  if (hand_overs_.size() >= options_.hand_overs_a_second) return nullptr;
+  if (hand_overs_.size() >= options_.hand_overs_a_second) return false;
   hand_overs_.push_back(now);
   ++counters_.hand_overs;
-  bool const is_little = tables_.requests() <= kHandedOverAtOnce;
-  tables_.seal();
-  return is_little ? hold : nullptr;
+  return true;
 }
 
 }  // namespace perdure::lsm

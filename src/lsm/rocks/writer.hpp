@@ -104,10 +104,11 @@ class Writer {
   }
   /// All that was written before is RocksDB's when this returns.
   rocksdb::Status flush();
-  /// For the flusher. Seals the memtables once there has been no large batch, and few
-  /// reads of them, for a while. What has
-  /// become little by then is handed over at once: the answer holds the gate, and with it the few
-  /// writes that come, until it is flushed and RocksDB serves them.
+  /// For the flusher. Hands the memtables over to RocksDB, once there has been no large batch, and
+  /// few reads of them, for a while: seals them, and while they are flushed writes go on, into new
+  /// ones, which the next call seals. The last round is little: then the answer holds the gate, and
+  /// with it the few writes that come, until RocksDB has got what was sealed by one write. No write
+  /// waits for a flush.
   [[nodiscard]] std::shared_ptr<void> seal_idle();
 
  private:
@@ -129,6 +130,9 @@ class Writer {
   bool knows_families(Waiting const& waiting) const;
   /// With the gate held either way.
   rocksdb::Status write_rocks(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch);
+  /// Whether RocksDB serves so many operations that wait: requests wait in one queue (section 4.1),
+  /// so where batches are written keys that are being read count too.
+  [[nodiscard]] bool are_few(std::uint64_t operations) const;
   rocksdb::Status write_batch(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch,
                               std::function<rocksdb::Status()> const* check);
   rocksdb::Status wait_for_turn(Waiting& mine);
@@ -149,6 +153,7 @@ class Writer {
   [[nodiscard]] bool would_wait(std::uint64_t bytes, bool logged);
   rocksdb::Status make_room(Tables::Written& written);
   rocksdb::Status flush_sealing();
+  bool may_begin_hand_over(Clock::time_point now);
 
   rocksdb::DB& base_;
   exec::Workers& workers_;
@@ -164,6 +169,8 @@ class Writer {
   Clock::time_point last_batch_{};
   std::uint64_t hits_then_ = 0;  // Counters::table_hits when reads last kept the memtables
   std::deque<Clock::time_point> hand_overs_;  // of the last second
+  bool handing_over_ = false;  // no large batch came since one began
+  std::uint64_t left_over_ = 0;  // requests of its last round
 
   Mutex queue_mutex_;
   Condition turn_;

@@ -1,17 +1,24 @@
 #include "rocks/kills/victim.hpp"
 
 #include <fcntl.h>
+#include <rocksdb/utilities/stackable_db.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <thread>
+#include <vector>
+
+#include "perdure/rocks.h"
 
 namespace perdure::test {
 namespace {
 
 constexpr std::uint64_t kBetweenFlushes = 40;  // calls
+/// The largest threshold of an opener: fewer operations in an array are no atomic batch.
+constexpr std::uint32_t kFewestOfArrays = 500;
 
 [[noreturn]] void give_up(char const* doing, rocksdb::Status const& status) {
   std::fprintf(stderr, "rocks kills: the victim, %s: %s\n", doing, status.ToString().c_str());
@@ -37,6 +44,52 @@ class OneByOne final : public rocksdb::WriteBatch::Handler {
  private:
   rocksdb::DB* db_;
   Handles const& handles_;
+};
+
+/// A batch's writes as columns, as long as all are of one family.
+class AsColumns final : public rocksdb::WriteBatch::Handler {
+ public:
+  rocksdb::Status PutCF(std::uint32_t family, rocksdb::Slice const& key,
+                        rocksdb::Slice const& value) override {
+    return add(family, OpKind::put, key, value);
+  }
+  rocksdb::Status DeleteCF(std::uint32_t family, rocksdb::Slice const& key) override {
+    return add(family, OpKind::erase, key, {});
+  }
+  rocksdb::Status MergeCF(std::uint32_t family, rocksdb::Slice const& key,
+                          rocksdb::Slice const& operand) override {
+    return add(family, OpKind::update, key, operand);
+  }
+  rocksdb::Status apply(rocksdb::DB& db, Handles const& handles, bool sync) {
+    MixedBatch const batch{column(keys_, key_offsets_), kinds_, column(values_, value_offsets_)};
+    std::vector<KeyStatus> statuses(kinds_.size());
+    VariableValues none;
+    rocks::ArrayOptions options;
+    options.sync = sync;
+    return rocks::apply(db, handles[family_], batch, none, statuses, options);
+  }
+
+ private:
+  static Column column(std::string const& bytes, std::vector<std::int64_t> const& offsets) {
+    return {reinterpret_cast<std::byte const*>(bytes.data()), offsets.data(), 0, offsets.size() - 1,
+            MemorySpace::host};
+  }
+  rocksdb::Status add(std::uint32_t family, OpKind kind, rocksdb::Slice const& key,
+                      rocksdb::Slice const& value) {
+    if (!kinds_.empty() && family != family_) return rocksdb::Status::NotSupported("two families");
+    family_ = family;
+    kinds_.push_back(kind);
+    keys_.append(key.data(), key.size());
+    key_offsets_.push_back(static_cast<std::int64_t>(keys_.size()));
+    values_.append(value.data(), value.size());
+    value_offsets_.push_back(static_cast<std::int64_t>(values_.size()));
+    return {};
+  }
+
+  std::uint32_t family_ = 0;
+  std::vector<OpKind> kinds_;
+  std::string keys_, values_;
+  std::vector<std::int64_t> key_offsets_ = {0}, value_offsets_ = {0};
 };
 
 class Victim {
@@ -79,8 +132,13 @@ class Victim {
     rocksdb::WriteOptions options;
     options.sync = number % 16 == 0;
     OneByOne one(db_, handles_);
+    AsColumns columns;
     bool const by_itself = batch.Count() == 1 || plant_ == Plant::parts;
-    auto const s = by_itself ? batch.Iterate(&one) : db_->Write(options, &batch);
+    bool const as_arrays = dynamic_cast<rocksdb::StackableDB*>(db_) != nullptr &&
+                           batch.Count() >= kFewestOfArrays && batch.Iterate(&columns).ok();
+    auto const s = by_itself   ? batch.Iterate(&one)
+                   : as_arrays ? columns.apply(*db_, handles_, options.sync)
+                               : db_->Write(options, &batch);
     if (!s.ok()) give_up("writing", s);
   }
 

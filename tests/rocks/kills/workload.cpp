@@ -11,6 +11,7 @@ namespace perdure::test {
 namespace {
 
 constexpr std::uint64_t kKeys = 400;  // of a thread and a family
+constexpr std::uint64_t kOfCounts = 8;  // kinds of calls from here on are of that family alone
 
 std::string text_of(std::uint64_t number) {
   std::string text(sizeof number, '\0');
@@ -84,6 +85,17 @@ void add(Draws& draws, std::size_t thread, std::uint64_t number, Handles const& 
   }
 }
 
+/// The same, of the counts alone.
+void add_count(Draws& draws, std::size_t thread, std::uint64_t number, Handles const& handles,
+               rocksdb::WriteBatch& batch) {
+  std::string const key = draw_key(draws, thread);
+  switch (draws.below(4)) {
+    case 0: batch.Delete(handles[1], key); break;
+    case 1: batch.Put(handles[1], key, text_of(number)); break;
+    default: batch.Merge(handles[1], key, text_of(draws.between(1, 5)));
+  }
+}
+
 }  // namespace
 
 std::uint64_t number_of(std::string const& value) {
@@ -100,7 +112,8 @@ rocksdb::WriteBatch make_call(std::uint64_t seed, std::size_t thread, std::uint6
   std::uint64_t const writes = kind < 4   ? 1
                                : kind < 7 ? draws.between(2, 40)
                                           : draws.between(200, 3000);
-  for (std::uint64_t i = 0; i < writes; ++i) add(draws, thread, number, handles, batch);
+  auto const add_one = kind >= kOfCounts ? add_count : add;
+  for (std::uint64_t i = 0; i < writes; ++i) add_one(draws, thread, number, handles, batch);
   if (writes > 1) batch.Merge(handles[1], kTotal, text_of(1));
   return batch;
 }

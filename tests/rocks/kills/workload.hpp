@@ -31,7 +31,8 @@ struct Page {
   std::atomic<std::uint64_t> opened;  // victims that came so far
 };
 
-/// Call number n of a thread, as a batch. Where it has one write, that is made by itself.
+/// Call number n of a thread, as a batch. Where it has one write, that is made by itself; where it
+/// has many, all of one family, they are arrays to a database that takes these.
 rocksdb::WriteBatch make_call(std::uint64_t seed, std::size_t thread, std::uint64_t number,
                               Handles const& handles);
 
