@@ -240,6 +240,7 @@ TEST_F(RocksRanges, OfAnEmptyRocksdbCostNoSeek) {
   std::uint64_t const before = seeks();
   check({"", even(7), "z"}, {}, 1000);
   check({"", even(7), "z"}, {"z", even(5), "zz"}, 4);
+  check({}, {}, 4);
   EXPECT_EQ(seeks(), before);
 }
 

@@ -237,6 +237,8 @@ TEST_F(LsmTwoSides, RangesOfManyPairsAreTheDevicesAndOthersTheHosts) {
   EXPECT_EQ(device_.copies_in, 1u) << "150 pairs each, when a copy costs 250";
   EXPECT_EQ(host_.ranges, 2u);
   EXPECT_EQ(device_.ranges, 2u);
+  runs_->check_ranges({""}, {}, kNewest, 50, false);
+  EXPECT_EQ(host_.ranges, 3u) << "a lane alone is slow";
   write(40);  // the device's
   runs_->check_ranges({"", "1"}, {}, kNewest, 5, false);
   EXPECT_EQ(device_.ranges, 3u) << "which has all of them";

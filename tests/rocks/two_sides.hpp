@@ -93,6 +93,7 @@ inline SideRules low_rules() {
   rules.host_merge = 60;
   rules.host_keys = 50;
   rules.host_pairs = 50;
+  rules.device_ranges = 2;
   rules.launch = 100;
   rules.key = 1;
   rules.copy = 250;

@@ -29,10 +29,15 @@ struct RangesView {
 
 /// Of one run: the entry that comes next, and the word of its key behind what all keys share.
 struct RangeHead {
-  std::uint64_t word = 0;
+  static constexpr std::uint64_t kAboveAll = ~std::uint64_t{0};
+  std::uint64_t word = kAboveAll;  // of no entry, too
   std::uint32_t at = 0;
   std::uint32_t end = 0;
   [[nodiscard]] PERDURE_FN bool is_there() const { return at < end; }
+  PERDURE_FN void go_to(RunView const& run, std::uint32_t entry, std::uint64_t shared) {
+    at = entry;
+    word = is_there() ? run.word(at, shared) : kAboveAll;
+  }
 };
 
 /// One a range and run: a thread has those of a range side by side, or, on a GPU, threads that run
@@ -68,17 +73,30 @@ struct RangeSeekBody {
     find(first, n, view.begins, bounds);
     for (std::uint32_t j = 0; j < n; ++j)
       head(first + j) = {0, bounds[j], view.runs[run(first + j)].count};
+    for (std::uint32_t j = 0; j < n; ++j) prefetch_entries(view.runs[run(first + j)], bounds[j]);
     if (view.have_ends) {
       find(first, n, view.ends, bounds);
       for (std::uint32_t j = 0; j < n; ++j) head(first + j).end = bounds[j];
     }
     for (std::uint32_t j = 0; j < n; ++j) {
       RangeHead& one = head(first + j);
-      if (one.is_there()) one.word = view.runs[run(first + j)].word(one.at, view.shared);
+      one.go_to(view.runs[run(first + j)], one.at, view.shared);
     }
   }
 
  private:
+  static constexpr std::uint32_t kMostAhead = 128;  // entries
+
+  /// Of what the range is likely to have of the run.
+  PERDURE_FN void prefetch_entries(RunView const& run, std::uint32_t at) const {
+    W const warp;
+    std::uint64_t const each = view.most / view.count + 4;
+    std::uint32_t const most = each < kMostAhead ? static_cast<std::uint32_t>(each) : kMostAhead;
+    std::uint32_t const n = run.count - at < most ? run.count - at : most;
+    warp.prefetch(run.prefixes + at, n * sizeof(std::uint64_t));
+    warp.prefetch(run.versions + at, n * sizeof(StoredVersion));
+    if (run.words != nullptr) warp.prefetch(run.words + at, n * sizeof(std::uint64_t));
+  }
   [[nodiscard]] PERDURE_FN std::size_t range(std::size_t item) const { return item / view.count; }
   [[nodiscard]] PERDURE_FN std::uint32_t run(std::size_t item) const {
     return static_cast<std::uint32_t>(item % view.count);
@@ -137,7 +155,7 @@ PERDURE_FN bool is_alone(RunView const& run, std::uint32_t first, std::uint32_t 
 
 /// Lanes that merge one range each. Without slots they count alone.
 struct RangeMergeBody {
-  static constexpr std::size_t kChunk = 16;
+  static constexpr std::size_t kChunk = 4;
   RangesView view;
   RangeHeads heads;
   RangeCount* counts;
@@ -183,23 +201,30 @@ struct RangeMergeBody {
       return compare_entries(runs[a], x.at, runs[b], y.at, body.view.shared) < 0;
     }
 
-    /// The least head, and those behind it in its run that are below all others by their words.
+    /// The least head, and those behind it in its run that are below all others. Words tell, and
+    /// where they do not, whole keys. (No branch depends on whose word is the least.)
     PERDURE_FN void pop_least() {
-      std::uint32_t least = kNone;
-      std::uint64_t others = ~std::uint64_t{0};  // no other head's word is below
+      std::uint32_t least = 0;
+      std::uint64_t word = RangeHead::kAboveAll;
+      std::uint64_t others = RangeHead::kAboveAll;  // no other head's word is below
       for (std::uint32_t r = 0; r < body.view.count; ++r) {
-        if (!head(r).is_there()) continue;
-        std::uint32_t above = r;
-        if (least == kNone || comes_before(r, least)) {
-          above = least;
-          least = r;
-        }
-        if (above != kNone && head(above).word < others) others = head(above).word;
+        std::uint64_t const one = head(r).word;
+        std::uint64_t const more = one < word ? word : one;
+        others = more < others ? more : others;
+        least = one < word ? r : least;
+        word = one < word ? one : word;
       }
-      at_end = least == kNone;
-      if (at_end) return;
+      if (word == others) return pop_tied();
       do pop(least);
-      while (goes_on() && head(least).is_there() && head(least).word < others);
+      while (goes_on() && head(least).word < others);
+    }
+
+    PERDURE_FN void pop_tied() {
+      std::uint32_t least = kNone;
+      for (std::uint32_t r = 0; r < body.view.count; ++r)
+        if (head(r).is_there() && (least == kNone || comes_before(r, least))) least = r;
+      at_end = least == kNone;
+      if (!at_end) pop(least);
     }
 
     PERDURE_FN void pop(std::uint32_t r) {
@@ -216,8 +241,7 @@ struct RangeMergeBody {
         last_entry = key.seen;
         last_word = word;
       }
-      one.at = key.end;
-      if (one.is_there()) one.word = run.word(one.at, body.view.shared);
+      one.go_to(run, key.end, body.view.shared);
     }
 
     [[nodiscard]] PERDURE_FN bool is_last(std::uint32_t r, std::uint32_t entry,
@@ -279,7 +303,7 @@ struct RangeWriter {
 
 /// One a range: a thread's pairs lie side by side.
 struct RangeWriteBody {
-  static constexpr std::size_t kChunk = 16;
+  static constexpr std::size_t kChunk = 4;
   RangeWriter to;
   RangeCount const* counts;
   std::uint64_t const* slots;  // each range's first; null: each has as many

@@ -30,7 +30,7 @@ class RangeIn {
   /// Slots that ranges have before anybody knows how many they need.
   static constexpr std::uint64_t kMostSlots = std::uint64_t{1} << 22;
   /// Of an answer.
-  static constexpr std::uint64_t kMostPairs = std::uint64_t{1} << 30;
+  static constexpr std::uint64_t kMostPairs = std::uint64_t{1} << 25;
   /// Of a range whose pairs are counted first: a lane of a GPU takes as long for one as a host's
   /// thread for several.
   static constexpr std::uint64_t kMostCounted =
@@ -52,6 +52,9 @@ class RangeIn {
     return write(machine, views, view, room);
   }
 
+  /// Whether one of the answers took so much memory that nobody should keep it for the next.
+  [[nodiscard]] bool is_large() const { return largest_ > kKept; }
+
   /// Of the last read; its memory is whose this is.
   [[nodiscard]] RangePairs answer() const {
     RangePairs pairs;
@@ -65,6 +68,8 @@ class RangeIn {
   }
 
  private:
+  static constexpr std::uint64_t kKept = std::uint64_t{128} << 20;  // bytes
+
   static std::size_t some(std::size_t n) { return std::max<std::size_t>(n, 1); }
 
   /// Erased keys take room, too: there is some for a few of them.
@@ -122,6 +127,9 @@ class RangeIn {
     take_key_sizes(views);
     std::size_t const n = firsts_.back();
     std::size_t const bytes = key_bytes_.back();
+    std::size_t const slots = is_exact_ ? n : view.n * room;
+    std::size_t const a_pair = sizeof(RangePair) + sizeof(std::uint64_t);
+    largest_ = std::max(largest_, slots * sizeof(RangeSlot) + n * a_pair + bytes);
     if (Status s = make_room(n, bytes); !s.ok()) return s;
     auto const firsts = bring(machine, firsts_here_, std::span<std::uint64_t const>(firsts_));
     if (!firsts) return firsts.status();
@@ -145,8 +153,9 @@ class RangeIn {
     if constexpr (kFar) {
       std::size_t const all = slots != nullptr ? firsts_.back() : n * room;
       return machine.threads(all, RangeSlotBody{to, counts_.data(), slots, room, n});
+    } else {
+      return machine.threads(n, RangeWriteBody{to, counts_.data(), slots, room});
     }
-    return machine.threads(n, RangeWriteBody{to, counts_.data(), slots, room});
   }
 
   void take_key_sizes(std::vector<RunView> const& views) {
@@ -180,6 +189,7 @@ class RangeIn {
                                   reinterpret_cast<std::byte const*>(buffer.data()), n * sizeof(T));
   }
 
+  std::uint64_t largest_ = 0;  // bytes
   bool is_exact_ = false;
   bool sizes_vary_ = false;
   std::uint32_t key_width_ = 0;

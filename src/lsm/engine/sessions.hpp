@@ -78,13 +78,13 @@ class Sessions {
     });
   }
 
-  /// f(session), and the session itself, which comes back once nobody has it.
+  /// f(session), and the session itself, which comes back once nobody has it, unless it is large.
   template <class F>
   Result<std::shared_ptr<Session>> lend(F f) {
     return caught([&]() -> Result<std::shared_ptr<Session>> {
       std::shared_ptr<Session> session(take().release(), [this](Session* back) {
         std::unique_ptr<Session> owner(back);
-        if (owner->machine.wait().ok()) give(std::move(owner));
+        if (owner->machine.wait().ok() && !owner->range.is_large()) give(std::move(owner));
       });
       if (Status s = session->machine.begin(nullptr); !s.ok()) return s;
       if (Status s = f(*session); !s.ok()) return s;

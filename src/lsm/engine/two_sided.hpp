@@ -26,6 +26,7 @@ struct SideRules {
   std::uint64_t host_merge = 16384;  // fewer entries that the host has are merged there
   std::size_t host_keys = 256;  // fewer keys are looked up on the host
   std::uint64_t host_pairs = 4096;  // ranges of fewer pairs are read on the host
+  std::size_t device_ranges = 64;  // and fewer ranges, however long they are
   // nanoseconds
   double launch = 25e3;  // of a read by the device
   double key = 40;  // in a run, by the host

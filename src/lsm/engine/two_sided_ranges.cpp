@@ -1,5 +1,5 @@
 // Ranges by one of two sides. A merge needs all runs in one place: it is the device's where there
-// are many pairs, and the host's where it has all runs anyway or there are few.
+// are many pairs, of many ranges, for a lane merges one; else the host's, if it has all runs.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -18,8 +18,10 @@ constexpr std::uint64_t kSmallRun = std::uint64_t{1} << 20;
 }  // namespace
 
 Result<RangePairs> TwoSidedEngine::ranges(RunList runs, RangeQuery const& query) {
-  std::uint64_t const pairs = query.begins.count * std::min(query.most, kUsualPairs);
-  Side const wish = pairs < rules_.host_pairs ? Side::host : Side::device;
+  std::size_t const n = query.begins.count;
+  std::uint64_t const pairs = n * std::min(query.most, kUsualPairs);
+  bool const are_few = n < rules_.device_ranges || pairs < rules_.host_pairs;
+  Side const wish = are_few ? Side::host : Side::device;
   settle(wish, runs, pairs);
   for (Side const side : {wish, other(wish)}) {
     RunPointers list;

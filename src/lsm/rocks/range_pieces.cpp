@@ -80,6 +80,14 @@ RangePiece RangePiece::of(FoundPairs const& found, std::uint64_t first) {
           found.values.begin(end) - found.values.begin(first)};
 }
 
+void reserve(rocks::Ranges& ranges, std::size_t times) {
+  auto const more = [&](std::size_t n) { return n * times + n * times / 16; };
+  for (VariableValues* const values : {&ranges.keys, &ranges.values}) {
+    values->offsets.reserve(more(values->offsets.size()));
+    values->data.reserve(more(values->data.size()));
+  }
+}
+
 void append(exec::Workers& workers, std::span<RangePiece const> pieces, rocks::Ranges& ranges) {
   auto const end = [](VariableValues const& values, std::int64_t pair) {
     return pair == 0 ? 0

@@ -29,6 +29,9 @@ struct RangePiece {
   static RangePiece of(FoundPairs const& found, std::uint64_t first);
 };
 
+/// Makes room for `times` as much as there is, and a little more.
+void reserve(rocks::Ranges& ranges, std::size_t times);
+
 /// Appends ranges to what there is.
 void append(exec::Workers& workers, std::span<RangePiece const> pieces, rocks::Ranges& ranges);
 

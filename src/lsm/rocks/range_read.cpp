@@ -15,7 +15,10 @@ namespace {
 constexpr std::size_t kIteratedAChunk = 16;
 /// Pairs whose way to the caller's arrays is one step; what the machine answered stays until then.
 constexpr std::uint64_t kPairsAWave = std::uint64_t{1} << 21;
-/// Ranges without a limit are taken to be so long.
+constexpr std::uint64_t kPairsOfFirst = std::uint64_t{1} << 18;
+/// Questions of a worker's in a wave.
+constexpr std::uint64_t kPartsAWave = 8;
+/// Ranges with an end are taken to have no more, until some were read.
 constexpr std::uint64_t kUsualPairs = 256;
 /// Without an end, ranges of more pairs than that go on through all memtables: one after the other
 /// is how iterators read them as fast.
@@ -69,7 +72,9 @@ RangeRead::RangeRead(Database& database, rocksdb::ColumnFamilyHandle* family,
       family_(family),
       options_(options),
       asked_(asked),
-      sight_(parts_.reader->sight(options)) {
+      sight_(parts_.reader->sight(options)),
+      a_range_(std::clamp<std::uint64_t>(asked.limit, 1,
+                                         asked.ends.count != 0 ? kUsualPairs : kMostPairs)) {
   options_.total_order_seek = true;  // ranges know no prefixes
   if (!sight_.refusal.ok() || sight_.view == nullptr) return;
   if (asked.ends.count == 0 && asked.limit > kMostPairs) return;
@@ -79,26 +84,27 @@ RangeRead::RangeRead(Database& database, rocksdb::ColumnFamilyHandle* family,
   if (!runs_.empty()) below_ = &sight_.view->base->keys(family);
 }
 
+/// The first wave is a small one, and tells how many pairs ranges have.
 rocksdb::Status RangeRead::run(rocks::Ranges& ranges) {
   std::size_t const n = asked_.begins.count;
   ranges.offsets.assign(1, 0);
   ranges.offsets.reserve(n + 1);
-  std::size_t const a_wave = ranges_of(kPairsAWave);
-  for (wave_ = 0; wave_ == 0 || wave_ < n; wave_ += a_wave) {
-    read_wave(wave_, std::min(n, wave_ + a_wave));
+  std::uint64_t const a_wave = std::min(
+      kPairsAWave, kPartsAWave * parts_.workers->threads() * parts_.engine->range_pairs().most);
+  std::size_t end = 0;
+  do {
+    wave_ = end;
+    end = std::min(n, wave_ + ranges_of(wave_ == 0 ? std::min(a_wave, kPairsOfFirst) : a_wave));
+    read_wave(wave_, end);
     append(*parts_.workers, pieces_, ranges);
+    if (wave_ == 0 && end < n) reserve(ranges, (n + end - 1) / end);
+    if (end != 0) a_range_ = std::max<std::size_t>(1, ranges.keys.offsets.size() / end);
     MutexLock const lock(mutex_);
     if (!failure_.ok()) return failure_;
     answers_.clear();
     for (Reader& reader : readers_) reader.found->clear();
-  }
+  } while (end < n);
   return rocksdb::Status::OK();
-}
-
-/// Ranges that have about so many pairs together.
-std::size_t RangeRead::ranges_of(std::uint64_t pairs) const {
-  std::uint64_t const each = std::clamp<std::uint64_t>(asked_.limit, 1, kUsualPairs);
-  return std::max<std::size_t>(1, pairs / each);
 }
 
 void RangeRead::read_wave(std::size_t begin, std::size_t end) {

@@ -7,7 +7,9 @@
 
 #include <rocksdb/db.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <span>
@@ -49,7 +51,10 @@ class RangeRead {
   };
   class Lent;
 
-  [[nodiscard]] std::size_t ranges_of(std::uint64_t pairs) const;
+  /// Ranges that have about so many pairs together.
+  [[nodiscard]] std::size_t ranges_of(std::uint64_t pairs) const {
+    return std::max<std::size_t>(1, pairs / a_range_);
+  }
   /// Ranges [begin, end), which are those of the pieces.
   void read_wave(std::size_t begin, std::size_t end);
   void read_part(std::size_t begin, std::size_t end);
@@ -73,6 +78,7 @@ class RangeRead {
   Sight const sight_;
   RunList runs_;
   KeySpan const* below_ = nullptr;  // not null where there are runs
+  std::uint64_t a_range_;  // pairs that a range is taken to have
   std::size_t wave_ = 0;  // the first range of the wave
   std::vector<RangePiece> pieces_;  // one a range of the wave
 
