@@ -126,7 +126,7 @@ TEST_F(Preload, NobodyWritesPastALogThatHasSomethingAndReadersSeeIt) {
 }
 
 TEST_F(Preload, AValueThatIsNoneIsRefusedByTheNameOfItsVariable) {
-  std::array<std::array<std::string, 2>, 11> const bad{{{"DEVICE", "gpu"},
+  std::array<std::array<std::string, 2>, 12> const bad{{{"DEVICE", "gpu"},
                                                         {"DEVICE", ""},
                                                         {"THRESHOLD", "-1"},
                                                         {"THRESHOLD", "ten"},
@@ -136,6 +136,7 @@ TEST_F(Preload, AValueThatIsNoneIsRefusedByTheNameOfItsVariable) {
                                                         {"BLOCK_CACHE_ENTRY_BYTES", "4294967296"},
                                                         {"IDLE_MILLIS", "0.5"},
                                                         {"HAND_OVERS_A_SECOND", "0"},
+                                                        {"DURABILITY", "disk"},
                                                         {"LOG_DIR", "/nowhere/at/all"}}};
   for (auto const& [name, value] : bad) {
     std::string const variable = "PERDURE_ROCKS_" + name;
@@ -144,6 +145,12 @@ TEST_F(Preload, AValueThatIsNoneIsRefusedByTheNameOfItsVariable) {
     EXPECT_NE(ran.out.find(variable + "='" + value + "'"), std::string::npos) << ran.out;
   }
   EXPECT_FALSE(std::filesystem::exists(database()));
+}
+
+TEST_F(Preload, DurabilityPowerComesFromTheEnvironmentAndIsRefusedInMemory) {
+  Ran const ran = preloaded(program("kind"), {{"PERDURE_ROCKS_DURABILITY", "power"}});
+  EXPECT_NE(ran.status, 0);
+  EXPECT_NE(ran.out.find("lies in memory"), std::string::npos) << ran.out;
 }
 
 TEST_F(Preload, TheLogsOfAllDatabasesMayLieInOneDirectory) {

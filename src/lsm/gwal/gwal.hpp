@@ -96,14 +96,14 @@ struct GwalRecovered {
   std::vector<GwalRecord> records;
 };
 
-inline constexpr std::uint64_t kSmallGwalSegment = std::uint64_t{1} << 20;
-
 /// Whether a record can be logged now.
 enum class GwalRoom : std::uint8_t {
   there,
   after_retiring,  // of segments
   never,  // it is larger than the log
 };
+
+inline constexpr std::uint64_t kSmallGwalSegment = std::uint64_t{1} << 20;
 
 /// As the number of an intent: there is none any more.
 inline constexpr std::uint64_t kNoGwalIntent = ~std::uint64_t{0};

@@ -165,12 +165,13 @@ std::vector<GwalRecovered> PowerGwal::hand_over(std::vector<GwalPowerReplayed> f
   return recovered;
 }
 
-/// Memory alone, which costs nothing until it is used: no segment needs to be small.
-Result<std::unique_ptr<GwalSegment>> PowerGwal::begin(std::uint64_t bytes, bool) {
+Result<std::unique_ptr<GwalSegment>> PowerGwal::begin(std::uint64_t bytes, bool small) {
   if (!note_)
     return Status{Code::invalid_argument,
                   "power log " + log_->name() + ": recover() comes before begin()"};
-  auto memory = buffers_->take(std::max(options_.segment_bytes, bytes));
+  std::uint64_t const least =
+      small ? std::min(options_.segment_bytes, kSmallGwalSegment) : options_.segment_bytes;
+  auto memory = buffers_->take(std::max(least, bytes));
   if (!memory.ok()) return memory.status();
   auto const number = log_->begin();
   if (!number.ok()) return number.status();

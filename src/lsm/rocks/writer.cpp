@@ -272,8 +272,8 @@ rocksdb::Status Writer::append(Tables::Written const& asked, WriteRecord const& 
                                ViewPtr* seen) {
   exec::Range const range("rocks append");
   Tables::Written written = asked;
-  written.sync |= options_.power && asked.logged;  // and so whatever RocksDB gets of it
   if (auto s = make_room(written); !s.ok()) return s;
+  written.sync |= options_.power && written.logged;
   bool const many = !are_few(written.requests);
   if (many) handing_over_ = false;
   auto room = tables_.reserve(written.bytes, written.logged, handing_over_);
@@ -341,12 +341,12 @@ rocksdb::Status Writer::make_room(Tables::Written& written) {
   GwalRoom room = GwalRoom::there;
   for (;;) {
     if (written.logged) room = tables_.log_room(written.bytes);
-    if (room == GwalRoom::never) written.logged = false;
-    bool const log_is_full = written.logged && room == GwalRoom::after_retiring;
+    if (room == GwalRoom::after_retiring && tables_.sealed_generations() == 0) tables_.seal();
     std::uint64_t const sealed = tables_.sealed_generations();
+    bool const log_is_full = written.logged && room == GwalRoom::after_retiring && sealed > 0;
+    if (room != GwalRoom::there && !log_is_full) written.logged = false;
     if (!log_is_full && sealed <= most) return rocksdb::Status::OK();
-    if (log_is_full && sealed == 0) tables_.seal();
-    if (log_is_full) most = std::min(most, std::max<std::uint64_t>(sealed, 1) - 1);
+    if (log_is_full) most = std::min(most, sealed - 1);
     ++counters_.writer_waits;
     auto const began = Clock::now();
     rocksdb::Status const s = flusher_->wait_until_sealed(most);

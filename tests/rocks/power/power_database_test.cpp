@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <rocksdb/write_batch.h>
 
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include "rocks/power/machine.hpp"
 
@@ -51,6 +53,17 @@ TEST(PowerDatabase, WhatIsNotToBeLoggedIsNot) {
   ASSERT_TRUE(machine.open(patient()).ok());
   EXPECT_EQ(get(machine.db(), "key0"), "logged");
   EXPECT_EQ(get(machine.db(), "key49"), "logged");
+}
+
+TEST(PowerDatabase, WhatLittleIsHandedOverLasts) {
+  Machine machine(1);
+  ASSERT_TRUE(machine.open(gpu()).ok());
+  ASSERT_TRUE(put_many(machine.db(), 25, "there").ok());
+  while (number_of(machine.db(), "memtables") != 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  machine.lose_power();
+  ASSERT_TRUE(machine.open(gpu()).ok());
+  EXPECT_EQ(get(machine.db(), "key24"), "there");
 }
 
 /// RocksDB's sequence number then falls below the intent.
