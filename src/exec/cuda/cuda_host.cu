@@ -39,6 +39,15 @@ void unpin(void* data, std::size_t bytes) {
   for (std::size_t done = 0; done < bytes; done += kChunk) cudaHostUnregister(begin + done);
 }
 
+void* allocate_pinned(std::size_t bytes) {
+  void* data = nullptr;
+  if (cudaMallocHost(&data, bytes) == cudaSuccess) return data;
+  static_cast<void>(cudaGetLastError());
+  return nullptr;
+}
+
+void free_pinned(void* data) { cudaFreeHost(data); }
+
 GpuInfo gpu_info() {
   int count = 0;
   if (cudaError_t const error = cudaGetDeviceCount(&count); error != cudaSuccess || count == 0) {

@@ -172,7 +172,8 @@ rocksdb::Status ArrayRead::run() {
 void ArrayRead::read_part(std::size_t begin, std::size_t end) {
   auto const rooms = parts_.read_rooms->parts.take();
   std::size_t const n = end - begin;
-  std::span<Answer> const answers = rooms->answers.take(n, parts_.read_rooms->pinned);
+  std::span<Answer> const answers =
+      rooms->answers.take(n, parts_.read_rooms->part_keys.most, parts_.read_rooms->pinned);
   Column const keys = part_of(keys_, begin, end, rooms->offsets);
   Limits limits = limits_;
   if (!limits.each.empty()) limits.each = limits.each.subspan(begin, n);

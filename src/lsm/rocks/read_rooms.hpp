@@ -5,9 +5,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
-#include <new>
 #include <span>
 
 #include "exec/counts.hpp"
@@ -39,33 +36,29 @@ class AnswerRoom {
   AnswerRoom& operator=(AnswerRoom const&) = delete;
   ~AnswerRoom() { release(); }
 
-  std::span<Answer> take(std::size_t n, bool pinned) {
-    if (n <= capacity_) return {answers_.get(), n};
-    release();
-    std::size_t const bytes = (n * sizeof(Answer) + kPage - 1) / kPage * kPage;
-    answers_.reset(static_cast<Answer*>(std::aligned_alloc(kPage, bytes)));
-    if (answers_ == nullptr) throw std::bad_alloc();
-    capacity_ = bytes / sizeof(Answer);
-    is_pinned_ = pinned && exec::pin(answers_.get(), bytes, false).ok();
-    return {answers_.get(), n};
+  /// `most`: of any later call.
+  std::span<Answer> take(std::size_t n, std::size_t most, bool pinned) {
+    if (!pinned) return pageable_.take(n);
+    if (n > capacity_) {
+      release();
+      pinned_ = static_cast<Answer*>(exec::allocate_pinned(std::max(n, most) * sizeof(Answer)));
+      if (pinned_ == nullptr) return pageable_.take(n);
+      capacity_ = std::max(n, most);
+    }
+    return {pinned_, n};
   }
-  [[nodiscard]] std::size_t bytes() const { return capacity_ * sizeof(Answer); }
+  [[nodiscard]] std::size_t bytes() const { return capacity_ * sizeof(Answer) + pageable_.bytes(); }
 
  private:
-  static constexpr std::size_t kPage = 4096;
-  struct Free {
-    void operator()(Answer* p) const { std::free(p); }
-  };
   void release() {
-    if (is_pinned_) exec::unpin(answers_.get(), bytes());
-    is_pinned_ = false;
-    answers_ = nullptr;
+    if (pinned_ != nullptr) exec::free_pinned(pinned_);
+    pinned_ = nullptr;
     capacity_ = 0;
   }
 
-  std::unique_ptr<Answer, Free> answers_;
+  Room<Answer> pageable_;
+  Answer* pinned_ = nullptr;
   std::size_t capacity_ = 0;
-  bool is_pinned_ = false;
 };
 
 /// The same of ranges, of which the engine says how many are worth a question.
