@@ -249,6 +249,34 @@ TEST_P(LsmEngine, RunsAreReadAndMadeByManyThreadsAtOnce) {
   for (auto& thread : threads) thread.join();
 }
 
+/// As the writes of many clients are: a GPU's sort then has others beside it.
+TEST_P(LsmEngine, LargeBatchesAreSortedByManyThreadsAtOnce) {
+  constexpr std::uint32_t kKeys = 50'000, kWidth = 16;
+  std::uint32_t const threads = engine_->is_far() ? 16 : 2, rounds = engine_->is_far() ? 40 : 1;
+  auto const sort = [&](std::uint32_t me) {
+    std::vector<std::byte> keys(kKeys * kWidth);
+    EntryBlock block;
+    for (std::uint32_t round = 0; round < rounds; ++round) {
+      for (std::uint32_t n = 0; n < kKeys; ++n) {
+        std::string const key = spread_key(n * 7919u % (kKeys - 100) + 31u * me, kWidth);
+        std::memcpy(keys.data() + n * kWidth, key.data(), kWidth);
+      }
+      Column const column{keys.data(), nullptr, kWidth, kKeys, MemorySpace::host};
+      auto run = engine_->build({.keys = column, .first_request = 1});
+      ASSERT_TRUE(run.ok()) << run.status().message();
+      ASSERT_TRUE(engine_->fetch(**run, 0, kKeys, block).ok());
+      for (std::size_t i = 1; i < kKeys; ++i) {
+        int const order = std::memcmp(block.key(i - 1).data(), block.key(i).data(), kWidth);
+        ASSERT_LE(order, 0) << i;
+        ASSERT_TRUE(order < 0 || block.versions[i - 1].request > block.versions[i].request) << i;
+      }
+    }
+  };
+  std::vector<std::thread> all;
+  for (std::uint32_t me = 0; me < threads; ++me) all.emplace_back(sort, me);
+  for (auto& thread : all) thread.join();
+}
+
 /// Whatever a call that fails says, the next one works. Where the machine has no memory, a run is
 /// made on the other side, if there is one.
 void each_fails_in_turn(fault::Fault& fault, Code code, std::string const& machine,

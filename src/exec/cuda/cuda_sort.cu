@@ -1,4 +1,16 @@
 // The instantiations of CUB that batches need; see cuda_sort.cuh.
+//
+// No kernel of CUB's begins before the one in front of it has ended. Before CCCL 3.0.2 one of its
+// merge sort's may, and then reads where its tiles begin before that is written: once several
+// threads sort side by side, it copies to wherever that says (NVIDIA/cccl#5456).
+#define CCCL_DISABLE_PDL
+#include <cuda/version>  // CCCL_VERSION
+#if CCCL_VERSION < 3000002  // which does not know that name
+#include <cuda/std/__cccl/cuda_capabilities.h>
+#undef _CCCL_HAS_PDL
+#define _CCCL_HAS_PDL 0
+#endif
+
 #include "exec/cuda/cuda_sort.cuh"
 
 #include <cub/device/device_merge_sort.cuh>
