@@ -127,9 +127,17 @@ class ReadOnly : public ::testing::Test {
   void killed_after(Write write, rocks::GpuOptions const& how = gpu()) {
     Database const db = open_to_write(directory_ / "live", how);
     write(*db);
-    for (std::string const end : {"", ".gwal"})
-      std::filesystem::copy(directory_ / ("live" + end), path_ + end,
-                            std::filesystem::copy_options::recursive);
+    // What is full is flushed meanwhile; a copy is to be of one moment.
+    for (std::uint64_t sealed = 1; sealed != 0;)
+      ASSERT_TRUE(db->GetIntProperty("perdure.sealed-generations", &sealed));
+    for (std::string const end : {"", ".gwal"}) copy(directory_ / ("live" + end), path_ + end);
+  }
+  /// Files that are made beforehand come and go meanwhile: then once more.
+  static void copy(std::string const& from, std::string const& to) {
+    for (std::error_code error = std::make_error_code(std::errc::interrupted); error;) {
+      std::filesystem::remove_all(to);
+      std::filesystem::copy(from, to, std::filesystem::copy_options::recursive, error);
+    }
   }
 
   testing::TemporaryDirectory directory_;

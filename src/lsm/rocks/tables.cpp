@@ -213,6 +213,7 @@ Status Tables::restore(GenerationPtr generation, std::span<FamilyBatch const> ba
   }
   MutexLock lock(mutex_);
   generation->sealed = true;
+  generation->synced = true;  // nobody knows any more what was promised
   generation->last = last;
   add_generation(std::move(generation));
   last_ = std::max(last_, last);

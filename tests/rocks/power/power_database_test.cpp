@@ -66,6 +66,19 @@ TEST(PowerDatabase, WhatLittleIsHandedOverLasts) {
   EXPECT_EQ(get(machine.db(), "key24"), "there");
 }
 
+TEST(PowerDatabase, WhatWasRestoredAndThenHandedOverLasts) {
+  Machine machine(1);
+  ASSERT_TRUE(machine.open(patient()).ok());
+  ASSERT_TRUE(put_many(machine.db(), 25, "there").ok());
+  machine.lose_power();
+  ASSERT_TRUE(machine.open(gpu()).ok());
+  while (number_of(machine.db(), "memtables") != 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  machine.lose_power();
+  ASSERT_TRUE(machine.open(gpu()).ok());
+  EXPECT_EQ(get(machine.db(), "key24"), "there");
+}
+
 /// RocksDB's sequence number then falls below the intent.
 TEST(PowerDatabase, WhatRocksDBForgetsDoesNotKeepMemtablesFromIt) {
   Machine machine(1);
