@@ -167,6 +167,7 @@ rocksdb::Status Flusher::write_over(Generation& generation) {
 rocksdb::Status Flusher::flush_sealed() {
   std::vector<GenerationPtr> sealed = tables_.sealed();
   if (sealed.empty()) return rocksdb::Status::OK();
+  busy_since_ = Clock::now();
   if (sealed.size() > kSideBySide) sealed.resize(kSideBySide);
   struct Prepared {
     Files files;
@@ -217,11 +218,20 @@ rocksdb::Status Flusher::flush(GenerationPtr const& generation, Files* prepared)
     if (Status s = segment->retire(); !s.ok()) return to_rocks(s);
   }
   ++counters_.flushed_generations;
+  count_flush();
   std::uint64_t const now = tables_.remove(generation);
   if (cache_ != nullptr) cache_->advance(now);
   MutexLock lock(mutex_);
   changed_.notify_all();
   return rocksdb::Status::OK();
+}
+
+void Flusher::count_flush() {
+  auto const now = Clock::now();
+  auto const took = std::chrono::duration_cast<std::chrono::microseconds>(
+      now - std::max(busy_since_, last_flush_));
+  last_flush_ = now;
+  a_flush_ = a_flush_ == 0 ? took.count() : (3 * a_flush_ + took.count()) / 4;
 }
 
 rocksdb::Status Flusher::write_files(Generation& generation, rocksdb::Snapshot const* snapshot,

@@ -9,16 +9,15 @@
 //     generations.
 //  4. A flush that fails leaves the generation where it was, in view and G-WAL.
 //  5. What little is left when a hand-over ends becomes RocksDB's by a write in place of a file,
-//  while
-//     no other write is under way.
+//     while no other write is under way.
 //  6. From before an ingest, or such a write, until the view that follows it, the block cache is
-//  closed; what the
-//     ingest changed has left it by then.
+//     closed; what the ingest changed has left it by then.
 #pragma once
 
 #include <rocksdb/db.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -55,6 +54,10 @@ class Flusher {
   [[nodiscard]] rocksdb::Status failure() const;
   /// An ingest failed half way: RocksDB must not write a new MANIFEST, which would forget it.
   [[nodiscard]] bool is_uncertain() const { return uncertain_; }
+  /// How long a generation takes, of those of late.
+  [[nodiscard]] std::chrono::microseconds a_flush() const {
+    return std::chrono::microseconds(a_flush_.load(std::memory_order_relaxed));
+  }
   /// The thread ends after the flush that is under way.
   void stop();
 
@@ -74,6 +77,7 @@ class Flusher {
   rocksdb::Status write_files(Generation& generation, rocksdb::Snapshot const* snapshot,
                               Files& files);
   void wait_for_compaction(Generation const& generation);
+  void count_flush();
 
   rocksdb::DB& base_;
   Engine& engine_;
@@ -94,6 +98,11 @@ class Flusher {
   bool noticed_ PERDURE_GUARDED_BY(mutex_) = false;
   bool stopping_ PERDURE_GUARDED_BY(mutex_) = false;
   std::thread thread_;
+
+  // The thread's: since when it has been busy, and when it had the last generation.
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point busy_since_{}, last_flush_{};
+  std::atomic<std::int64_t> a_flush_ = 0;  // microseconds
 };
 
 }  // namespace perdure::lsm

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "exec/range.hpp"
@@ -186,6 +187,7 @@ std::size_t Writer::together(std::span<Waiting* const> group) const {
   if (are_columns && first.bytes() > kAlone) return 1;
   // A record lies in one segment, and what does not fit begins the next.
   std::uint64_t const most = options_.memtable_bytes / 8;
+  bool const in_parts = are_columns || pace_.is_slow(tables_.sealed_generations());
   std::uint64_t bytes = first.bytes();
   std::size_t n = 1;
   for (; n < group.size(); ++n) {
@@ -195,7 +197,7 @@ std::size_t Writer::together(std::span<Waiting* const> group) const {
         !one.status.ok() || (one.columns != nullptr) != are_columns)
       break;
     bytes += one.bytes();
-    if (are_columns && (one.bytes() > kAlone || bytes > most)) break;
+    if (in_parts && (bytes > most || (are_columns && one.bytes() > kAlone))) break;
   }
   return n;
 }
@@ -228,6 +230,9 @@ void Writer::append_together(std::span<Waiting* const> group) {
       now.push_back(one);
   }
   if (now.empty()) return;
+  bool const hurries = std::any_of(now.begin(), now.end(),
+                                   [](Waiting const* one) { return one->options->no_slowdown; });
+  if (!hurries) slow_down(bytes);
   rocksdb::Status const s = append(now);
   for (Waiting* const one : now) one->status = s;
   if (!s.IsInvalidArgument() || now.size() == 1) return;
@@ -354,6 +359,18 @@ rocksdb::Status Writer::make_room(Tables::Written& written) {
     counters_.writer_wait_micros += static_cast<std::uint64_t>(waited.count());
     if (!s.ok()) return s;
   }
+}
+
+void Writer::slow_down(std::uint64_t bytes) {
+  constexpr std::chrono::milliseconds kTurn(1);
+  std::uint64_t const sealed = tables_.sealed_generations();
+  auto const delay = pace_.delay(sealed, bytes, flusher_->a_flush());
+  if (delay < kTurn) return;
+  auto const began = Clock::now();
+  while (Clock::now() - began < delay && tables_.sealed_generations() >= sealed)
+    std::this_thread::sleep_for(kTurn);
+  auto const waited = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began);
+  counters_.writer_wait_micros += static_cast<std::uint64_t>(waited.count());
 }
 
 rocksdb::Status Writer::flush_sealing() {

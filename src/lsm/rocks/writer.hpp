@@ -27,6 +27,7 @@
 #include "lsm/rocks/families.hpp"
 #include "lsm/rocks/flusher.hpp"
 #include "lsm/rocks/tables.hpp"
+#include "lsm/rocks/write_pace.hpp"
 #include "wal/batch_record.hpp"
 
 namespace perdure::lsm {
@@ -49,7 +50,8 @@ class Writer {
         tables_(tables),
         families_(families),
         counters_(counters),
-        options_(options) {}
+        options_(options),
+        pace_{options.memtable_bytes, options.immutable_memtables} {}
   /// Before the first write.
   void set_flusher(Flusher& flusher) { flusher_ = &flusher; }
 
@@ -152,6 +154,8 @@ class Writer {
   /// Whether a record of so many bytes has to wait for flushes.
   [[nodiscard]] bool would_wait(std::uint64_t bytes, bool logged);
   rocksdb::Status make_room(Tables::Written& written);
+  /// Waits as the pace says, or until a memtable is free.
+  void slow_down(std::uint64_t bytes);
   rocksdb::Status flush_sealing();
   bool may_begin_hand_over(Clock::time_point now);
 
@@ -161,6 +165,7 @@ class Writer {
   Families const& families_;
   Counters& counters_;
   Options const options_;
+  WritePace const pace_;
   Flusher* flusher_ = nullptr;
 
   exec::ReaderWriterLock gate_;  // shared: RocksDB's own writes; exclusive: everything else
