@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -134,6 +135,28 @@ TEST(Mapping, OneWriterOrManyReaders) {
   auto const second = Mapping::open(dir.file("pool"), {.read_only = true});
   EXPECT_TRUE(first.ok() && second.ok());
   EXPECT_EQ(Mapping::open(dir.file("pool"), {}).status().code(), Code::busy);
+}
+
+/// A GPU's driver lets go of what it had pinned only after the process is gone; here another
+/// process has the open file for that long.
+TEST(Mapping, ALockThatOutlivesItsProcessIsWaitedFor) {
+  ScratchDir dir;
+  {
+    auto m = Mapping::create(dir.file("pool"), kMiB, 0, {}, {});
+    ASSERT_TRUE(m->keep().ok());
+  }
+  pid_t const locker = ::fork();
+  if (locker == 0) {
+    int const fd = ::open(dir.file("pool").c_str(), O_RDWR | O_CLOEXEC);
+    bool const locked = fd >= 0 && ::flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (::fork() == 0) ::usleep(100'000);
+    ::_exit(locked ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(locker, &status, 0), locker);
+  ASSERT_EQ(status, 0);
+  Status const s = Mapping::open(dir.file("pool"), {}).status();
+  EXPECT_TRUE(s.ok()) << s.message();
 }
 
 TEST(Mapping, ClosingLetsGoOfFileAndLock) {
