@@ -12,9 +12,7 @@ namespace perdure::exec {
 Status pin(void* data, std::size_t bytes, bool read_only);
 void unpin(void* data, std::size_t bytes);
 
-/// Pinned memory of the driver's own, for what comes and goes: where memory of the heap was
-/// registered, and given back, again and again, kernels that ran meanwhile were lost to illegal
-/// instructions. Null: there is none to be had.
+/// Pinned memory of the driver's own, for answers. Null: there is none to be had.
 void* allocate_pinned(std::size_t bytes);
 void free_pinned(void* data);
 

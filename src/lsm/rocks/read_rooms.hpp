@@ -27,6 +27,16 @@ struct PartKeys {
   }
 };
 
+/// The same of ranges, of which the engine says how many are worth a question.
+struct PartRanges {
+  std::size_t most = ~std::size_t{0};  // a test has fewer
+
+  [[nodiscard]] std::size_t of(std::size_t ranges, std::size_t workers,
+                               PartKeys const& of_engine) const {
+    return std::min(of_engine.of(ranges, workers), most);
+  }
+};
+
 /// Answers that a device sends: into pinned memory where that can be had, for all other memory is
 /// sent through pieces of the driver's, one at a time.
 class AnswerRoom {
@@ -59,16 +69,6 @@ class AnswerRoom {
   Room<Answer> pageable_;
   Answer* pinned_ = nullptr;
   std::size_t capacity_ = 0;
-};
-
-/// The same of ranges, of which the engine says how many are worth a question.
-struct PartRanges {
-  std::size_t most = ~std::size_t{0};  // a test has fewer
-
-  [[nodiscard]] std::size_t of(std::size_t ranges, std::size_t workers,
-                               PartKeys const& of_engine) const {
-    return std::min(of_engine.of(ranges, workers), most);
-  }
 };
 
 struct ReadRooms {
