@@ -64,14 +64,6 @@ bool is_busy(rocksdb::DB& db) {
   return false;
 }
 
-/// RocksDB says for a moment that it is idle between a flush and the compaction that follows.
-void wait_until_idle(rocksdb::DB& db) {
-  for (int idle = 0; idle < 5;) {
-    idle = is_busy(db) ? 0 : idle + 1;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-}
-
 /// DB::Open() fills in a plain pointer up to 10.x, and its owner from 11.0 on.
 template <class Db>
 rocksdb::Status open_plain(Db** db, rocksdb::Options const& options, std::string const& directory) {
@@ -171,9 +163,17 @@ Database::~Database() {
   ignored.PermitUncheckedError();
 }
 
+/// RocksDB says for a moment that it is idle between a flush and the compaction that follows.
+void Database::wait_until_idle() const {
+  for (int idle = 0; idle < 5;) {
+    idle = is_busy(*db_) ? 0 : idle + 1;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 void Database::settle() const {
   require(db_->Flush({}), "flush");
-  wait_until_idle(*db_);
+  wait_until_idle();
 }
 
 void Database::compact() const {
@@ -181,7 +181,7 @@ void Database::compact() const {
   rocksdb::CompactRangeOptions options;
   options.max_subcompactions = 64;
   require(db_->CompactRange(options, nullptr, nullptr), "compact");
-  wait_until_idle(*db_);
+  wait_until_idle();
 }
 
 Library rocksdb_library() {

@@ -15,6 +15,11 @@ Fresh::~Fresh() {
   remove_database(directory_);
 }
 
+void wait_until_idle(BothFresh const& databases) {
+  for (auto const& one : databases)
+    if (one) one->database().wait_until_idle();
+}
+
 std::string Context::next_directory() { return directory_ + "/" + std::to_string(made_++); }
 
 std::unique_ptr<Fresh> Context::fresh(System system, Setting const& setting) {
@@ -65,6 +70,7 @@ void Context::compare(Figure const& figure, Measure const& measure) {
   };
   for (std::uint32_t repeat = 0; repeat < o.repeats; ++repeat) {
     for (std::size_t i = 0; i < turns.size(); ++i) {
+      if (!measures(turns[i].system)) continue;
       turns[i].repeat = repeat;
       turns[i].last = repeat + 1 == o.repeats;
       report.progress(figure.item + " " + figure.what + ": " + name(turns[i].system) + ", " +
@@ -85,6 +91,7 @@ void Context::compare_alike(Figure const& figure, std::uint64_t rocksdb_batch,
   for (std::uint32_t repeat = 0; repeat < o.repeats; ++repeat) {
     bool const last = repeat + 1 == o.repeats;
     for (System const system : {System::rocksdb, System::perdure}) {
+      if (!measures(system)) continue;
       bool const theirs = system == System::rocksdb;
       std::uint64_t const batch = theirs ? rocksdb_batch : perdure_batch;
       report.progress(figure.item + " " + figure.what + ": " + name(system));

@@ -34,6 +34,12 @@ class Fresh {
   std::unique_ptr<Database> database_;
 };
 
+/// One of each system.
+using BothFresh = std::array<std::unique_ptr<Fresh>, 2>;
+/// Waits until no flush and no compaction goes on: what one system left to do must not take the
+/// cores of the other.
+void wait_until_idle(BothFresh const& databases);
+
 /// One measurement of a comparison.
 struct Turn {
   System system = System::rocksdb;
@@ -71,7 +77,6 @@ class Context {
   Fresh& in_memtables(System system);
   void keep_loaded(std::unique_ptr<Fresh> database);
   void drop_loaded(System system);
-
   using Measure = std::function<double(Turn const&)>;
   /// RocksDB and Perdure in turn, Perdure with each of its batches; a row each of these.
   void compare(Figure const& figure, Measure const& measure);
@@ -80,12 +85,15 @@ class Context {
                      Measure const& measure);
 
  private:
+  [[nodiscard]] bool measures(System system) const {
+    return o.system.empty() || o.system == (system == System::rocksdb ? "rocksdb" : "perdure");
+  }
   /// What goes wrong says which system it is.
   static double measured(Measure const& measure, Turn const& turn);
 
   std::string directory_;
   unsigned made_ = 0;
-  std::array<std::unique_ptr<Fresh>, 2> loaded_;
+  BothFresh loaded_;
 };
 
 /// The pairs of 8 and 8 bytes, or as named.

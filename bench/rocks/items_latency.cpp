@@ -154,7 +154,7 @@ constexpr std::uint64_t kMostRecords = 1'000'000;
 void measure_rates(Context& c) {
   std::uint64_t const records = std::min(c.o.records, kMostRecords);
   std::uint32_t const clients = std::max(1u, c.o.threads / 2);
-  std::array<std::unique_ptr<Fresh>, 2> databases;
+  BothFresh databases;
   for (bool const puts : {true, false}) {
     for (std::uint64_t const rate : c.o.rates) {
       Figure const figure{.item = "rates",
@@ -179,7 +179,7 @@ void measure_single(Context& c) {
   constexpr double kRate = 5000;
   std::uint64_t const records = std::min(c.o.records, kMostRecords);
   for (bool const flushed : {true, false}) {
-    std::array<std::unique_ptr<Fresh>, 2> databases;
+    BothFresh databases;
     for (bool const puts : {true, false}) {
       Figure const figure{"single",
                           std::string(puts ? "Put" : "Get") +

@@ -93,11 +93,12 @@ Sustained sustain(Context& c, Turn const& turn, Pairs const& pairs) {
           measured.latencies.largest() * 1e-3, longest_pause_ms(clients)};
 }
 
-/// A database under YCSB. Each client has records of its own: the i-th of client c of n has the
-/// number i * n + c.
-struct YcsbDatabase {
-  std::unique_ptr<Fresh> database;
-  std::vector<std::uint64_t> own;  // how many, of each client
+/// Records of clients of YCSB, one database's: the i-th of client c of n has the number i * n + c.
+using YcsbRecords = std::vector<std::uint64_t>;  // how many, of each client
+
+struct YcsbDatabases {
+  BothFresh databases;
+  std::array<YcsbRecords, 2> own;
 };
 
 /// What a client of YCSB does next. Workload d reads the latest of the client's own records, so
@@ -105,15 +106,15 @@ struct YcsbDatabase {
 class YcsbRequests {
  public:
   YcsbRequests(Workload workload, Pairs const& pairs, Zipf const& zipf, std::uint64_t records,
-               YcsbDatabase& under, std::uint32_t client, std::uint64_t seed)
+               YcsbRecords& own, std::uint32_t client, std::uint64_t seed)
       : workload_(workload),
         pairs_(pairs),
         zipf_(zipf),
         scramble_(records),
         records_(records),
         client_(client),
-        clients_(under.own.size()),
-        own_(under.own[client]),
+        clients_(own.size()),
+        own_(own[client]),
         random_(seed) {}
 
   ArrayMixedClient::Operation operator()() {
@@ -151,11 +152,13 @@ class YcsbRequests {
 };
 
 Measured run_workload(Context& c, Workload workload, Pairs const& pairs, Zipf const& zipf,
-                      YcsbDatabase& under, Turn const& turn) {
-  rocksdb::DB& db = under.database->db();
+                      YcsbDatabases& under, Turn const& turn) {
+  auto const system = static_cast<std::size_t>(turn.system);
+  rocksdb::DB& db = under.databases[system]->db();
+  YcsbRecords& own = under.own[system];
   std::uint64_t const each = c.o.records / c.o.threads;
   auto const clients = make_clients(c.o.threads, [&](std::uint32_t i) -> std::unique_ptr<Client> {
-    YcsbRequests requests(workload, pairs, zipf, each * c.o.threads, under, i,
+    YcsbRequests requests(workload, pairs, zipf, each * c.o.threads, own, i,
                           mix(c.o.seed + turn.repeat) + i);
     if (turn.arrays)
       return std::make_unique<ArrayMixedClient>(db, pairs, each, turn.batch, requests);
@@ -165,7 +168,7 @@ Measured run_workload(Context& c, Workload workload, Pairs const& pairs, Zipf co
 }
 
 void measure_workload(Context& c, Workload workload, Pairs const& pairs,
-                      std::array<YcsbDatabase, 2>& databases) {
+                      YcsbDatabases& under) {
   std::uint64_t const each = c.o.records / c.o.threads;
   std::uint64_t const records = each * c.o.threads;
   Zipf const zipf(workload == Workload::d ? each : records, 0.99);
@@ -175,15 +178,18 @@ void measure_workload(Context& c, Workload workload, Pairs const& pairs,
                       .with_arrays = true,
                       .at = label};
   c.compare(figure, [&](Turn const& turn) {
-    YcsbDatabase& under = databases[static_cast<std::size_t>(turn.system)];
-    if (!under.database) {
-      under = {c.fresh(turn.system), std::vector<std::uint64_t>(c.o.threads, each)};
-      put_records(c.o, under.database->db(), pairs, 0, records, loading_batch(c.o, turn.system));
+    auto const system = static_cast<std::size_t>(turn.system);
+    auto& database = under.databases[system];
+    if (!database) {
+      database = c.fresh(turn.system);
+      under.own[system].assign(c.o.threads, each);
+      put_records(c.o, database->db(), pairs, 0, records, loading_batch(c.o, turn.system));
       run_workload(c, workload, pairs, zipf, under, turn);  // caches as they are in the long run
     }
+    wait_until_idle(under.databases);
     double const mops = run_workload(c, workload, pairs, zipf, under, turn).mops();
     if (turn.last) {
-      verify_records(c.o, under.database->db(), pairs, records,
+      verify_records(c.o, database->db(), pairs, records,
                      [](std::uint64_t) { return kAnyVersion; });
     }
     return mops;
@@ -218,9 +224,9 @@ void measure_sustained(Context& c) {
 
 void measure_ycsb(Context& c) {
   Pairs const pairs = pairs_of(c.o, 16, 100);
-  std::array<YcsbDatabase, 2> databases;
-  for (Workload const workload : {Workload::c, Workload::b, Workload::a, Workload::d})
-    measure_workload(c, workload, pairs, databases);
+  YcsbDatabases databases;
+  for (std::string const& each : c.o.workloads)
+    measure_workload(c, workload_named(each), pairs, databases);
 }
 
 void measure_sizes(Context& c) {
@@ -232,7 +238,7 @@ void measure_sizes(Context& c) {
     std::uint64_t const records = std::min(c.o.records, kMostBytes / pairs.pair_bytes());
     std::string const label = std::to_string(key_bytes) + "+" + std::to_string(value_bytes);
     std::uint64_t const batch = c.o.largest_batch();
-    std::array<std::unique_ptr<Fresh>, 2> databases;
+    BothFresh databases;
     c.compare_alike({.item = "sizes", .what = "PUT of " + label + " bytes", .at = label},
                     c.o.rocksdb_batch, batch, [&](Turn const& turn) {
                       auto& database = databases[static_cast<std::size_t>(turn.system)];
@@ -261,7 +267,7 @@ void measure_memtables(Context& c) {
                         .unit = "us/get",
                         .better = Better::less,
                         .at = std::to_string(mib)};
-    std::array<std::unique_ptr<Fresh>, 2> databases;
+    BothFresh databases;
     c.compare_alike(figure, c.o.rocksdb_batch, c.o.largest_batch(), [&](Turn const& turn) {
       auto& database = databases[static_cast<std::size_t>(turn.system)];
       if (!database) {

@@ -255,7 +255,7 @@ void measure_get(Context& c) {
 
 void measure_get_half(Context& c) {
   Pairs const pairs = pairs_of(c.o);
-  std::array<std::unique_ptr<Fresh>, 2> databases;
+  BothFresh databases;
   Figure const figure{
       .item = "get-half", .what = "GET, half of it in the LSM tree", .with_arrays = true};
   c.compare(figure, [&](Turn const& turn) {

@@ -144,7 +144,7 @@ std::unique_ptr<Client> client(Way way, Transactions const& of, TransactionClien
 /// RocksDB has no mixed batches, so it has snapshot and batch for them.
 void compare_transactions(Context& c, std::string const& what, Way way) {
   Pairs const pairs = pairs_of(c.o);
-  std::array<std::unique_ptr<Fresh>, 2> databases;
+  BothFresh databases;
   for (std::uint64_t const size : c.o.transactions) {
     if (size > c.o.records) continue;
     auto const count =
@@ -158,6 +158,7 @@ void compare_transactions(Context& c, std::string const& what, Way way) {
         database = c.fresh(turn.system, {.transactions = way == Way::locking});
         put_records(c.o, database->db(), pairs, 0, c.o.records, loading_batch(c.o, turn.system));
       }
+      wait_until_idle(databases);
       bool const rocksdb = turn.system == System::rocksdb;
       Transactions const of{*database, pairs, c.o.records, size, c.o.records / size / count};
       auto const clients = make_clients(count, [&](std::uint32_t i) {

@@ -128,6 +128,8 @@ void add_options(CommandLine& app, Options& o) {
   app.add_option("--only", o.only, "Of these items alone, with commas between")
       .separated_by(',')
       .check(one_of(item_names()));
+  app.add_option("--system", o.system, "Of this one alone, without a comparison: to profile it")
+      .check(one_of({"rocksdb", "perdure"}));
   app.add_option("--records", o.records, "Pairs of a database").shows_default().check(positive());
   app.add_option("--threads", o.threads, "Clients, and each system's own threads")
       .shows_default()
@@ -169,6 +171,10 @@ void add_options(CommandLine& app, Options& o) {
   app.add_option("--transactions", o.transactions, "Of item transactions: operations each")
       .separated_by(',')
       .shows_default();
+  app.add_option("--workloads", o.workloads, "Of item ycsb: which, in their order")
+      .separated_by(',')
+      .shows_default()
+      .check(one_of({"a", "b", "c", "d"}));
   app.add_option("--memtables", o.memtables, "Of item memtables: MiB")
       .separated_by(',')
       .shows_default();

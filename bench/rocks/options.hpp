@@ -15,6 +15,7 @@ namespace perdure::bench::rocks {
 struct Options {
   std::string path = "/dev/shm";
   std::vector<std::string> only;  // empty: all
+  std::string system;  // empty: both
   std::uint64_t records = 10'000'000;
   std::uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
   double seconds = 10;
@@ -37,6 +38,7 @@ struct Options {
   // Of single items.
   std::vector<std::uint64_t> rates{10'000, 100'000, 1'000'000, 5'000'000, 20'000'000};
   std::vector<std::uint64_t> transactions{1000, 10'000, 100'000, 1'000'000, 5'000'000};
+  std::vector<std::string> workloads{"c", "b", "a", "d"};  // of YCSB
   std::vector<std::uint64_t> memtables{64, 128, 256, 512, 1024};  // MiB
   std::vector<std::uint64_t> logs{256, 1024};  // MiB
   std::string json;
