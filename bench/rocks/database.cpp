@@ -49,6 +49,7 @@ perdure::rocks::GpuOptions gpu_options(Options const& o, Setting const& setting)
   gpu.threshold = o.threshold;
   gpu.block_cache_bytes = o.block_cache_mib * kMiB;
   gpu.block_cache_entry_bytes = o.block_cache_entry_bytes;
+  gpu.flushed_memtable_bytes = o.flushed_mib * kMiB;
   gpu.idle_millis = o.idle_millis;
   gpu.hand_overs_a_second = o.hand_overs_a_second;
   return gpu;

@@ -167,8 +167,7 @@ Measured run_workload(Context& c, Workload workload, Pairs const& pairs, Zipf co
   return run_clients(clients, c.o.seconds);
 }
 
-void measure_workload(Context& c, Workload workload, Pairs const& pairs,
-                      YcsbDatabases& under) {
+void measure_workload(Context& c, Workload workload, Pairs const& pairs, YcsbDatabases& under) {
   std::uint64_t const each = c.o.records / c.o.threads;
   std::uint64_t const records = each * c.o.threads;
   Zipf const zipf(workload == Workload::d ? each : records, 0.99);

@@ -98,6 +98,7 @@ Json as_json(Options const& o, Library const& library, Report const& report) {
           {"threshold", o.threshold},
           {"block_cache_mib", o.block_cache_mib},
           {"block_cache_entry_bytes", o.block_cache_entry_bytes},
+          {"flushed_mib", o.flushed_mib},
           {"idle_millis", o.idle_millis},
           {"hand_overs_a_second", o.hand_overs_a_second},
           {"set", o.set},
@@ -159,6 +160,9 @@ void add_options(CommandLine& app, Options& o) {
                  "Perdure's, of values that reads found in RocksDB (0: none)")
       .shows_default();
   app.add_option("--block-cache-entry-bytes", o.block_cache_entry_bytes).shows_default();
+  app.add_option("--flushed-mib", o.flushed_mib,
+                 "Perdure's, of memtables that RocksDB has by now (0: none)")
+      .shows_default();
   app.add_option("--idle-millis", o.idle_millis,
                  "Without a large batch, before Perdure's memtables are flushed")
       .shows_default();

@@ -33,6 +33,7 @@ struct Options {
   std::uint64_t threshold = 0;
   std::uint64_t block_cache_mib = 256;
   std::uint32_t block_cache_entry_bytes = 128;
+  std::uint64_t flushed_mib = 1024;
   std::uint32_t idle_millis = 200;
   std::uint32_t hand_overs_a_second = 3;
   // Of single items.

@@ -73,6 +73,9 @@ struct GpuOptions {
   /// Of an entry of it, a multiple of 64. Pairs are kept whose key and value, each filled up to
   /// eight bytes, have eight bytes less than that together.
   std::uint32_t block_cache_entry_bytes = 128;
+  /// Memory, of the host and the machine together, for memtables that RocksDB has by now: reads of
+  /// many keys still find there what was written last. 0: they go when RocksDB has them.
+  std::uint64_t flushed_memtable_bytes = std::uint64_t{1} << 30;
 };
 
 /// Keeps the least operand or value, as bytes compare: the counterpart of RocksDB's "max". Of

@@ -344,6 +344,10 @@ void bind_opening(nb::module_& module) {
           [](RocksOpening const& one) { return one.gpu.block_cache_entry_bytes; },
           [](RocksOpening& one, std::uint32_t number) { one.gpu.block_cache_entry_bytes = number; })
       .def_prop_rw(
+          "flushed_memtable_bytes",
+          [](RocksOpening const& one) { return one.gpu.flushed_memtable_bytes; },
+          [](RocksOpening& one, std::uint64_t number) { one.gpu.flushed_memtable_bytes = number; })
+      .def_prop_rw(
           "idle_millis", [](RocksOpening const& one) { return one.gpu.idle_millis; },
           [](RocksOpening& one, std::uint32_t number) { one.gpu.idle_millis = number; })
       .def_prop_rw(

@@ -57,6 +57,12 @@ def run(
     block_cache_entry_bytes: Annotated[
         int | None, typer.Option(min=1, help="Of an entry of it; 128.")
     ] = None,
+    flushed_memtable_bytes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="Of memtables that RocksDB has by now; 1GiB, 0 for none."
+        ),
+    ] = None,
     idle_millis: Annotated[
         int | None,
         typer.Option(min=0, help="Without a large batch, before memtables are flushed; 200."),
@@ -78,6 +84,7 @@ def run(
         "MEMTABLE_BYTES": _size("--memtable-bytes", memtable_bytes),
         "BLOCK_CACHE_BYTES": _size("--block-cache-bytes", block_cache_bytes),
         "BLOCK_CACHE_ENTRY_BYTES": block_cache_entry_bytes,
+        "FLUSHED_MEMTABLE_BYTES": _size("--flushed-memtable-bytes", flushed_memtable_bytes),
         "IDLE_MILLIS": idle_millis,
         "HAND_OVERS_A_SECOND": hand_overs_a_second,
         "LOG_DIR": log_dir,

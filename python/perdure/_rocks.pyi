@@ -35,6 +35,7 @@ class Opening:
     threshold: int
     block_cache_bytes: int
     block_cache_entry_bytes: int
+    flushed_memtable_bytes: int
     idle_millis: int
     hand_overs_a_second: int
     def __init__(self) -> None: ...

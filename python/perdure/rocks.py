@@ -72,6 +72,7 @@ def open(
     threshold: int | None = None,
     block_cache_bytes: int | None = None,
     block_cache_entry_bytes: int | None = None,
+    flushed_memtable_bytes: int | None = None,
     idle_millis: int | None = None,
     hand_overs_a_second: int | None = None,
 ) -> Database:
@@ -123,6 +124,9 @@ def open(
         none.
     block_cache_entry_bytes : int, default 128
         Of an entry of it, a multiple of 64.
+    flushed_memtable_bytes : int, default 1 GiB
+        Memory, of the host and the machine together, for memtables that RocksDB has by now, in
+        which reads of many keys still find what was written last; 0 for none.
     idle_millis : int, default 200
         Time without a large batch after which memtables are flushed, and RocksDB serves what comes.
     hand_overs_a_second : int, default 3
@@ -185,6 +189,10 @@ def open(
         opening.block_cache_bytes = _checks.whole("block_cache_bytes", block_cache_bytes)
     if block_cache_entry_bytes is not None:
         opening.block_cache_entry_bytes = small("block_cache_entry_bytes", block_cache_entry_bytes)
+    if flushed_memtable_bytes is not None:
+        opening.flushed_memtable_bytes = _checks.whole(
+            "flushed_memtable_bytes", flushed_memtable_bytes
+        )
     if idle_millis is not None:
         opening.idle_millis = small("idle_millis", idle_millis, least=0)
     if hand_overs_a_second is not None:

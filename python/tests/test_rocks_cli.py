@@ -274,6 +274,7 @@ def test_run_hands_its_options_to_the_library(
     monkeypatch.setenv("LD_PRELOAD", "libother.so")
     options = ("--device", "cpu", "--threshold", 5, "--memtable-bytes", "1MiB", "--log-dir", "/l")
     options += ("--block-cache-bytes", "2MiB", "--block-cache-entry-bytes", 192)
+    options += ("--flushed-memtable-bytes", "3MiB")
     options += ("--idle-millis", 0, "--hand-overs-a-second", 7)
     options += ("--durability", "power")
     assert cli("rocks", "run", *options, "--", "user", "-x", "--device").status == 0
@@ -290,6 +291,7 @@ def test_run_hands_its_options_to_the_library(
         "MEMTABLE_BYTES": str(1 << 20),
         "BLOCK_CACHE_BYTES": str(2 << 20),
         "BLOCK_CACHE_ENTRY_BYTES": "192",
+        "FLUSHED_MEMTABLE_BYTES": str(3 << 20),
         "IDLE_MILLIS": "0",
         "HAND_OVERS_A_SECOND": "7",
         "LOG_DIR": "/l",

@@ -25,6 +25,7 @@ class LogOfSegments final : public Gwal {
 
   Result<std::vector<GwalRecovered>> recover(std::uint64_t rocks_sequence) override;
   void prepare() override { log_->prepare(); }
+  void trim(std::size_t left) override { log_->files().trim(left); }
   Result<std::unique_ptr<GwalSegment>> begin(std::uint64_t bytes, bool small) override;
 
  private:

@@ -62,6 +62,8 @@ class GwalSegment {
  public:
   virtual ~GwalSegment() = default;
   [[nodiscard]] virtual std::uint64_t number() const = 0;
+  /// Bytes that it takes.
+  [[nodiscard]] virtual std::uint64_t memory() const = 0;
   /// Room for a payload, 8-byte aligned, which stays where it is until the segment goes. Not
   /// committed, it is used again by the next reserve(). Code::no_space: begin the next segment.
   virtual Result<std::span<std::byte>> reserve(std::uint64_t bytes) = 0;
@@ -125,6 +127,9 @@ class Gwal {
   /// A segment is to be begun: its file is made beforehand, by a thread of the log, and nothing is
   /// said where that fails. Of the segments that follow, the log does so itself.
   virtual void prepare() = 0;
+
+  /// Of the memory that retired segments left so many segments' stays.
+  virtual void trim(std::size_t left) = 0;
 
   /// The next segment, with room for a payload of `bytes` at least. The one before it is sealed:
   /// it takes no more records. Code::no_space: the medium is full, and nothing has changed.

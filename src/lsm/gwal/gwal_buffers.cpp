@@ -40,6 +40,11 @@ Result<wal::AlignedBuffer> GwalBuffers::find_or_make(std::uint64_t bytes) {
   return wal::AlignedBuffer::make(bytes);
 }
 
+void GwalBuffers::trim(std::size_t left) {
+  MutexLock const lock(mutex_);
+  if (free_.size() > left) free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(left), free_.end());
+}
+
 void GwalBuffers::put_back(wal::AlignedBuffer memory) {
   MutexLock const lock(mutex_);
   if (memory.size() <= most_bytes_ && free_.size() < most_) free_.push_back(std::move(memory));

@@ -23,6 +23,8 @@ class GwalBuffers : public std::enable_shared_from_this<GwalBuffers> {
   /// At least so many bytes. It comes back when nobody has it any more.
   Result<std::shared_ptr<std::span<std::byte> const>> take(std::uint64_t bytes)
       PERDURE_EXCLUDES(mutex_);
+  /// Of what came back so many stay.
+  void trim(std::size_t left) PERDURE_EXCLUDES(mutex_);
 
  private:
   struct Lent;

@@ -147,6 +147,7 @@ class Directory final : public GwalFiles {
   Result<std::shared_ptr<GwalFile>> open(std::uint64_t number) override;
   Result<std::shared_ptr<GwalFile>> make(std::uint64_t number, std::uint64_t bytes) override;
   void prepare(std::uint64_t bytes) override { spares_->prepare(file_bytes(bytes)); }
+  void trim(std::size_t left) override { spares_->trim(left); }
 
   Status make_directory();
   Status lock(GwalIdentity const& identity, std::uint32_t identity_bytes);

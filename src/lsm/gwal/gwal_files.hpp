@@ -46,6 +46,8 @@ class GwalFiles {
   virtual Result<std::shared_ptr<GwalFile>> make(std::uint64_t number, std::uint64_t bytes) = 0;
   /// Somebody is to call make() for as much: what takes long may be done now, beside the caller.
   virtual void prepare(std::uint64_t) {}
+  /// Of files that are kept to be used again so many stay.
+  virtual void trim(std::size_t) {}
 };
 
 // Of a directory of files:

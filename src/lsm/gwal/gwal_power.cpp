@@ -30,6 +30,11 @@ class PowerSegment final : public GwalSegment {
       : log_(std::move(log)), number_(number), records_(std::move(records)) {}
 
   [[nodiscard]] std::uint64_t number() const override { return number_; }
+  [[nodiscard]] std::uint64_t memory() const override {
+    std::uint64_t all = memory_ == nullptr ? 0 : memory_->size();
+    for (std::vector<std::byte> const& record : records_) all += record.size();
+    return all;
+  }
 
   Result<std::span<std::byte>> reserve(std::uint64_t bytes) override {
     reserved_ = false;
@@ -83,6 +88,7 @@ class PowerGwal final : public Gwal {
 
   Result<std::vector<GwalRecovered>> recover(std::uint64_t rocks_sequence) override;
   void prepare() override {}
+  void trim(std::size_t left) override { buffers_->trim(left); }
   Result<std::unique_ptr<GwalSegment>> begin(std::uint64_t bytes, bool small) override;
   GwalRoom make_room(std::uint64_t bytes) override { return log_->make_room(bytes); }
   [[nodiscard]] std::string report() const override { return report_; }

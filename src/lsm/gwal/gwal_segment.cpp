@@ -284,6 +284,7 @@ class Segment final : public GwalSegment {
       : log_(std::move(log)), file_(log_->file(number)), number_(number) {}
 
   [[nodiscard]] std::uint64_t number() const override { return number_; }
+  [[nodiscard]] std::uint64_t memory() const override { return file_->bytes().size(); }
   Result<std::span<std::byte>> reserve(std::uint64_t bytes) override {
     auto room = log_->room(number_, bytes);
     reserved_ = room.ok();

@@ -70,7 +70,7 @@ void GwalSpares::prepare(std::uint64_t bytes) {
     MutexLock const lock(mutex_);
     bool const there = std::any_of(free_.begin(), free_.end(),
                                    [&](Spare const& s) { return s.mapping.size() >= bytes; });
-    if (there || bytes > most_bytes_ || named_ >= most_) return;
+    if (there || bytes > most_bytes_ || most_ == 0) return;
     ++named_;
   }
   try {
@@ -109,6 +109,16 @@ std::optional<GwalSpares::Spare> GwalSpares::take_made(std::uint64_t bytes) {
 bool GwalSpares::is_making() {
   MutexLock const making(making_mutex_);
   return making_ != nullptr;
+}
+
+void GwalSpares::trim(std::size_t left) {
+  if (!ours()) return;
+  MutexLock const lock(mutex_);
+  while (free_.size() > left) {
+    ::unlink(free_.back().path.c_str());
+    free_.pop_back();
+    --named_;
+  }
 }
 
 bool GwalSpares::clear() {

@@ -3,7 +3,8 @@
 // for each of its pages.
 //
 // Invariants: a spare has a name that no recovery reads, and what a crash leaves is removed. There
-// are as many as asked for at most, those among them that are still in use, or being made. Of one
+// are as many as asked for at most, those among them that are still in use; the one that is being
+// made comes on top where none of these is free. Of one
 // that cannot be made nothing is said: who needs a file makes it, and hears why that fails.
 #pragma once
 
@@ -41,6 +42,8 @@ class GwalSpares {
   void prepare(std::uint64_t bytes) PERDURE_EXCLUDES(making_mutex_, mutex_);
   /// One that is free; or the one that is being made, for which it waits.
   std::optional<Spare> take(std::uint64_t bytes) PERDURE_EXCLUDES(making_mutex_, mutex_);
+  /// Of those that are free `left` stay.
+  void trim(std::size_t left) PERDURE_EXCLUDES(mutex_);
   /// All that are free go, and the one that is being made. Whether there were any, so that there
   /// may be more room now.
   bool clear() PERDURE_EXCLUDES(making_mutex_, mutex_);

@@ -139,7 +139,8 @@ ArrayRead::ArrayRead(DatabaseParts& parts, Sight const& sight, rocksdb::ColumnFa
       keys_(keys),
       limits_(limits),
       sink_(sink),
-      runs_(sight.view->runs(family->GetID())) {}
+      runs_(sight.view->runs(family->GetID())),
+      known_(parts.reader->known_runs(*sight.view, family->GetID())) {}
 
 ArrayRead::~ArrayRead() = default;
 
@@ -148,7 +149,7 @@ rocksdb::Status ArrayRead::run() {
   KeysUnderWay const under_way(*parts_.counters, n);
   if (sight_.options.snapshot != nullptr)
     ticket_ = parts_.reader->cached().ticket(sight_.options, family_->GetID(), n);
-  if (runs_.empty()) {
+  if (known_.empty()) {
     parts_.workers->for_chunks(n, kAnswersAChunk, [&](std::size_t begin, std::size_t end) {
       std::vector<std::size_t> absent(end - begin);
       std::iota(absent.begin(), absent.end(), begin);
@@ -177,7 +178,7 @@ void ArrayRead::read_part(std::size_t begin, std::size_t end) {
   Column const keys = part_of(keys_, begin, end, rooms->offsets);
   Limits limits = limits_;
   if (!limits.each.empty()) limits.each = limits.each.subspan(begin, n);
-  Status s = parts_.engine->find(runs_, keys, limits, answers);
+  Status s = parts_.engine->find(known_, keys, limits, answers);
   std::vector<std::size_t> merges;
   if (s.ok()) {
     parts_.workers->for_chunks(n, kAnswersAChunk, [&](std::size_t from, std::size_t to) {
@@ -197,8 +198,7 @@ void ArrayRead::take(std::size_t first, std::span<Answer const> answers,
     if (answers[i].found == Found::absent) absent.push_back(first + i);
     if (answers[i].found == Found::merge) operands.push_back(first + i);
   }
-  parts_.counters->table_hits += answers.size() - absent.size();
-  parts_.counters->table_misses += absent.size();
+  parts_.reader->count(*sight_.view, answers);
   ask_cache(absent);
   if (absent.empty() && operands.empty()) return;
   MutexLock const lock(mutex_);

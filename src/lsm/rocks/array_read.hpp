@@ -67,6 +67,7 @@ class ArrayRead {
   Limits const limits_;
   ValueSink& sink_;
   RunList const runs_;
+  RunList const known_;  // and behind them, those of flushed memtables
   std::optional<CacheTicket> ticket_;  // none: the block cache knows nothing of the sight
 
   Mutex mutex_;

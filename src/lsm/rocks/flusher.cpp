@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <future>
 #include <list>
 #include <utility>
 
@@ -15,7 +14,7 @@ namespace perdure::lsm {
 namespace {
 
 constexpr auto kTurn = std::chrono::milliseconds(20);
-constexpr std::size_t kSideBySide = 4;  // generations whose files are written at once
+constexpr auto kLook = std::chrono::milliseconds(5);  // for what was sealed meanwhile
 constexpr auto kRetry = std::chrono::seconds(1);
 
 rocksdb::IngestExternalFileOptions ingest_options() {
@@ -39,6 +38,7 @@ Flusher::Flusher(rocksdb::DB& base, Engine& engine, Tables& tables, Families con
       cache_(cache),
       directory_(std::move(directory)),
       buffers_wal_(base.GetDBOptions().manual_wal_flush),
+      side_by_side_(std::clamp<std::size_t>(std::thread::hardware_concurrency() / 2, 2, 8)),
       seal_idle_(std::move(seal_idle)) {}
 
 Flusher::~Flusher() { stop(); }
@@ -98,18 +98,19 @@ void Flusher::run() {
       MutexLock lock(mutex_);
       auto const pause = failure_.ok() ? kTurn : kRetry;
       if (!noticed_ && !stopping_) changed_.wait_for(mutex_, pause);
-      if (stopping_) return;
+      if (stopping_) break;
       noticed_ = false;
     }
     std::shared_ptr<void> hold = seal_idle_();
     bool flushed = false;
+    busy_since_ = Clock::now();
     if (hold != nullptr && !buffers_wal_) {
       flushed = hand_over();
       hold = nullptr;  // what RocksDB did not take is flushed, and no write waits for that
     }
     for (bool more = true; more;) {
       std::uint64_t const before = tables_.sealed_generations();
-      rocksdb::Status const s = flush_sealed();
+      rocksdb::Status const s = flush_oldest();
       MutexLock lock(mutex_);
       failure_ = s;
       ++attempts_;
@@ -118,7 +119,18 @@ void Flusher::run() {
       flushed |= more;
       noticed_ |= flushed && !more;  // a hand-over goes on at once
     }
+    rest();
   }
+  ahead_.clear();
+}
+
+/// Once, a while after the last generation.
+void Flusher::rest() {
+  constexpr auto kAfter = std::chrono::seconds(10);
+  if (tables_.any()) rests_ = false;
+  if (rests_ || tables_.any() || Clock::now() - last_flush_ < kAfter) return;
+  tables_.rest();
+  rests_ = true;
 }
 
 /// The one generation that there is, with the gate held.
@@ -162,27 +174,39 @@ rocksdb::Status Flusher::write_over(Generation& generation) {
   return rocksdb::Status::OK();
 }
 
-/// The oldest is flushed; the files of those behind it are written meanwhile, unless they have
-/// operands, which are folded on what RocksDB has once its elders are in it.
-rocksdb::Status Flusher::flush_sealed() {
-  std::vector<GenerationPtr> sealed = tables_.sealed();
-  if (sealed.empty()) return rocksdb::Status::OK();
-  busy_since_ = Clock::now();
-  if (sealed.size() > kSideBySide) sealed.resize(kSideBySide);
-  struct Prepared {
-    Files files;
-    std::future<rocksdb::Status> written;
-  };
-  std::vector<Prepared> prepared(sealed.size());
-  for (std::size_t i = 1; i < sealed.size() && !sealed[i]->merges; ++i)
-    prepared[i].written = std::async(std::launch::async, [this, i, &sealed, &prepared] {
-      return write_files(*sealed[i], nullptr, prepared[i].files);
+/// A generation with operands is written when its elders are in RocksDB, on which they are folded,
+/// and so are those behind it.
+void Flusher::write_ahead() {
+  std::vector<GenerationPtr> const sealed = tables_.sealed();
+  for (std::size_t i = 0; i < std::min(sealed.size(), side_by_side_); ++i) {
+    GenerationPtr const& generation = sealed[i];
+    if (generation->merges || generation->ingested || generation->uncertain) return;
+    if (i < ahead_.size()) continue;
+    Ahead& one = ahead_.emplace_back(generation);
+    one.written = std::async(std::launch::async, [this, &one] {
+      return write_files(*one.generation, nullptr, one.files);
     });
-  rocksdb::Status s = flush(sealed[0], nullptr);
-  for (std::size_t i = 1; i < sealed.size() && prepared[i].written.valid(); ++i) {
-    rocksdb::Status const written = prepared[i].written.get();  // of all, for they use our locals
-    if (s.ok()) s = written.ok() ? flush(sealed[i], &prepared[i].files) : written;
   }
+}
+
+rocksdb::Status Flusher::wait_for_files(GenerationPtr const& generation) {
+  write_ahead();
+  if (ahead_.empty() || ahead_.front().generation != generation) return rocksdb::Status::OK();
+  std::future<rocksdb::Status>& written = ahead_.front().written;
+  while (written.wait_for(kLook) != std::future_status::ready) write_ahead();
+  return written.get();
+}
+
+rocksdb::Status Flusher::flush_oldest() {
+  std::vector<GenerationPtr> const sealed = tables_.sealed();
+  if (sealed.empty()) return rocksdb::Status::OK();
+  auto s = wait_for_files(sealed.front());
+  bool const is_written = !ahead_.empty() && ahead_.front().generation == sealed.front();
+  if (s.ok()) s = flush(sealed.front(), is_written ? &ahead_.front().files : nullptr);
+  if (!s.ok())
+    ahead_.clear();  // files that nobody ingests take room
+  else if (is_written)
+    ahead_.pop_front();
   return s;
 }
 

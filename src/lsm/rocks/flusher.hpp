@@ -20,6 +20,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <list>
 #include <string>
 #include <thread>
@@ -66,9 +67,18 @@ class Flusher {
   template <class Waits>
   rocksdb::Status wait_while(Waits waits);
   using Files = std::list<SortedFiles>;  // of all families
+  /// The files of a generation, and the thread that writes them.
+  struct Ahead {
+    GenerationPtr generation;
+    Files files = {};
+    std::future<rocksdb::Status> written = {};
+  };
   bool hand_over();
   rocksdb::Status write_over(Generation& generation);
-  rocksdb::Status flush_sealed();
+  rocksdb::Status flush_oldest();
+  /// Begins to write files of sealed generations, several side by side.
+  void write_ahead();
+  rocksdb::Status wait_for_files(GenerationPtr const& generation);
   rocksdb::Status flush(GenerationPtr const& generation, Files* prepared);
   rocksdb::Status ingest(Generation& generation, Files* prepared);
   rocksdb::Status ingest(Generation& generation, Files const& files, std::uint64_t sequence);
@@ -78,6 +88,7 @@ class Flusher {
                               Files& files);
   void wait_for_compaction(Generation const& generation);
   void count_flush();
+  void rest();
 
   rocksdb::DB& base_;
   Engine& engine_;
@@ -87,6 +98,7 @@ class Flusher {
   BlockCache* const cache_;
   std::string const directory_;
   bool const buffers_wal_;  // a write that returned may be lost with the process
+  std::size_t const side_by_side_;  // generations whose files are written at once
   std::function<std::shared_ptr<void>()> const seal_idle_;
 
   mutable Mutex mutex_;
@@ -99,9 +111,12 @@ class Flusher {
   bool stopping_ PERDURE_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 
-  // The thread's: since when it has been busy, and when it had the last generation.
+  // The thread's: generations whose files are being written, oldest first; since when it has been
+  // busy, and when it had the last generation.
   using Clock = std::chrono::steady_clock;
+  std::list<Ahead> ahead_;
   Clock::time_point busy_since_{}, last_flush_{};
+  bool rests_ = true;
   std::atomic<std::int64_t> a_flush_ = 0;  // microseconds
 };
 

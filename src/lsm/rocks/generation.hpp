@@ -28,7 +28,15 @@ class Generation {
   /// Memory for values that are not logged.
   [[nodiscard]] std::span<std::byte> buffer(std::uint64_t size) {
     buffers_.push_back(std::make_unique_for_overwrite<std::byte[]>(size));
+    buffer_bytes_ += size;
     return {buffers_.back().get(), size};
+  }
+  /// What goes when this goes: of values, and of the machine.
+  [[nodiscard]] std::uint64_t memory() const {
+    std::uint64_t all = buffer_bytes_ + (segment_ == nullptr ? 0 : segment_->memory());
+    for (View::FamilyRuns const& one : families)
+      for (RunPtr const& run : one.runs) all += run->bytes();
+    return all;
   }
 
   // The rest is guarded by whoever publishes views (Tables).
@@ -60,6 +68,7 @@ class Generation {
  private:
   std::unique_ptr<GwalSegment> segment_;
   std::vector<std::unique_ptr<std::byte[]>> buffers_;
+  std::uint64_t buffer_bytes_ = 0;
 };
 using GenerationPtr = std::shared_ptr<Generation>;
 

@@ -10,6 +10,7 @@ namespace {
 
 std::vector<Metric> of_tables(DatabaseParts const& parts) {
   Counters const& c = *parts.counters;
+  Tables::Flushed const flushed = parts.tables->flushed();
   return {
       {"perdure.table-batches", "table_batches_total", "Batches that memtables took.",
        c.table_batches},
@@ -19,6 +20,8 @@ std::vector<Metric> of_tables(DatabaseParts const& parts) {
        c.passed_through},
       {"perdure.table-hits", "table_hits_total", "Keys that reads found in memtables.",
        c.table_hits},
+      {"perdure.flushed-hits", "flushed_hits_total",
+       "Keys that reads found in memtables that RocksDB has by now.", c.flushed_hits},
       {"perdure.table-misses", "table_misses_total", "Keys that reads went to RocksDB for.",
        c.table_misses},
       {"perdure.hand-overs", "hand_overs_total",
@@ -39,6 +42,10 @@ std::vector<Metric> of_tables(DatabaseParts const& parts) {
        c.recovered_requests},
       {"perdure.sealed-generations", "sealed_generations", "Generations that wait for their flush.",
        parts.tables->sealed_generations()},
+      {"perdure.flushed-memtables", "flushed_memtables",
+       "Generations that RocksDB has by now, and that reads still ask.", flushed.generations},
+      {"perdure.flushed-memtable-bytes", "flushed_memtable_bytes", "Memory that these take.",
+       flushed.bytes},
       {"perdure.threshold", "threshold", "Operations from which memtables take a write.",
        parts.writer->threshold()},
       {"perdure.memtables", "memtables", "1 while memtables hold anything.",

@@ -62,6 +62,8 @@ struct RecordEntries {
   }
 };
 
+constexpr std::uint64_t kMostSpares = 64;
+
 /// The memtables of one segment that an earlier process left.
 Status restore(GwalRecovered& found, DatabaseParts& parts) {
   Counters& counters = *parts.counters;
@@ -156,6 +158,10 @@ Result<GwalOptions> gwal_options(DatabaseParts const& parts, rocksdb::DB& base,
   GwalOptions options;
   options.directory = log_directory_of(gpu, path);
   options.segment_bytes = memtable_bytes(gpu, base);
+  // In a burst each generation that goes leaves its segment to the next.
+  std::uint64_t const spares =
+      gpu.immutable_memtables + gpu.flushed_memtable_bytes / options.segment_bytes;
+  options.spare_segments += static_cast<std::uint32_t>(std::min(spares, kMostSpares));
   options.workers = parts.write_workers.get();
   if (Status s = check_outside(options.directory, "log_dir", path); !s.ok()) return s;
   if (auto s = base.GetDbIdentity(options.identity); !s.ok())
@@ -168,7 +174,7 @@ void make_store(DatabaseParts& parts, rocksdb::DB& base, rocks::GpuOptions const
   parts.counters = std::make_unique<Counters>();
   parts.cache = make_cache(gpu, base.GetDBOptions(), *parts.counters);
   parts.tables = std::make_unique<Tables>(base, *parts.engine, *parts.gwal, *parts.write_workers,
-                                          memtable_bytes(gpu, base));
+                                          memtable_bytes(gpu, base), gpu.flushed_memtable_bytes);
   parts.writer = std::make_unique<Writer>(base, *parts.write_workers, *parts.tables,
                                           *parts.families, *parts.counters, options);
   parts.flusher = std::make_unique<Flusher>(

@@ -95,6 +95,10 @@ rocksdb::Status options_from_environment(std::string const& path, rocks::GpuOpti
           read_number("PERDURE_ROCKS_BLOCK_CACHE_ENTRY_BYTES", 1, options.block_cache_entry_bytes);
       !s.ok())
     return s;
+  if (auto s =
+          read_number("PERDURE_ROCKS_FLUSHED_MEMTABLE_BYTES", 0, options.flushed_memtable_bytes);
+      !s.ok())
+    return s;
   if (auto s = read_number("PERDURE_ROCKS_IDLE_MILLIS", 0, options.idle_millis); !s.ok()) return s;
   if (auto s = read_number("PERDURE_ROCKS_HAND_OVERS_A_SECOND", 1, options.hand_overs_a_second);
       !s.ok())

@@ -4,6 +4,8 @@
 //   PERDURE_ROCKS_MEMTABLE_BYTES   bytes of keys and values in a memtable
 //   PERDURE_ROCKS_BLOCK_CACHE_BYTES, PERDURE_ROCKS_BLOCK_CACHE_ENTRY_BYTES
 //                                  memory of the block cache, 0: none; and of an entry of it
+//   PERDURE_ROCKS_FLUSHED_MEMTABLE_BYTES
+//                                  memory for memtables that RocksDB has by now, 0: none
 //   PERDURE_ROCKS_IDLE_MILLIS      without large batches, before memtables are flushed
 //   PERDURE_ROCKS_HAND_OVERS_A_SECOND  how often that happens at most
 //   PERDURE_ROCKS_DURABILITY       process (as it is without it) or power

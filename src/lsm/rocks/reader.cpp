@@ -24,6 +24,8 @@ using rocksdb::Slice;
 
 /// Below this a copy costs less than keeping the memtable.
 constexpr std::uint64_t kCopied = 1024;
+/// From so many keys on flushed memtables are asked.
+constexpr std::size_t kManyKeys = 256;
 
 void release_view(void* view, void*) { delete static_cast<ViewPtr*>(view); }
 
@@ -76,6 +78,18 @@ Sight Reader::sight(ReadOptions const& options) const {
   }
   sight.options.snapshot = sight.view->base_snapshot();
   return sight;
+}
+
+void Reader::count(View const& view, std::span<Answer const> answers) {
+  std::size_t absent = 0, flushed = 0;
+  for (Answer const& one : answers) {
+    absent += one.found == Found::absent;
+    flushed += one.found != Found::absent && one.request <= view.last_flushed;
+  }
+  if (view.flushed.empty()) flushed = 0;
+  counters_.table_hits += answers.size() - absent - flushed;
+  counters_.flushed_hits += flushed;
+  counters_.table_misses += absent;
 }
 
 void Reader::below(Sight const& sight, ColumnFamilyHandle* family, std::span<Slice const> keys,
@@ -221,7 +235,8 @@ void Reader::multi_get(ReadOptions const& options, ColumnFamilyHandle* family,
 void Reader::multi_get(Sight const& sight, ColumnFamilyHandle* family, std::span<Slice const> keys,
                        Limits const& limits, PinnableSlice* values, rocksdb::Status* statuses,
                        bool sorted) {
-  RunList const runs = sight.view->runs(family->GetID());
+  RunList const runs = keys.size() < kManyKeys ? sight.view->runs(family->GetID())
+                                               : known_runs(*sight.view, family->GetID());
   if (runs.empty() || keys.empty()) return below(sight, family, keys, values, statuses, sorted);
   std::vector<Answer> answers(keys.size());
   KeyColumn columns;
@@ -246,8 +261,7 @@ void Reader::multi_get(Sight const& sight, ColumnFamilyHandle* family, std::span
       case Found::absent: absent.push_back(i); break;
     }
   }
-  counters_.table_hits += keys.size() - absent.size();
-  counters_.table_misses += absent.size();
+  count(*sight.view, answers);
   if (!merges.empty()) merge(sight, family, keys, merges, limits, values, statuses);
   if (absent.empty()) return;
   Below rest = get_below(sight, family, keys, absent, sorted);

@@ -39,6 +39,12 @@ class Reader {
         cached_(base, families, cache) {}
 
   [[nodiscard]] Sight sight(rocksdb::ReadOptions const& options) const;
+  /// The runs to ask for many keys. (Of few, RocksDB is asked as fast as flushed memtables.)
+  [[nodiscard]] RunList known_runs(View const& view, std::uint32_t family) const {
+    return families_.is_cached(family) ? view.known_runs(family) : view.runs(family);
+  }
+  /// What these found.
+  void count(View const& view, std::span<Answer const> answers);
 
   /// What the memtables say of a key; nothing: they do not know it.
   std::optional<rocksdb::Status> from_tables(Sight const& sight,

@@ -8,6 +8,7 @@
 #include "lsm/rocks/merging.hpp"
 #include "lsm/rocks/rocksdb_version.hpp"
 #include "lsm/rocks/status.hpp"
+#include "lsm/rocks/value_prefetch.hpp"
 
 namespace perdure::lsm {
 
@@ -106,7 +107,10 @@ rocksdb::Status SortedFiles::write_groups(EntryBlock const& block,
     are_several = are_entities(base_, options, family_->base, keys);
   }
   std::size_t next = 0;
-  for (Group const& group : groups) {
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    Group const& group = groups[i];
+    if (i + kValuesAhead < groups.size())
+      prefetch_value(block.versions[groups[i + kValuesAhead].first].value);
     if (keeps_hashes_) {
       auto const key = block.key(group.first);
       hashes_.push_back(cache_hash(family_->id, key.data(), key.size()));

@@ -9,12 +9,14 @@
 namespace perdure::lsm {
 
 Tables::Tables(rocksdb::DB& base, Engine& engine, Gwal& gwal, exec::Workers& workers,
-               std::uint64_t memtable_bytes)
+               std::uint64_t memtable_bytes, std::uint64_t flushed_bytes)
     : base_(base),
       engine_(engine),
       gwal_(gwal),
       workers_(workers),
-      memtable_bytes_(memtable_bytes) {
+      memtable_bytes_(memtable_bytes),
+      flushed_bytes_(flushed_bytes),
+      flushed_(flushed_bytes) {
   MutexLock lock(mutex_);
   view_ = std::make_shared<View>();
 }
@@ -24,13 +26,24 @@ ViewPtr Tables::view() const {
   return view_;
 }
 
+std::shared_ptr<View> Tables::view_of_rocksdb() const {
+  auto alone = std::make_shared<View>();
+  alone->base = std::make_shared<BaseSnapshot>(base_);
+  return alone;
+}
+
+void Tables::add_flushed(View& view) const {
+  if (flushed_.hold_at(view.base->get()->GetSequenceNumber())) flushed_.add_to(view);
+}
+
 std::unique_ptr<ViewSnapshot> Tables::snapshot() const {
   ViewPtr now = view();
   if (!now->empty()) return std::make_unique<ViewSnapshot>(now, now->last);
-  auto alone = std::make_shared<View>();
-  alone->base = std::make_shared<BaseSnapshot>(base_);
+  std::shared_ptr<View> const alone = view_of_rocksdb();
   std::uint64_t const sequence = alone->base->get()->GetSequenceNumber() + ahead_.load();
-  return std::make_unique<ViewSnapshot>(std::move(alone), sequence);
+  MutexLock lock(mutex_);
+  add_flushed(*alone);
+  return std::make_unique<ViewSnapshot>(alone, sequence);
 }
 
 /// Under the lock, so that no memtables come and go between the snapshot and its number.
@@ -39,10 +52,10 @@ std::unique_ptr<ViewSnapshot> Tables::pin() {
   ViewPtr now = view_;
   std::uint64_t sequence = last_;
   if (generations_.empty()) {
-    auto alone = std::make_shared<View>();
-    alone->base = std::make_shared<BaseSnapshot>(base_);
+    std::shared_ptr<View> const alone = view_of_rocksdb();
     sequence = alone->base->get()->GetSequenceNumber() + ahead_.load();
-    now = std::move(alone);
+    add_flushed(*alone);
+    now = alone;
   }
   history_.pin(sequence);
   return std::make_unique<ViewSnapshot>(std::move(now), sequence);
@@ -94,6 +107,16 @@ bool Tables::has(GenerationPtr const& generation) const {
   MutexLock lock(mutex_);
   return generation != nullptr &&
          std::find(generations_.begin(), generations_.end(), generation) != generations_.end();
+}
+
+Tables::Flushed Tables::flushed() const {
+  MutexLock lock(mutex_);
+  return {flushed_.generations(), flushed_.bytes()};
+}
+
+void Tables::forget_flushed() {
+  MutexLock lock(mutex_);
+  flushed_.forget();
 }
 
 Result<std::span<std::byte>> Tables::reserve(std::uint64_t bytes, bool logged, bool few) {
@@ -177,7 +200,11 @@ Status Tables::append(std::span<FamilyBatch const> batch, Written const& written
 }
 
 void Tables::add_generation(GenerationPtr generation) {
-  if (generations_.empty()) history_.generations_begin(base_.GetLatestSequenceNumber());
+  if (generations_.empty()) {
+    std::uint64_t const base = base_.GetLatestSequenceNumber();
+    history_.generations_begin(base);
+    if (!flushed_.hold_at(base)) flushed_.forget();  // RocksDB had writes of its own
+  }
   generations_.push_front(std::move(generation));
 }
 
@@ -195,6 +222,7 @@ void Tables::close() {
   active_ = nullptr;
   MutexLock lock(mutex_);
   generations_.clear();
+  flushed_.forget();
   publish();
 }
 
@@ -228,6 +256,11 @@ std::vector<GenerationPtr> Tables::sealed() const {
   return oldest_first;
 }
 
+void Tables::rest() {
+  constexpr std::size_t kSegments = 2;  // that a write after a while finds there
+  gwal_.trim(kSegments);
+}
+
 Status Tables::compact(Generation& generation) {
   for (View::FamilyRuns& one : generation.families) {
     if (one.runs.size() < 2) continue;
@@ -241,11 +274,16 @@ Status Tables::compact(Generation& generation) {
 }
 
 std::uint64_t Tables::remove(GenerationPtr const& generation) {
+  GenerationPtr kept = worth_keeping(engine_, generation, flushed_bytes_);
   MutexLock lock(mutex_);
   PERDURE_ASSERT(!generations_.empty() && generations_.back() == generation);
   generations_.pop_back();
   history_.keep(generation);
   snapshot_ = nullptr;
+  // Where no generation is left, RocksDB gets writes again once any_ says so, and not before.
+  if (!generations_.empty()) snapshot_ = std::make_shared<BaseSnapshot>(base_);
+  flushed_.add(std::move(kept), snapshot_ != nullptr ? snapshot_->get()->GetSequenceNumber()
+                                                     : base_.GetLatestSequenceNumber());
   return publish();
 }
 
@@ -263,15 +301,13 @@ std::uint64_t Tables::publish() {
   }
   for (GenerationPtr const& generation : generations_) {
     next->generations.push_back(generation);
-    for (View::FamilyRuns const& one : generation->families) {
-      auto at = std::find_if(next->families.begin(), next->families.end(),
-                             [&](auto const& known) { return known.family == one.family; });
-      if (at == next->families.end()) at = next->families.insert(at, {one.family, {}});
-      at->runs.insert(at->runs.end(), one.runs.begin(), one.runs.end());
-    }
+    for (View::FamilyRuns const& one : generation->families) View::add(next->families, one);
   }
-  if (snapshot_ != nullptr) base = snapshot_->get()->GetSequenceNumber();
   next->base = snapshot_;
+  if (snapshot_ != nullptr) {
+    base = snapshot_->get()->GetSequenceNumber();
+    add_flushed(*next);
+  }
   view_ = std::move(next);
   any_.store(!generations_.empty(), std::memory_order_release);
   return base;

@@ -21,6 +21,7 @@
 #include "base/mutex.hpp"
 #include "exec/workers.hpp"
 #include "lsm/rocks/batch_entries.hpp"
+#include "lsm/rocks/flushed_tables.hpp"
 #include "lsm/rocks/generation.hpp"
 #include "lsm/rocks/view.hpp"
 #include "lsm/rocks/write_history.hpp"
@@ -29,9 +30,9 @@ namespace perdure::lsm {
 
 class Tables {
  public:
-  /// `memtable_bytes`: of a generation, and of its segment.
+  /// `memtable_bytes`: of a generation, and of its segment; `flushed_bytes`: see FlushedTables.
   Tables(rocksdb::DB& base, Engine& engine, Gwal& gwal, exec::Workers& workers,
-         std::uint64_t memtable_bytes);
+         std::uint64_t memtable_bytes, std::uint64_t flushed_bytes);
 
   // By any thread.
   /// Whether there are generations: else RocksDB is all there is.
@@ -59,6 +60,11 @@ class Tables {
   /// Null where there is none.
   [[nodiscard]] GenerationPtr newest_sealed() const;
   [[nodiscard]] bool has(GenerationPtr const& generation) const;
+  struct Flushed {
+    std::uint64_t generations = 0;
+    std::uint64_t bytes = 0;
+  };
+  [[nodiscard]] Flushed flushed() const;
 
   // By the writer alone.
   /// Room for a batch's copy, where its values stay; not appended, it is used again. `few` are to
@@ -80,6 +86,8 @@ class Tables {
                 ViewPtr* seen = nullptr);
   /// The newest generation takes no more; where there is none, nothing happens.
   void seal();
+  /// RocksDB changes in other ways than by the flusher: what was flushed says nothing of it.
+  void forget_flushed();
   [[nodiscard]] bool is_full() const;
   /// At the end: nothing is read or written any more. What is not flushed stays in the G-WAL.
   void close();
@@ -87,6 +95,8 @@ class Tables {
   Status restore(GenerationPtr generation, std::span<FamilyBatch const> batch, RequestId last);
 
   // By the flusher alone.
+  /// Nothing was written for long: memory that the next memtables would use again goes.
+  void rest();
   /// Oldest first.
   [[nodiscard]] std::vector<GenerationPtr> sealed() const;
   /// One run a family in place of several, with the same entries.
@@ -95,6 +105,9 @@ class Tables {
   std::uint64_t remove(GenerationPtr const& generation);
 
  private:
+  [[nodiscard]] std::shared_ptr<View> view_of_rocksdb() const;
+  /// What was flushed, where the view's snapshot of RocksDB is of the state in which it holds.
+  void add_flushed(View& view) const PERDURE_REQUIRES(mutex_);
   Result<std::vector<RunPtr>> build(std::span<FamilyBatch const> batch);
   /// Makes one run of the newest of these where there are many.
   void merge_some(std::vector<RunPtr>& runs);
@@ -107,6 +120,7 @@ class Tables {
   Gwal& gwal_;
   exec::Workers& workers_;
   std::uint64_t const memtable_bytes_;
+  std::uint64_t const flushed_bytes_;
   std::atomic<bool> any_ = false;
   std::atomic<std::uint64_t> ahead_ = 0;  // of sequence() before RocksDB's own, without generations
   GenerationPtr active_;  // the writer's; null or generations_.front()
@@ -117,6 +131,7 @@ class Tables {
   RequestId last_ PERDURE_GUARDED_BY(mutex_) = 0;
   ViewPtr view_ PERDURE_GUARDED_BY(mutex_);
   WriteHistory history_ PERDURE_GUARDED_BY(mutex_);
+  FlushedTables flushed_ PERDURE_GUARDED_BY(mutex_);
 };
 
 }  // namespace perdure::lsm

@@ -382,6 +382,7 @@ rocksdb::Status Writer::alone(std::function<rocksdb::Status()> const& call) {
   if (options_.read_only) return refused_when_read_only();
   exec::ExclusiveHold const hold(gate_);
   if (auto s = flush_sealing(); !s.ok()) return s;
+  tables_.forget_flushed();  // it may change what no sequence number tells
   return call();
 }
 

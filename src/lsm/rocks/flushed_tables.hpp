@@ -1,0 +1,52 @@
+// Memtables that RocksDB has by now. They stay where they are as long as there is room: reads of
+// many keys ask them before they go to RocksDB, and the machine finds in a microsecond's part what
+// takes a core some of them. So they are the block cache's hot part in the machine's memory (H-Rocks,
+// section 5), which nobody has to fill.
+//
+// Invariant: in RocksDB's state `sequence`, each key that one of them has is as the newest that has
+// it says. So they hold in one state alone, each generation that leaves the view joins them or ends
+// them, and none has operands, which RocksDB has folded. Guarded by whoever publishes views (Tables).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+#include "lsm/engine/engine.hpp"
+#include "lsm/rocks/generation.hpp"
+#include "lsm/rocks/view.hpp"
+
+namespace perdure::lsm {
+
+/// What is worth keeping of a generation with one run a family: itself, or a copy where it fills
+/// little of its memory. Null: nothing, for all would have more than `most_bytes`, or is not to be
+/// kept, or memory is short.
+[[nodiscard]] GenerationPtr worth_keeping(Engine& engine, GenerationPtr const& generation,
+                                          std::uint64_t most_bytes);
+
+class FlushedTables {
+ public:
+  /// `most_bytes`: of values and runs together. 0: none is kept.
+  explicit FlushedTables(std::uint64_t most_bytes) : most_bytes_(most_bytes) {}
+
+  /// RocksDB took over a generation, and nothing else changed it; `kept` is what is worth keeping
+  /// of that.
+  void add(GenerationPtr kept, std::uint64_t sequence);
+  /// RocksDB changed, or may have.
+  void forget();
+  [[nodiscard]] bool hold_at(std::uint64_t sequence) const {
+    return sequence_ == sequence && !generations_.empty();
+  }
+  /// They are what the view's readers ask behind its own runs.
+  void add_to(View& view) const;
+
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] std::uint64_t generations() const { return generations_.size(); }
+
+ private:
+  std::uint64_t const most_bytes_;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t sequence_ = 0;
+  std::deque<GenerationPtr> generations_;  // newest first
+};
+
+}  // namespace perdure::lsm
