@@ -37,9 +37,9 @@ class FlushedMemtables : public ::testing::Test {
   void open(std::uint64_t flushed_bytes = 16 * kMemtable) {
     options_.create_if_missing = true;
     options_.allow_fallocate = false;
-    ASSERT_TRUE(rocksdb::MergeOperator::CreateFromString({}, "stringappend",
-                                                         &options_.merge_operator)
-                    .ok());
+    ASSERT_TRUE(
+        rocksdb::MergeOperator::CreateFromString({}, "stringappend", &options_.merge_operator)
+            .ok());
     rocks::GpuOptions gpu;
     gpu.device = rocks::Device::cpu;
     gpu.threads = 2;
@@ -64,8 +64,7 @@ class FlushedMemtables : public ::testing::Test {
                                         names_.begin() + static_cast<std::ptrdiff_t>(keys));
     std::vector<std::string> const values(keys, value);
     Strings const names(some), all(values);
-    ASSERT_TRUE(
-        rocks::put(*db_, db_->DefaultColumnFamily(), names.column(), all.column()).ok());
+    ASSERT_TRUE(rocks::put(*db_, db_->DefaultColumnFamily(), names.column(), all.column()).ok());
     for (std::string const& one : some) model_[one] = value;
   }
   void flush() { ASSERT_TRUE(db_->Flush({}).ok()); }
@@ -75,8 +74,8 @@ class FlushedMemtables : public ::testing::Test {
     std::vector<KeyStatus> statuses(kKeys);
     rocks::ArrayOptions options;
     options.snapshot = snapshot;
-    auto const s = rocks::get(*db_, db_->DefaultColumnFamily(), keys_.column(), values, statuses,
-                              options);
+    auto const s =
+        rocks::get(*db_, db_->DefaultColumnFamily(), keys_.column(), values, statuses, options);
     EXPECT_TRUE(s.ok()) << s.ToString();
     std::vector<std::string> all;
     for (std::size_t i = 0; i < kKeys; ++i)
@@ -243,9 +242,10 @@ class FlushedMemtablesGenerated : public FlushedMemtables {
     for (std::size_t i = 0; i < some.size(); ++i) values.push_back(std::to_string(random_() % 100));
     Strings const keys(some), all(values);
     auto* const family = db_->DefaultColumnFamily();
-    auto const s = kind == OpKind::put     ? rocks::put(*db_, family, keys.column(), all.column())
-                   : kind == OpKind::erase ? rocks::erase(*db_, family, keys.column())
-                                           : rocks::merge(*db_, family, keys.column(), all.column());
+    auto const s = kind == OpKind::put ? rocks::put(*db_, family, keys.column(), all.column())
+                   : kind == OpKind::erase
+                       ? rocks::erase(*db_, family, keys.column())
+                       : rocks::merge(*db_, family, keys.column(), all.column());
     ASSERT_TRUE(s.ok()) << s.ToString();
     for (std::size_t i = 0; i < some.size(); ++i) write(model_, kind, some[i], values[i]);
   }

@@ -42,7 +42,8 @@ Result<wal::AlignedBuffer> GwalBuffers::find_or_make(std::uint64_t bytes) {
 
 void GwalBuffers::trim(std::size_t left) {
   MutexLock const lock(mutex_);
-  if (free_.size() > left) free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(left), free_.end());
+  if (free_.size() > left)
+    free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(left), free_.end());
 }
 
 void GwalBuffers::put_back(wal::AlignedBuffer memory) {

@@ -1,11 +1,12 @@
 // Memtables that RocksDB has by now. They stay where they are as long as there is room: reads of
 // many keys ask them before they go to RocksDB, and the machine finds in a microsecond's part what
-// takes a core some of them. So they are the block cache's hot part in the machine's memory (H-Rocks,
-// section 5), which nobody has to fill.
+// takes a core some of them. So they are the block cache's hot part in the machine's memory
+// (H-Rocks, section 5), which nobody has to fill.
 //
 // Invariant: in RocksDB's state `sequence`, each key that one of them has is as the newest that has
 // it says. So they hold in one state alone, each generation that leaves the view joins them or ends
-// them, and none has operands, which RocksDB has folded. Guarded by whoever publishes views (Tables).
+// them, and none has operands, which RocksDB has folded. Guarded by whoever publishes views
+// (Tables).
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,8 @@
 //
 // Invariants: a view never changes. All that is in RocksDB at `base` is older than what is in the
 // runs, and what the runs and RocksDB at `base` hold together is every write up to `last`. A view
-// without runs has no snapshot: RocksDB as it is then is all there is. What flushed memtables say of
-// a key that no run has, RocksDB at `base` says too.
+// without runs has no snapshot: RocksDB as it is then is all there is. What flushed memtables say
+// of a key that no run has, RocksDB at `base` says too.
 #pragma once
 
 #include <rocksdb/db.h>
