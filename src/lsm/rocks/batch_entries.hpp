@@ -47,6 +47,12 @@ struct BatchEntries {
   /// Takes a batch apart. False: there is something else in it, which memtables do not hold
   /// (DeleteRange, wide columns, marks of two-phase commit).
   [[nodiscard]] bool read(rocksdb::WriteBatch const& batch);
+  /// The same of one as RocksDB writes it down.
+  [[nodiscard]] bool read(std::span<std::byte const> bytes);
+
+ private:
+  bool read_known(rocksdb::Slice const& batch);
+  bool read_by_rocksdb(rocksdb::WriteBatch const& batch);
 };
 
 /// A family's part of what is appended together.

@@ -30,18 +30,22 @@ Result<std::unique_ptr<Engine>> make_engine(rocks::GpuOptions const& gpu, exec::
 
 /// What one record holds, as entries in its own memory.
 struct RecordEntries {
-  std::deque<BatchEntries> taken_apart;
-  GroupEntries batches;
+  struct Batch {
+    std::span<std::byte const> bytes;
+    BatchEntries entries = {};
+    bool read = false;
+  };
+  std::deque<Batch> batches;
+  GroupEntries group;  // of these
   std::vector<std::pair<std::uint32_t, std::unique_ptr<ColumnEntries>>> columns;
   std::vector<std::unique_ptr<wal::DecodedBatch>> decoded;  // whose offsets columns use
 
-  Status read(exec::Workers& workers, GwalRecord const& record) {
+  /// Finds batches, and reads columns.
+  Status open(exec::Workers& workers, GwalRecord const& record) {
     RequestId next = record.first_request;  // of columns
     PayloadReader reader;
-    reader.batch = [&](rocksdb::WriteBatch const& batch, std::byte const* copy) -> Status {
-      if (!taken_apart.emplace_back().read(batch))
-        return {Code::corrupt, "the G-WAL has a batch that memtables never took"};
-      batches.add(taken_apart.back(), copy);
+    reader.batch = [&](std::span<std::byte const> bytes) -> Status {
+      batches.emplace_back(bytes);
       return {};
     };
     reader.columns = [&](std::uint32_t family, wal::DecodedBatch const& batch) -> Status {
@@ -52,17 +56,47 @@ struct RecordEntries {
       next += ops.keys.count;
       return {};
     };
-    if (Status s = read_payload(record.payload, reader); !s.ok()) return s;
-    batches.make_room();
-    workers.for_chunks(taken_apart.size(), 1, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) batches.put(i);
-    });
-    taken_apart.clear();
+    return read_payload(record.payload, reader);
+  }
+
+  /// Once batches are read.
+  Status gather() {
+    for (Batch const& one : batches) {
+      if (!one.read) return {Code::corrupt, "the G-WAL has a batch that memtables never took"};
+      group.add(one.entries, one.bytes.data());
+    }
+    group.make_room();
     return {};
   }
 };
 
-constexpr std::uint64_t kMostSpares = 64;
+/// f(record, i) of each batch of the records, by all workers.
+template <class F>
+void for_batches(exec::Workers& workers, std::vector<RecordEntries>& records, F const& f) {
+  std::vector<std::pair<RecordEntries*, std::size_t>> all;
+  for (RecordEntries& record : records)
+    for (std::size_t i = 0; i < record.batches.size(); ++i) all.emplace_back(&record, i);
+  workers.for_chunks(all.size(), 1, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) f(*all[i].first, all[i].second);
+  });
+}
+
+Status read_records(exec::Workers& workers, std::vector<GwalRecord> const& found,
+                    std::vector<RecordEntries>& records) {
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (Status s = records[i].open(workers, found[i]); !s.ok()) return s;
+  for_batches(workers, records, [](RecordEntries& record, std::size_t i) {
+    RecordEntries::Batch& batch = record.batches[i];
+    batch.read = batch.entries.read(batch.bytes);
+  });
+  for (RecordEntries& record : records)
+    if (Status s = record.gather(); !s.ok()) return s;
+  for_batches(workers, records, [](RecordEntries& record, std::size_t i) {
+    record.group.put(i);
+    record.batches[i].entries = {};
+  });
+  return {};
+}
 
 /// The memtables of one segment that an earlier process left.
 Status restore(GwalRecovered& found, DatabaseParts& parts) {
@@ -70,21 +104,25 @@ Status restore(GwalRecovered& found, DatabaseParts& parts) {
   exec::Workers& workers = *parts.workers;
   auto generation = std::make_shared<Generation>(std::move(found.segment));
   std::vector<RecordEntries> records(found.records.size());
+  if (Status s = read_records(workers, found.records, records); !s.ok()) return s;
   std::vector<FamilyBatch> batch;
   RequestId last = 0;
   for (std::size_t i = 0; i < records.size(); ++i) {
     GwalRecord const& record = found.records[i];
-    if (Status s = records[i].read(workers, record); !s.ok()) return s;
-    for (FamilyBatch const& one : records[i].batches.batches(record.first_request))
+    for (FamilyBatch const& one : records[i].group.batches(record.first_request))
       batch.push_back(one);
     for (auto const& [family, columns] : records[i].columns)
       batch.push_back({family, columns->entries(), columns->has_merges()});
     last = std::max(last, record.first_request + record.requests - 1);
     counters.recovered_requests += record.requests;
+    generation->requests += record.requests;
+    generation->bytes += record.payload.size();
   }
   ++counters.recovered_generations;
   return parts.tables->restore(std::move(generation), batch, last);
 }
+
+constexpr std::uint64_t kMostSpares = 64;
 
 bool is_inside(std::string const& directory, std::string const& other) {
   namespace fs = std::filesystem;

@@ -161,8 +161,7 @@ Status read_batches(std::span<std::byte const> rest, std::uint32_t batches,
     std::memcpy(&bytes, rest.data(), sizeof bytes);
     rest = rest.subspan(sizeof bytes);
     if (bytes > rest.size() || padded(bytes) > rest.size()) return damaged();
-    rocksdb::WriteBatch const batch(std::string(reinterpret_cast<char const*>(rest.data()), bytes));
-    if (Status s = reader.batch(batch, rest.data()); !s.ok()) return s;
+    if (Status s = reader.batch(rest.first(bytes)); !s.ok()) return s;
     rest = rest.subspan(padded(bytes));
   }
   return {};

@@ -57,8 +57,8 @@ class WrittenColumns {
 WrittenColumns write_columns(exec::Workers& workers, ColumnsToWrite const& columns, std::byte* to);
 
 struct PayloadReader {
-  /// A batch, and the place of its bytes in the record.
-  std::function<Status(rocksdb::WriteBatch const&, std::byte const*)> batch;
+  /// A batch's bytes, in the record; those of a record in their order.
+  std::function<Status(std::span<std::byte const>)> batch;
   /// Columns that point into the record; those of a record in their order.
   std::function<Status(std::uint32_t family, wal::DecodedBatch const&)> columns;
 };

@@ -230,14 +230,14 @@ bool Tables::is_full() const { return active_ != nullptr && active_->bytes >= me
 
 Status Tables::restore(GenerationPtr generation, std::span<FamilyBatch const> batch,
                        RequestId last) {
-  for (FamilyBatch const& one : batch) {
-    auto run = engine_.build(one.entries);
-    if (!run) return run.status();
-    std::vector<RunPtr> runs = generation->runs(one.family);
-    runs.insert(runs.begin(), std::move(*run));
+  auto built = build(batch);
+  if (!built) return built.status();
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    std::vector<RunPtr> runs = generation->runs(batch[i].family);
+    runs.insert(runs.begin(), std::move(built.value()[i]));
     merge_some(runs);
-    generation->set_runs(one.family, std::move(runs));
-    generation->merges |= one.merges;
+    generation->set_runs(batch[i].family, std::move(runs));
+    generation->merges |= batch[i].merges;
   }
   MutexLock lock(mutex_);
   generation->sealed = true;
