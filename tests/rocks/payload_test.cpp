@@ -97,9 +97,13 @@ RC_GTEST_PROP(Payload, ColumnsLieInTheRecordAsTheyWereGiven, ()) {
     columns.push_back({static_cast<std::uint32_t>(7 + columns.size()), &one.ops, &*one.encoded});
   }
   std::vector<std::byte> room(payload_bytes(columns), std::byte{0xff});
-  auto const places = lay_out_payload(columns, room);
+  PayloadLayout const layout = lay_out_payload(columns, room);
+  GwalPayloadSum sum(room), later(room);
+  copy_payload(workers, layout.pieces, room, &sum);
+  later.sum_all(&workers);
+  RC_ASSERT(sum.hash() == later.hash() && sum.crc(0) == later.crc(0));
   for (std::size_t i = 0; i < given.size(); ++i) {
-    auto const written = write_columns(workers, columns[i], places[i]);
+    auto const written = written_columns(columns[i], layout.places[i]);
     expect_same(written.ops(), given[i].ops, room);
   }
   PayloadReader reader;

@@ -29,6 +29,8 @@ class Workers;
 
 namespace perdure::lsm {
 
+class GwalPayloadSum;
+
 /// Where the log of durability `power` lies (gwal_power.hpp).
 struct GwalPowerOptions {
   std::string directory;  // of the redo log, on a disk; made where it is missing
@@ -68,8 +70,13 @@ class GwalSegment {
   /// committed, it is used again by the next reserve(). Code::no_space: begin the next segment.
   virtual Result<std::span<std::byte>> reserve(std::uint64_t bytes) = 0;
   /// The payload reserved last is a record: one ordering point. Requests ascend, over all segments.
-  /// With `sync` it is as durable as the medium when this returns, and all before it.
-  virtual Status commit(RequestId first_request, std::uint64_t requests, bool sync) = 0;
+  /// With `sync` it is as durable as the medium when this returns, and all before it. `sum`: the
+  /// payload's, where the caller has summed it.
+  virtual Status commit(RequestId first_request, std::uint64_t requests, bool sync,
+                        GwalPayloadSum const* sum) = 0;
+  Status commit(RequestId first_request, std::uint64_t requests, bool sync) {
+    return commit(first_request, requests, sync, nullptr);
+  }
   /// Durable when it returns: from here on the segment is discarded once RocksDB's last sequence
   /// number is above `rocks_sequence`. Where nothing was ingested after all, and RocksDB's number
   /// is to rise for another reason: kNoGwalIntent first.

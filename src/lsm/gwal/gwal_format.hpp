@@ -123,6 +123,10 @@ static_assert(std::has_unique_object_representations_v<GwalRecordHeader>);
 [[nodiscard]] constexpr std::uint64_t gwal_record_bytes(std::uint64_t payload) {
   return sizeof(GwalRecordHeader) + gwal_up(payload);
 }
+/// Of a segment that has room for a record with so many bytes.
+[[nodiscard]] constexpr std::uint64_t gwal_segment_bytes(std::uint64_t payload) {
+  return kGwalRecords + gwal_record_bytes(payload);
+}
 inline constexpr std::uint64_t kMostGwalPayload = std::uint64_t{1} << 40;
 
 /// Bytes of a payload that are summed together.

@@ -51,7 +51,8 @@ class PowerSegment final : public GwalSegment {
   }
 
   /// With or without `sync`.
-  Status commit(RequestId first_request, std::uint64_t requests, bool sync) override {
+  Status commit(RequestId first_request, std::uint64_t requests, bool sync,
+                GwalPayloadSum const*) override {
     if (!std::exchange(reserved_, false))
       return {Code::invalid_argument, "G-WAL: commit() without a payload that was reserved"};
     bool const logged = sync || !mutated("gwal_power_sync_not_implied");

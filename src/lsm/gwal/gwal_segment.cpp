@@ -141,7 +141,8 @@ Result<GwalLive> GwalLog::place_for(std::uint64_t number, GwalRecord const& reco
 /// The payload stands there already. What orders it before the acknowledgement orders the header,
 /// too: a record of which a part is missing does not pass. Nobody else appends, so the lock is not
 /// held while the payload is summed.
-Status GwalLog::append(std::uint64_t number, GwalRecord const& record, bool sync) {
+Status GwalLog::append(std::uint64_t number, GwalRecord const& record, bool sync,
+                       GwalPayloadSum const* summed) {
   if (Status s = ours(); !s.ok()) return s;
   auto const segment = place_for(number, record);
   if (!segment.ok()) return segment.status();
@@ -149,8 +150,9 @@ Status GwalLog::append(std::uint64_t number, GwalRecord const& record, bool sync
   std::uint64_t const bytes = record.payload.size();
   PERDURE_ASSERT(record.payload.data() == at + sizeof(GwalRecordHeader));
   pm::wrote(record.payload.data(), bytes);
-  GwalPayloadSum sum(record.payload);
-  sum.sum_all(workers_);
+  GwalPayloadSum own(record.payload);
+  if (summed == nullptr) own.sum_all(workers_);
+  GwalPayloadSum const& sum = summed == nullptr ? own : *summed;
   GwalRecordHeader h{
       kGwalRecordMagic,     kGwalVersion,    number, segment.value().end, segment.value().synced,
       record.first_request, record.requests, bytes,  sum.hash(),          0};
@@ -291,10 +293,11 @@ class Segment final : public GwalSegment {
     if (reserved_) payload_ = room.value();
     return room;
   }
-  Status commit(RequestId first_request, std::uint64_t requests, bool sync) override {
+  Status commit(RequestId first_request, std::uint64_t requests, bool sync,
+                GwalPayloadSum const* sum) override {
     if (!std::exchange(reserved_, false))
       return {Code::invalid_argument, "G-WAL: commit() without a payload that was reserved"};
-    return log_->append(number_, {first_request, requests, payload_}, sync);
+    return log_->append(number_, {first_request, requests, payload_}, sync, sum);
   }
   Status intend(std::uint64_t rocks_sequence) override {
     return log_->intend(number_, rocks_sequence);

@@ -42,14 +42,16 @@ class GwalLog {
   void found(std::vector<GwalLive> segments, std::uint64_t newest, RequestId next_request)
       PERDURE_EXCLUDES(mutex_);
   /// The next segment's file is made beforehand, beside the caller.
-  void prepare() { files_->prepare(segment_bytes_); }
+  void prepare() { files_->prepare(gwal_segment_bytes(segment_bytes_)); }
   /// A new one; it takes the records from here on.
   Result<std::uint64_t> begin(std::uint64_t bytes) PERDURE_EXCLUDES(mutex_);
 
   // Of one of the live segments.
   Result<std::span<std::byte>> room(std::uint64_t number, std::uint64_t bytes)
       PERDURE_EXCLUDES(mutex_);
-  Status append(std::uint64_t number, GwalRecord const& record, bool sync) PERDURE_EXCLUDES(mutex_);
+  /// `summed`: the payload's sum, or null.
+  Status append(std::uint64_t number, GwalRecord const& record, bool sync,
+                GwalPayloadSum const* summed) PERDURE_EXCLUDES(mutex_);
   Status intend(std::uint64_t number, std::uint64_t rocks_sequence) PERDURE_EXCLUDES(mutex_);
   Status retire(std::uint64_t number) PERDURE_EXCLUDES(mutex_);
   [[nodiscard]] std::shared_ptr<GwalFile> file(std::uint64_t number) PERDURE_EXCLUDES(mutex_);

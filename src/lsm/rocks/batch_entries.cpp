@@ -235,10 +235,12 @@ void GroupEntries::add(BatchEntries const& batch, std::byte const* copy) {
 
 /// Which of the families it is.
 std::size_t GroupEntries::plan(FamilyEntries const& from) {
-  auto const known = std::find_if(families_.begin(), families_.end(),
+  auto const end = families_.begin() + static_cast<std::ptrdiff_t>(used_);
+  auto const known = std::find_if(families_.begin(), end,
                                   [&](Family const& one) { return one.family == from.family; });
-  bool const is_new = known == families_.end();
-  Family& to = is_new ? families_.emplace_back() : *known;
+  bool const is_new = known == end;
+  if (is_new && used_++ == families_.size()) families_.emplace_back();
+  Family& to = is_new ? families_[used_ - 1] : *known;
   if (is_new) {
     to.family = from.family;
     to.width = from.width;
@@ -253,17 +255,35 @@ std::size_t GroupEntries::plan(FamilyEntries const& from) {
   return static_cast<std::size_t>(&to - families_.data());
 }
 
-void GroupEntries::make_room() {
+void GroupEntries::clear() {
   for (Family& one : families_) {
-    one.keys = std::make_unique_for_overwrite<std::byte[]>(one.key_bytes);
-    one.values = std::make_unique_for_overwrite<ValueRef[]>(one.count);
-    if (one.has_words) one.words = std::make_unique_for_overwrite<std::uint64_t[]>(one.count);
-    if (!one.has_width()) {
-      one.offsets = std::make_unique_for_overwrite<std::int64_t[]>(one.count + 1);
-      one.offsets[0] = 0;
-    }
-    if (!one.only_puts) one.kinds = std::make_unique_for_overwrite<Kind[]>(one.count);
-    if (families_.size() > 1) one.requests = std::make_unique_for_overwrite<RequestId[]>(one.count);
+    one.count = one.key_bytes = one.width = one.word_bytes = 0;
+    one.one_width = one.only_puts = one.has_words = true;
+    one.merges = false;
+  }
+  used_ = 0;
+  parts_.clear();
+  parts_of_ = {0};
+  requests_ = 0;
+}
+
+std::size_t GroupEntries::bytes() const {
+  std::size_t all = 0;
+  for (Family const& one : families_)
+    all += one.keys.bytes() + one.offsets.bytes() + one.kinds.bytes() + one.requests.bytes() +
+           one.values.bytes() + one.words.bytes();
+  return all;
+}
+
+void GroupEntries::make_room() {
+  for (Family& one : std::span(families_).first(used_)) {
+    one.keys.take(one.key_bytes);
+    one.values.take(one.count);
+    one.words.take(one.has_words ? one.count : 0);
+    one.offsets.take(one.has_width() ? 0 : one.count + 1);
+    if (!one.has_width()) one.offsets.get()[0] = 0;
+    one.kinds.take(one.only_puts ? 0 : one.count);
+    one.requests.take(used_ > 1 ? one.count : 0);
   }
 }
 
@@ -289,39 +309,42 @@ void GroupEntries::put(Part const& part) const {
   FamilyEntries const& from = *part.from;
   std::size_t const n = from.size();
   if (!from.keys.empty())
-    std::memcpy(to.keys.get() + part.key_at, from.keys.data(), from.keys.size());
-  ValueRef* const values = to.values.get() + part.entry;
+    std::memcpy(to.keys.get().data() + part.key_at, from.keys.data(), from.keys.size());
+  ValueRef* const values = to.values.get().data() + part.entry;
   for (std::size_t k = 0; k < n; ++k)
     values[k] = {part.copy + from.values[k].at, from.values[k].size};
-  if (to.words != nullptr) std::copy_n(from.words.data(), n, to.words.get() + part.entry);
-  if (to.offsets != nullptr)
-    put_offsets(from, static_cast<std::int64_t>(part.key_at), to.offsets.get() + part.entry + 1);
-  if (to.kinds != nullptr && from.kinds.empty())
-    std::fill_n(to.kinds.get() + part.entry, n, Kind::put);
-  else if (to.kinds != nullptr)
-    std::copy_n(from.kinds.data(), n, to.kinds.get() + part.entry);
-  if (to.requests == nullptr) return;
-  RequestId* const requests = to.requests.get() + part.entry;
+  if (to.has_words) std::copy_n(from.words.data(), n, to.words.get().data() + part.entry);
+  if (!to.has_width())
+    put_offsets(from, static_cast<std::int64_t>(part.key_at),
+                to.offsets.get().data() + part.entry + 1);
+  if (!to.only_puts && from.kinds.empty())
+    std::fill_n(to.kinds.get().data() + part.entry, n, Kind::put);
+  else if (!to.only_puts)
+    std::copy_n(from.kinds.data(), n, to.kinds.get().data() + part.entry);
+  if (used_ == 1) return;
+  RequestId* const requests = to.requests.get().data() + part.entry;
   for (std::size_t k = 0; k < n; ++k)
     requests[k] = part.first + (from.requests.empty() ? k : from.requests[k]);
 }
 
 Entries GroupEntries::entries(Family const& of, RequestId first) const {
   Entries entries;
-  entries.keys = {of.keys.get(), of.offsets.get(),
-                  of.has_width() ? static_cast<std::uint32_t>(of.width) : 0, of.count,
+  bool const has_width = of.has_width();
+  entries.keys = {of.keys.get().data(), has_width ? nullptr : of.offsets.get().data(),
+                  has_width ? static_cast<std::uint32_t>(of.width) : 0, of.count,
                   MemorySpace::host};
-  if (of.kinds != nullptr) entries.kinds = {of.kinds.get(), of.count};
-  if (of.requests != nullptr) entries.requests = {of.requests.get(), of.count};
+  entries.kinds = of.kinds.get();
+  entries.requests = of.requests.get();
   entries.first_request = first;
-  entries.values = {of.values.get(), of.count};
-  if (of.words != nullptr) entries.value_words = {of.words.get(), of.count};
+  entries.values = of.values.get();
+  entries.value_words = of.words.get();
   return entries;
 }
 
 std::vector<FamilyBatch> GroupEntries::batches(RequestId first) const {
   std::vector<FamilyBatch> all;
-  for (Family const& one : families_) all.push_back({one.family, entries(one, first), one.merges});
+  for (Family const& one : std::span(families_).first(used_))
+    all.push_back({one.family, entries(one, first), one.merges});
   return all;
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lsm/entry.hpp"
+#include "lsm/rocks/room.hpp"
 
 namespace perdure::lsm {
 
@@ -62,9 +63,12 @@ struct FamilyBatch {
   bool merges = false;  // there are operands among them
 };
 
-/// Batches one behind the other.
+/// Batches one behind the other. The memory for them is used again.
 class GroupEntries {
  public:
+  /// There are none.
+  void clear();
+  [[nodiscard]] std::size_t bytes() const;
   /// The next batch, which stays as it is until it was put; `copy`: where its bytes will be for as
   /// long as the memtable.
   void add(BatchEntries const& batch, std::byte const* copy);
@@ -89,12 +93,12 @@ class GroupEntries {
     bool merges = false;
     bool has_words = true;
     std::uint64_t word_bytes = 0;
-    std::unique_ptr<std::byte[]> keys;
-    std::unique_ptr<std::int64_t[]> offsets;  // where there is no width
-    std::unique_ptr<Kind[]> kinds;  // where not all are puts
-    std::unique_ptr<RequestId[]> requests;  // where there are several families
-    std::unique_ptr<ValueRef[]> values;
-    std::unique_ptr<std::uint64_t[]> words;  // where all have values' bytes
+    Room<std::byte> keys;
+    Room<std::int64_t> offsets;  // where there is no width
+    Room<Kind> kinds;  // where not all are puts
+    Room<RequestId> requests;  // where there are several families
+    Room<ValueRef> values;
+    Room<std::uint64_t> words;  // where all have values' bytes
 
     [[nodiscard]] bool has_width() const { return one_width && width > 0; }
   };
@@ -112,6 +116,7 @@ class GroupEntries {
   [[nodiscard]] Entries entries(Family const& of, RequestId first) const;
 
   std::vector<Family> families_;
+  std::size_t used_ = 0;  // of these
   std::vector<Part> parts_;
   std::vector<std::size_t> parts_of_ = {0};  // batch i's begin there
   RequestId requests_ = 0;

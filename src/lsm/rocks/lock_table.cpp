@@ -104,6 +104,7 @@ struct alignas(64) LockTable::Stripe {
 struct LockTable::Family {
   explicit Family(std::size_t count) : stripes(count) {}
   std::atomic<std::int64_t> locks{0};
+  std::atomic<bool> dropped = false;
   std::vector<Stripe> stripes;
 
   // The maps take a hash's low bits, the choice of a stripe others.
@@ -123,25 +124,37 @@ LockTable::LockTable(Options const& options)
 
 LockTable::~LockTable() = default;
 
-std::shared_ptr<LockTable::Family> LockTable::family(std::uint32_t id) {
-  {
+LockTable::Family* LockTable::family(std::uint32_t id) {
+  Family* found = nullptr;
+  if (id < kSoonFound) {
+    found = soon_found_[id].load(std::memory_order_acquire);
+  } else {
     std::shared_lock const lock(families_mutex_);
-    auto const found = families_.find(id);
-    if (found != families_.end()) return found->second;
+    if (auto const at = families_.find(id); at != families_.end()) found = at->second.get();
   }
+  if (found == nullptr) found = &make_family(id);
+  return found->dropped.load(std::memory_order_acquire) ? nullptr : found;
+}
+
+LockTable::Family& LockTable::make_family(std::uint32_t id) {
   std::unique_lock const lock(families_mutex_);
   auto const [at, is_new] = families_.try_emplace(id);
-  if (is_new) at->second = std::make_shared<Family>(stripes_);
-  return at->second;
+  if (is_new) at->second = std::make_unique<Family>(stripes_);
+  if (id < kSoonFound) soon_found_[id].store(at->second.get(), std::memory_order_release);
+  return *at->second;
 }
 
 void LockTable::drop_family(std::uint32_t id) {
-  std::unique_lock const lock(families_mutex_);
-  families_[id] = nullptr;
+  Family& family = make_family(id);
+  family.dropped = true;
+  for (Stripe& stripe : family.stripes) {
+    MutexLock lock(stripe.mutex);
+    stripe.locks = {};
+  }
 }
 
 rocksdb::Status LockTable::acquire(LockOwner& owner, KeyRef const& key, bool exclusive) {
-  std::shared_ptr<Family> const where = family(key.family);
+  Family* const where = family(key.family);
   if (where == nullptr)
     return rocksdb::Status::InvalidArgument("Column family id not found: " +
                                             std::to_string(key.family));
@@ -230,7 +243,7 @@ rocksdb::Status LockTable::wait(Stripe& stripe, LockOwner& owner, KeyRef const& 
 }
 
 void LockTable::release(LockOwner const& owner, KeyRef const& key) {
-  std::shared_ptr<Family> const where = family(key.family);
+  Family* const where = family(key.family);
   if (where == nullptr) return;
   Stripe& stripe = where->stripe(key);
   MutexLock lock(stripe.mutex);
@@ -257,7 +270,7 @@ std::unordered_multimap<std::uint32_t, rocksdb::KeyLockInfo> LockTable::locks() 
   std::shared_lock const families(families_mutex_);
   std::unordered_multimap<std::uint32_t, rocksdb::KeyLockInfo> all;
   for (auto const& [id, family] : families_) {
-    if (family == nullptr) continue;
+    if (family->dropped) continue;
     for (Stripe& stripe : family->stripes) {
       MutexLock lock(stripe.mutex);
       for (auto const& [key, held] : stripe.locks)

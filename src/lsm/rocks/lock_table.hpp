@@ -13,6 +13,7 @@
 #include <rocksdb/status.h>
 #include <rocksdb/utilities/transaction_db.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -90,7 +91,9 @@ class LockTable {
   struct Family;
   struct Attempt;
 
-  std::shared_ptr<Family> family(std::uint32_t id);
+  /// Null: it was dropped. What is not null stays as long as this.
+  Family* family(std::uint32_t id);
+  Family& make_family(std::uint32_t id);
   Attempt attempt(Family& family, Stripe& stripe, LockOwner const& owner, KeyRef const& key,
                   bool exclusive);
   rocksdb::Status wait(Stripe& stripe, LockOwner& owner, KeyRef const& key, bool exclusive,
@@ -102,8 +105,11 @@ class LockTable {
   std::atomic<rocksdb::TransactionID> next_id_{1};
   WaitGraph waits_;
 
+  // A look at the families of a transaction's every key takes no lock, but for many families.
+  static constexpr std::size_t kSoonFound = 64;
+  std::array<std::atomic<Family*>, kSoonFound> soon_found_{};
   mutable std::shared_mutex families_mutex_;
-  std::map<std::uint32_t, std::shared_ptr<Family>> families_;  // null: dropped
+  std::map<std::uint32_t, std::unique_ptr<Family>> families_;
 
   Mutex expiring_mutex_;
   std::unordered_map<rocksdb::TransactionID, LockOwner*> expiring_

@@ -51,10 +51,9 @@ std::uint64_t payload_bytes(std::span<ColumnsToWrite const> columns) {
   return bytes;
 }
 
-std::vector<std::byte*> lay_out_payload(std::span<rocksdb::WriteBatch const* const> batches,
-                                        std::span<std::byte> room) {
-  std::vector<std::byte*> places;
-  places.reserve(batches.size());
+PayloadLayout lay_out_payload(std::span<rocksdb::WriteBatch const* const> batches,
+                              std::span<std::byte> room) {
+  PayloadLayout layout;
   std::byte* at = room.data();
   PayloadHead const head{kBatches, static_cast<std::uint32_t>(batches.size())};
   std::memcpy(at, &head, sizeof head);
@@ -64,14 +63,28 @@ std::vector<std::byte*> lay_out_payload(std::span<rocksdb::WriteBatch const* con
     std::memcpy(at, &bytes, sizeof bytes);
     at += sizeof bytes;
     std::memset(at + bytes, 0, padded(bytes) - bytes);
-    places.push_back(at);
+    layout.places.push_back(at);
+    auto const* const data = reinterpret_cast<std::byte const*>(batch->Data().data());
+    layout.pieces.push_back({at, {data, bytes}});
     at += padded(bytes);
   }
-  return places;
+  return layout;
 }
 
-std::vector<std::byte*> lay_out_payload(std::span<ColumnsToWrite const> columns,
-                                        std::span<std::byte> room) {
+namespace {
+
+void lay_out(ColumnsToWrite const& columns, std::byte* to, PayloadLayout& layout) {
+  layout.places.push_back(to);
+  for (std::span<std::byte const> const piece : columns.encoded->pieces()) {
+    layout.pieces.push_back({to, piece});
+    to += piece.size();
+  }
+}
+
+}  // namespace
+
+PayloadLayout lay_out_payload(std::span<ColumnsToWrite const> columns, std::span<std::byte> room) {
+  PayloadLayout layout;
   bool const alone = columns.size() == 1;
   PayloadHead const head{
       alone ? kColumns : kSeveralColumns,
@@ -79,34 +92,36 @@ std::vector<std::byte*> lay_out_payload(std::span<ColumnsToWrite const> columns,
   std::byte* at = room.data();
   std::memcpy(at, &head, sizeof head);
   at += sizeof head;
-  if (alone) return {at};
-  std::vector<std::byte*> places;
-  places.reserve(columns.size());
+  if (alone) {
+    lay_out(columns.front(), at, layout);
+    return layout;
+  }
   for (ColumnsToWrite const& one : columns) {
     ColumnsHead const of_one{one.family, 0};
     std::memcpy(at, &of_one, sizeof of_one);
     at += sizeof of_one;
     std::uint64_t const bytes = one.encoded->bytes();
     std::memset(at + bytes, 0, padded(bytes) - bytes);
-    places.push_back(at);
+    lay_out(one, at, layout);
     at += padded(bytes);
   }
-  return places;
+  return layout;
 }
 
 namespace {
 
-constexpr std::uint64_t kCopiedAtOnce = 256u << 10;
-
-/// Bytes [begin, end) of the pieces one behind the other.
-void copy_part(std::span<std::span<std::byte const> const> pieces, std::uint64_t begin,
-               std::uint64_t end, std::byte* to) {
-  std::uint64_t at = 0;  // where the piece begins
-  for (std::span<std::byte const> const piece : pieces) {
-    std::uint64_t const from = std::max(begin, at);
-    std::uint64_t const until = std::min(end, at + piece.size());
-    if (from < until) std::memcpy(to + from, piece.data() + (from - at), until - from);
-    at += piece.size();
+/// What of the pieces goes to [begin, end).
+void copy_part(std::span<PayloadLayout::Piece const> pieces, std::byte* begin,
+               std::byte const* end) {
+  auto const ends_before = [&](PayloadLayout::Piece const& piece) {
+    return piece.to + piece.from.size() <= begin;
+  };
+  auto piece = std::partition_point(pieces.begin(), pieces.end(), ends_before);
+  for (; piece != pieces.end() && piece->to < end; ++piece) {
+    std::size_t const from = begin > piece->to ? static_cast<std::size_t>(begin - piece->to) : 0;
+    std::size_t const until =
+        std::min(piece->from.size(), static_cast<std::size_t>(end - piece->to));
+    std::memcpy(piece->to + from, piece->from.data() + from, until - from);
   }
 }
 
@@ -134,12 +149,22 @@ Column moved(Column column, std::span<std::span<std::byte const> const> pieces,
 
 }  // namespace
 
-WrittenColumns write_columns(exec::Workers& workers, ColumnsToWrite const& write, std::byte* to) {
+void copy_payload(exec::Workers& workers, std::span<PayloadLayout::Piece const> pieces,
+                  std::span<std::byte> room, GwalPayloadSum* sum) {
+  std::size_t const chunks = (room.size() + kGwalChunk - 1) / kGwalChunk;
+  workers.for_chunks(chunks, 1, [&](std::size_t first, std::size_t last) {
+    for (std::size_t i = first; i < last; ++i) {
+      std::size_t const begin = i * kGwalChunk;
+      std::size_t const end = std::min<std::size_t>(room.size(), begin + kGwalChunk);
+      copy_part(pieces, room.data() + begin, room.data() + end);
+      if (sum != nullptr) sum->sum_chunk(i);
+    }
+  });
+}
+
+WrittenColumns written_columns(ColumnsToWrite const& write, std::byte* to) {
   wal::BatchOps const& ops = *write.ops;
   wal::EncodedBatch const& columns = *write.encoded;
-  workers.for_chunks(columns.bytes(), kCopiedAtOnce, [&](std::size_t begin, std::size_t end) {
-    copy_part(columns.pieces(), begin, end, to);
-  });
   if (begins_at_its_data(ops.keys) && begins_at_its_data(ops.values)) {
     wal::BatchOps there = ops;
     there.keys = moved(ops.keys, columns.pieces(), to);

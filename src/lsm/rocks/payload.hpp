@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "exec/workers.hpp"
+#include "lsm/gwal/gwal_sum.hpp"
 #include "perdure/status.h"
 #include "wal/batch_record.hpp"
 
@@ -35,12 +36,24 @@ struct ColumnsToWrite {
 };
 [[nodiscard]] std::uint64_t payload_bytes(std::span<ColumnsToWrite const> columns);
 
-/// Writes all but the bytes of batches to `room`, which has payload_bytes(). Answers where those of
-/// each go.
-[[nodiscard]] std::vector<std::byte*> lay_out_payload(
-    std::span<rocksdb::WriteBatch const* const> batches, std::span<std::byte> room);
-[[nodiscard]] std::vector<std::byte*> lay_out_payload(std::span<ColumnsToWrite const> columns,
-                                                      std::span<std::byte> room);
+/// What of a record is copied. Pieces ascend by where they go.
+struct PayloadLayout {
+  struct Piece {
+    std::byte* to;
+    std::span<std::byte const> from;
+  };
+  std::vector<Piece> pieces;
+  std::vector<std::byte*> places;  // of each batch
+};
+/// Writes all else to `room`, which has payload_bytes().
+[[nodiscard]] PayloadLayout lay_out_payload(std::span<rocksdb::WriteBatch const* const> batches,
+                                            std::span<std::byte> room);
+[[nodiscard]] PayloadLayout lay_out_payload(std::span<ColumnsToWrite const> columns,
+                                            std::span<std::byte> room);
+/// Copies the pieces, by all workers, and sums the room where `sum` is not null: what was just
+/// copied lies in a core's cache.
+void copy_payload(exec::Workers& workers, std::span<PayloadLayout::Piece const> pieces,
+                  std::span<std::byte> room, GwalPayloadSum* sum);
 /// Columns as they lie in a record, with the caller's kinds and offsets where these may stay.
 class WrittenColumns {
  public:
@@ -53,8 +66,8 @@ class WrittenColumns {
   wal::BatchOps ops_;
   std::optional<wal::DecodedBatch> decoded_;
 };
-/// Writes a batch to where lay_out_payload() said, by the workers.
-WrittenColumns write_columns(exec::Workers& workers, ColumnsToWrite const& columns, std::byte* to);
+/// Of columns that were copied to where lay_out_payload() said.
+WrittenColumns written_columns(ColumnsToWrite const& columns, std::byte* to);
 
 struct PayloadReader {
   /// A batch's bytes, in the record; those of a record in their order.

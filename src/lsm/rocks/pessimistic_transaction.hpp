@@ -33,9 +33,16 @@ struct TransactionShared {
       : db(base),
         store(below),
         options(given),
-        locks({.stripes = given.num_stripes,
+        locks({.stripes = stripes_of(given),
                .max_locks = given.max_num_locks,
                .paths_kept = given.max_num_deadlocks}) {}
+
+  /// Those of RocksDB's default are few for transactions of millions of keys; who asks for fewer
+  /// gets these.
+  static std::size_t stripes_of(rocksdb::TransactionDBOptions const& given) {
+    constexpr std::size_t kDefault = 16, kMore = 16;
+    return given.num_stripes < kDefault ? given.num_stripes : given.num_stripes * kMore;
+  }
 
   rocksdb::DB& db;
   TransactionStore& store;

@@ -18,17 +18,17 @@ namespace perdure::lsm {
 template <class T>
 class Room {
  public:
-  static_assert(std::is_trivially_copyable_v<T>);
+  static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::max_align_t));
   /// n elements that may hold anything; what was taken before is gone.
   std::span<T> take(std::size_t n) {
     if (n > capacity_) {
       std::size_t const more = n + n / 8;  // the next call's may be a little more
       elements_ = nullptr;  // two at a time would be more than it takes
       capacity_ = 0;
-      elements_ = std::make_unique_for_overwrite<T[]>(more);
+      elements_ = std::make_unique_for_overwrite<std::byte[]>(more * sizeof(T));
       capacity_ = more;
     }
-    taken_ = {elements_.get(), n};
+    taken_ = {reinterpret_cast<T*>(elements_.get()), n};
     return taken_;
   }
   /// What was taken last.
@@ -36,7 +36,7 @@ class Room {
   [[nodiscard]] std::size_t bytes() const { return capacity_ * sizeof(T); }
 
  private:
-  std::unique_ptr<T[]> elements_;
+  std::unique_ptr<std::byte[]> elements_;  // no element is written before it is filled
   std::size_t capacity_ = 0;
   std::span<T> taken_;
 };

@@ -72,10 +72,7 @@ Tables::Past Tables::past() const {
 }
 
 std::uint64_t Tables::sequence() const {
-  if (any()) {
-    MutexLock lock(mutex_);
-    if (!generations_.empty()) return last_;
-  }
+  if (any()) return last_;
   return base_.GetLatestSequenceNumber() + ahead_.load();
 }
 
@@ -174,7 +171,7 @@ Status Tables::append(std::span<FamilyBatch const> batch, Written const& written
   if (!built) return built.status();
   RequestId const first = next_request();
   if (written.logged) {
-    Status const s = active_->segment()->commit(first, written.requests, written.sync);
+    Status const s = active_->segment()->commit(first, written.requests, written.sync, written.sum);
     if (!s.ok()) return s;
   }
   std::map<std::uint32_t, std::vector<RunPtr>> grown;
@@ -244,7 +241,7 @@ Status Tables::restore(GenerationPtr generation, std::span<FamilyBatch const> ba
   generation->synced = true;  // nobody knows any more what was promised
   generation->last = last;
   add_generation(std::move(generation));
-  last_ = std::max(last_, last);
+  last_ = std::max(last_.load(), last);
   publish();
   return {};
 }
@@ -293,7 +290,8 @@ std::uint64_t Tables::publish() {
   std::uint64_t base = 0;
   if (generations_.empty()) {
     base = base_.GetLatestSequenceNumber();
-    ahead_ = std::max(ahead_.load(), last_ > base ? last_ - base : 0);
+    RequestId const last = last_;
+    ahead_ = std::max(ahead_.load(), last > base ? last - base : 0);
     history_.generations_end(base, ahead_.load());
     snapshot_ = nullptr;
   } else if (snapshot_ == nullptr) {

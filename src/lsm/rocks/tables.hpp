@@ -79,6 +79,7 @@ class Tables {
     std::uint64_t bytes = 0;  // of the copy
     bool logged = true;
     bool sync = false;
+    GwalPayloadSum const* sum = nullptr;  // of the copy, where there is one
   };
   /// The batch whose copy lies where reserve() said; of a family's parts the newest comes last.
   /// With `sync`, on the medium when it returns. `seen` gets the first view that has it.
@@ -128,7 +129,7 @@ class Tables {
   mutable Mutex mutex_;
   std::deque<GenerationPtr> generations_ PERDURE_GUARDED_BY(mutex_);  // newest first
   std::shared_ptr<BaseSnapshot const> snapshot_ PERDURE_GUARDED_BY(mutex_);
-  RequestId last_ PERDURE_GUARDED_BY(mutex_) = 0;
+  std::atomic<RequestId> last_ = 0;  // written under the mutex
   ViewPtr view_ PERDURE_GUARDED_BY(mutex_);
   WriteHistory history_ PERDURE_GUARDED_BY(mutex_);
   FlushedTables flushed_ PERDURE_GUARDED_BY(mutex_);

@@ -254,18 +254,18 @@ rocksdb::Status Writer::append_batches(std::span<Waiting* const> group) {
     written.sync |= one->options->sync;
   }
   written.bytes = payload_bytes(batches);
-  GroupEntries entries;
-  auto const write = [&](std::span<std::byte> room, RequestId first) {
-    std::vector<std::byte*> const places = lay_out_payload(batches, room);
-    for (std::size_t i = 0; i < group.size(); ++i) entries.add(group[i]->entries, places[i]);
+  auto const loan = entries_.take();
+  GroupEntries& entries = *loan;
+  auto const write = [&](std::span<std::byte> room, RequestId first, GwalPayloadSum* sum) {
+    entries.clear();
+    PayloadLayout const layout = lay_out_payload(batches, room);
+    copy_payload(workers_, layout.pieces, room, sum);
+    for (std::size_t i = 0; i < group.size(); ++i) entries.add(group[i]->entries, layout.places[i]);
     entries.make_room();
     std::size_t const at_once =
         std::max<std::uint64_t>(1, kTakenAtOnce * group.size() / room.size());
     workers_.for_chunks(group.size(), at_once, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) {
-        std::memcpy(places[i], batches[i]->Data().data(), batches[i]->GetDataSize());
-        entries.put(i);
-      }
+      for (std::size_t i = begin; i < end; ++i) entries.put(i);
     });
     return entries.batches(first);
   };
@@ -283,7 +283,11 @@ rocksdb::Status Writer::append(Tables::Written const& asked, WriteRecord const& 
   if (many) handing_over_ = false;
   auto room = tables_.reserve(written.bytes, written.logged, handing_over_);
   if (!room) return to_rocks(room.status());
-  std::vector<FamilyBatch> const batch = write(*room, tables_.next_request());
+  std::optional<GwalPayloadSum> sum;
+  if (written.logged && !options_.power) sum.emplace(*room);
+  written.sum = sum ? &*sum : nullptr;
+  std::vector<FamilyBatch> const batch =
+      write(*room, tables_.next_request(), sum ? &*sum : nullptr);
   if (Status s = tables_.append(batch, written, seen); !s.ok()) return to_rocks(s);
   if (many) last_batch_ = Clock::now();
   ++counters_.table_batches;
@@ -308,8 +312,9 @@ rocksdb::Status Writer::append_columns(std::span<Waiting* const> group) {
   written.bytes = payload_bytes(columns);
   std::vector<std::optional<WrittenColumns>> there(n);  // whose offsets the entries use
   std::vector<ColumnEntries> entries(n);
-  auto const write = [&](std::span<std::byte> room, RequestId first) {
-    std::vector<std::byte*> const places = lay_out_payload(columns, room);
+  auto const write = [&](std::span<std::byte> room, RequestId first, GwalPayloadSum* sum) {
+    PayloadLayout const layout = lay_out_payload(columns, room);
+    copy_payload(workers_, layout.pieces, room, sum);
     for (Waiting const* const one : group) {
       one->columns->first = first;
       first += one->columns->all_requests;
@@ -319,7 +324,7 @@ rocksdb::Status Writer::append_columns(std::span<Waiting* const> group) {
     workers_.for_chunks(n, at_once, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
         Columns const& one = *group[i]->columns;
-        there[i].emplace(lsm::write_columns(workers_, columns[i], places[i]));
+        there[i].emplace(written_columns(columns[i], layout.places[i]));
         entries[i].read(workers_, there[i]->ops(), one.first, one.requests);
       }
     });

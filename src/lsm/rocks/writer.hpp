@@ -147,9 +147,9 @@ class Writer {
   rocksdb::Status append_columns(std::span<Waiting* const> group);
   /// How many of those that wait are written together with the first.
   [[nodiscard]] std::size_t together(std::span<Waiting* const> group) const;
-  /// Writes the record to the room that it gets, and says what entries that is.
-  using WriteRecord =
-      std::function<std::vector<FamilyBatch>(std::span<std::byte> room, RequestId first)>;
+  /// Writes the record to the room that it gets, sums it, and says what entries that is.
+  using WriteRecord = std::function<std::vector<FamilyBatch>(std::span<std::byte> room,
+                                                             RequestId first, GwalPayloadSum* sum)>;
   rocksdb::Status append(Tables::Written const& written, WriteRecord const& write, ViewPtr* seen);
   /// Whether a record of so many bytes has to wait for flushes.
   [[nodiscard]] bool would_wait(std::uint64_t bytes, bool logged);
@@ -170,6 +170,7 @@ class Writer {
 
   exec::ReaderWriterLock gate_;  // shared: RocksDB's own writes; exclusive: everything else
   std::atomic<std::uint64_t> operations_waiting_ = 0;
+  Reused<GroupEntries> entries_;
   // Under the gate.
   Clock::time_point last_batch_{};
   std::uint64_t hits_then_ = 0;  // Counters::table_hits when reads last kept the memtables
