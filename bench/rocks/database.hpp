@@ -62,7 +62,8 @@ class Database {
   [[nodiscard]] rocksdb::DB& db() const { return *db_; }
   /// Flushes what memtables hold, and waits until no flush or compaction is to be done.
   void settle() const;
-  /// Nothing is flushed or compacted any more; what lies in memtables stays there.
+  /// Until nothing is flushed or compacted any more. RocksDB's memtable stays; Perdure gives its
+  /// own up when nobody calls for a while.
   void wait_until_idle() const;
   /// The same, and the whole tree is on its last level.
   void compact() const;
