@@ -3,6 +3,7 @@
 // defined.
 //
 //   begin(stream)                 a call begins, after what the caller's stream has under way
+//   begin()                       one begins whose arrays are all the host's: after nothing
 //   upload, map_output            the caller's arrays, where the machine reads and writes them
 //   stage, staged                 a copy of an array in the host's memory, made beside the batch
 //   download_output, download_bytes
@@ -68,6 +69,7 @@ concept Machine =
       { M::kPoolIsFar } -> std::convertible_to<bool>;
       { shared.describe() } -> std::convertible_to<std::string>;
       { machine.begin(stream) } -> std::same_as<Status>;
+      { machine.begin() } -> std::same_as<Status>;
       { machine.sort(items, n) } -> std::same_as<Status>;
       { machine.sort_words(words, words, n, 0, 64) } -> std::same_as<Result<std::uint64_t*>>;
       { machine.sums_before(in, out, n) } -> std::same_as<Status>;

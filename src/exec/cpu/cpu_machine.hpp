@@ -85,6 +85,7 @@ class CpuMachine {
   explicit CpuMachine(Shared& shared) : workers_(shared.workers) {}
 
   Status begin(CUstream_st*) { return {}; }
+  Status begin() { return {}; }
 
   Status upload(Column const& column, ByteColumn& here, int) {
     if (column.space != MemorySpace::host) {

@@ -168,8 +168,9 @@ class CudaMachine {
     if (fork_ != nullptr) cudaEventDestroy(fork_);
   }
 
-  /// Work begins after what the caller has put on `stream`.
-  Status begin(CUstream_st* stream) {
+  /// Work begins. To wait for the legacy default stream, as the other begin() does without a
+  /// stream, costs all threads of a process a lock of the driver's.
+  Status begin() {
     if (Status s = cuda_status(cudaSetDevice(shared_->device), "choosing the device"); !s.ok())
       return s;
     if (stream_ == nullptr) {
@@ -190,6 +191,11 @@ class CudaMachine {
           !s.ok())
         return s;
     }
+    return {};
+  }
+  /// After what the caller has put on `stream`.
+  Status begin(CUstream_st* stream) {
+    if (Status s = begin(); !s.ok()) return s;
     // A null stream is the legacy default stream: arrays without a stream of their own are ready
     // there.
     if (Status s = cuda_status(cudaEventRecord(ready_, stream), "waiting for the caller's stream");

@@ -71,7 +71,7 @@ class Sessions {
   auto with(F f) -> decltype(f(std::declval<Session&>())) {
     return caught([&]() -> decltype(f(std::declval<Session&>())) {
       std::unique_ptr<Session> session = take();
-      if (Status s = session->machine.begin(nullptr); !s.ok()) return s;
+      if (Status s = session->machine.begin(); !s.ok()) return s;
       auto answer = f(*session);
       if (answer.ok() || session->machine.wait().ok()) give(std::move(session));
       return answer;
@@ -86,7 +86,7 @@ class Sessions {
         std::unique_ptr<Session> owner(back);
         if (owner->machine.wait().ok() && !owner->range.is_large()) give(std::move(owner));
       });
-      if (Status s = session->machine.begin(nullptr); !s.ok()) return s;
+      if (Status s = session->machine.begin(); !s.ok()) return s;
       if (Status s = f(*session); !s.ok()) return s;
       return session;
     });

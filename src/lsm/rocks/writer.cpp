@@ -27,7 +27,7 @@ constexpr std::uint64_t kCountReadsFrom = 256;
 constexpr std::uint64_t kManyHits = 10'000;
 
 /// Bytes of columns from which they are written by themselves, by all workers.
-constexpr std::uint64_t kAlone = 8u << 20;
+constexpr std::uint64_t kAlone = 32u << 20;
 /// Bytes of batches that a worker takes at once: fewer are not worth another thread.
 constexpr std::uint64_t kTakenAtOnce = 32u << 10;
 
