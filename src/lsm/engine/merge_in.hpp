@@ -74,6 +74,13 @@ struct RunsFrom {
   [[nodiscard]] PERDURE_FN std::uint64_t value_word(std::size_t k) const {
     return keys.run(label(k)).words[keys.entry(label(k))];
   }
+  struct Row {
+    std::uint64_t const* words;
+    [[nodiscard]] PERDURE_FN std::uint64_t word(std::uint32_t w) const { return words[w]; }
+  };
+  [[nodiscard]] PERDURE_FN Row value_row(std::size_t k) const {
+    return {keys.run(label(k)).row(keys.entry(label(k)))};
+  }
 };
 
 template <class Machine>
@@ -160,7 +167,8 @@ class MergeIn {
       first = false;
       shape.sizes_vary |= view.sizes != nullptr || view.width != shape.width;
       shape.value_sizes_vary |= view.value_sizes != nullptr || view.value_size != shape.value_size;
-      shape.values_inside &= view.words != nullptr && !shape.value_sizes_vary;
+      shape.values_inside &=
+          (view.words != nullptr || view.rows != nullptr) && !shape.value_sizes_vary;
       auto const ends = std::ranges::mismatch(shared, bytes);
       shared.erase(ends.in1, shared.end());
     }
