@@ -330,6 +330,10 @@ void bind_opening(nb::module_& module) {
           "memtable_bytes", [](RocksOpening const& one) { return one.gpu.memtable_bytes; },
           [](RocksOpening& one, std::uint64_t bytes) { one.gpu.memtable_bytes = bytes; })
       .def_prop_rw(
+          "memtable_value_bytes",
+          [](RocksOpening const& one) { return one.gpu.memtable_value_bytes; },
+          [](RocksOpening& one, std::uint32_t bytes) { one.gpu.memtable_value_bytes = bytes; })
+      .def_prop_rw(
           "immutable_memtables",
           [](RocksOpening const& one) { return one.gpu.immutable_memtables; },
           [](RocksOpening& one, std::uint32_t count) { one.gpu.immutable_memtables = count; })

@@ -48,6 +48,10 @@ def run(
         str | None,
         typer.Option(metavar="SIZE", help="After which a memtable is sealed; 512MiB."),
     ] = None,
+    memtable_value_bytes: Annotated[
+        int | None,
+        typer.Option(min=0, max=1024, help="Of the largest values that lie in memtables; 8."),
+    ] = None,
     block_cache_bytes: Annotated[
         str | None,
         typer.Option(
@@ -82,6 +86,7 @@ def run(
         "DEVICE": device.value,
         "THRESHOLD": threshold,
         "MEMTABLE_BYTES": _size("--memtable-bytes", memtable_bytes),
+        "MEMTABLE_VALUE_BYTES": memtable_value_bytes,
         "BLOCK_CACHE_BYTES": _size("--block-cache-bytes", block_cache_bytes),
         "BLOCK_CACHE_ENTRY_BYTES": block_cache_entry_bytes,
         "FLUSHED_MEMTABLE_BYTES": _size("--flushed-memtable-bytes", flushed_memtable_bytes),
