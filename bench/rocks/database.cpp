@@ -46,6 +46,7 @@ perdure::rocks::GpuOptions gpu_options(Options const& o, Setting const& setting)
   gpu.device = device_named(o.device);
   gpu.threads = o.threads;
   gpu.memtable_bytes = memtable_bytes(o, setting);
+  gpu.memtable_value_bytes = setting.memtable_value_bytes.value_or(o.memtable_value_bytes);
   gpu.threshold = o.threshold;
   gpu.block_cache_bytes = o.block_cache_mib * kMiB;
   gpu.block_cache_entry_bytes = o.block_cache_entry_bytes;

@@ -38,6 +38,7 @@ constexpr Item kItems[] = {
     {"sustained", measure_sustained},
     {"sizes", measure_sizes},
     {"memtables", measure_memtables},
+    {"values", measure_values},
     {"rates", measure_rates},
     {"single", measure_single},
     {"reopen", measure_reopen},
@@ -96,6 +97,7 @@ Json as_json(Options const& o, Library const& library, Report const& report) {
           {"rocksdb_batch", o.rocksdb_batch},
           {"batches", o.batches},
           {"threshold", o.threshold},
+          {"memtable_value_bytes", o.memtable_value_bytes},
           {"block_cache_mib", o.block_cache_mib},
           {"block_cache_entry_bytes", o.block_cache_entry_bytes},
           {"flushed_mib", o.flushed_mib},
@@ -156,6 +158,10 @@ void add_options(CommandLine& app, Options& o) {
   app.add_option("--threshold", o.threshold,
                  "Operations from which Perdure's memtables take a write (0: measured)")
       .shows_default();
+  app.add_option("--memtable-value-bytes", o.memtable_value_bytes,
+                 "Of the largest values that lie in Perdure's memtables")
+      .shows_default()
+      .check(range(0u, 1024u));
   app.add_option("--block-cache-mib", o.block_cache_mib,
                  "Perdure's, of values that reads found in RocksDB (0: none)")
       .shows_default();
@@ -182,6 +188,10 @@ void add_options(CommandLine& app, Options& o) {
   app.add_option("--memtables", o.memtables, "Of item memtables: MiB")
       .separated_by(',')
       .shows_default();
+  app.add_option("--value-bytes", o.value_bytes, "Of item values: of a value")
+      .separated_by(',')
+      .shows_default()
+      .check(range(8u, 1024u));
   app.add_option("--logs", o.logs, "Of item reopen: MiB").separated_by(',').shows_default();
   app.add_option("--json", o.json, "Write the results to this file").check(new_file());
   app.add_option("--fill", o.fill, "Fill a database and wait: what item reopen starts and kills");
