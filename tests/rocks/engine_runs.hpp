@@ -74,7 +74,7 @@ class Runs {
     model_.merge_runs(first, last);
     auto const sizes = inside_.begin() + static_cast<std::ptrdiff_t>(first);
     auto const end = inside_.begin() + static_cast<std::ptrdiff_t>(last);
-    auto const merged = std::accumulate(sizes, end, kNoEntries, both_inside);
+    auto const merged = std::accumulate(sizes, end, kNoValues, both_inside);
     inside_.insert(inside_.erase(sizes, end), merged);
   }
 
@@ -257,12 +257,12 @@ class Runs {
   }
 
  private:
-  static constexpr std::uint32_t kNoEntries = ~std::uint32_t{0};
+  static constexpr std::uint32_t kNoValues = ~std::uint32_t{0};
 
-  /// Of the values that the run of such a batch has; 0: it has none. A column of one width has
-  /// bytes for erases, too.
+  /// Of the values that the run of such a batch has; 0: it has none, though there are some. A
+  /// column of one width has bytes for erases, too.
   [[nodiscard]] std::uint32_t size_inside(std::vector<Write> const& writes, bool fixed) const {
-    if (writes.empty()) return kNoEntries;
+    if (writes.empty()) return kNoValues;
     std::uint32_t size = fixed ? static_cast<std::uint32_t>(writes[0].value.size()) : 0;
     bool any = fixed;
     for (Write const& one : writes) {
@@ -271,10 +271,11 @@ class Runs {
       any = true;
       size = static_cast<std::uint32_t>(one.value.size());
     }
+    if (!any) return kNoValues;
     return size <= options_.value_bytes_inside ? size : 0;
   }
   static std::uint32_t both_inside(std::uint32_t a, std::uint32_t b) {
-    if (a == kNoEntries || b == kNoEntries) return std::min(a, b);
+    if (a == kNoValues || b == kNoValues) return std::min(a, b);
     return a == b ? a : 0;
   }
 

@@ -228,6 +228,27 @@ TEST_P(LsmEngine, SmallValuesOfOneSizeComeWithTheirAnswers) {
   }
 }
 
+/// A run of erases alone has no values, and takes nobody's away.
+TEST_P(LsmEngine, ErasesLeaveValuesInside) {
+  EngineOptions const options{100};
+  auto const engine = std::move(make_engine(GetParam(), workers_, options).value());
+  for (std::size_t const size : {8u, 100u}) {
+    Runs runs(*engine, options);
+    auto const as = Runs::Values::fixed_column;
+    runs.write({{"a", Kind::put, std::string(size, '1')}, {"b", Kind::put, std::string(size, '2')}},
+               true, 1, as);
+    runs.write({{"b", Kind::erase, ""}, {"c", Kind::erase, ""}});
+    runs.write({{"c", Kind::put, std::string(size, '3')}}, true, 1, as);
+    runs.write({{"d", Kind::erase, ""}});
+    EXPECT_EQ(runs.values_inside({"a", "b", "c", "d"}), 2u);
+    runs.merge(1, 4);
+    runs.merge(0, 2);
+    EXPECT_EQ(runs.values_inside({"a", "b", "c", "d"}), 2u);
+    runs.check_rows({"a", "b", "c", "d"}, {}, 0);
+    runs.check({"a", "b", "c", "d"}, {.all = 11});
+  }
+}
+
 TEST_P(LsmEngine, OperandsOfOneWordAreFoldedByTheMachine) {
   Runs runs(*engine_);
   auto const as = Runs::Values::fixed_column;

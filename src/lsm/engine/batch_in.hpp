@@ -286,7 +286,8 @@ class BatchIn {
     std::size_t const n = batch.has_values ? entries.keys.count : 0;
     std::size_t first = 0;
     while (first < n && !has_value(first)) ++first;
-    if (first >= n) return {};
+    shape.has_values = first < n;
+    if (!shape.has_values) return {};
     std::int64_t const* const offsets = entries.value_column.offsets;
     std::uint64_t const size = offsets != nullptr
                                    ? static_cast<std::uint64_t>(offsets[first + 1] - offsets[first])

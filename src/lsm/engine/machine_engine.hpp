@@ -25,6 +25,7 @@ struct RunShape {
   bool sizes_vary = false;
   bool value_sizes_vary = false;
   bool values_inside = false;  // the run has their bytes
+  bool has_values = true;  // false: all entries are erases
 
   /// Of each value, that the run has.
   [[nodiscard]] std::uint32_t value_words() const {

@@ -70,6 +70,7 @@ class RunOn final : public Run {
     form.shape.value_size = view_.value_size;
     form.shape.sizes_vary = view_.sizes != nullptr;
     form.shape.value_sizes_vary = view_.value_sizes != nullptr;
+    form.shape.has_values = view_.has_values;
     form.shape.values_inside = view_.words != nullptr || view_.rows != nullptr;
     return form;
   }
@@ -130,6 +131,7 @@ struct RunArrays {
     view.shared = shape.shared;
     view.width = shape.width;
     view.value_size = shape.value_size;
+    view.has_values = shape.has_values;
     view.prefixes = prefixes;
     view.versions = versions;
     view.keys = keys;

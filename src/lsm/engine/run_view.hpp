@@ -62,6 +62,7 @@ struct RunView {
   std::uint32_t shared = 0;  // bytes
   std::uint32_t width = 0;  // bytes of each key, where `sizes` is null
   std::uint32_t value_size = 0;  // of each value, where `value_sizes` is null
+  bool has_values = true;  // false: all entries are erases
   std::uint64_t const* prefixes = nullptr;
   StoredVersion const* versions = nullptr;
   std::uint64_t const* keys = nullptr;
