@@ -57,9 +57,9 @@ perdure::rocks::GpuOptions gpu_options(Options const& o, Setting const& setting)
 }
 
 bool is_busy(rocksdb::DB& db) {
-  for (char const* const name : {"rocksdb.mem-table-flush-pending", "rocksdb.num-running-flushes",
-                                 "rocksdb.compaction-pending", "rocksdb.num-running-compactions",
-                                 "perdure.memtables"}) {
+  for (char const* const name :
+       {"rocksdb.mem-table-flush-pending", "rocksdb.num-running-flushes",
+        "rocksdb.compaction-pending", "rocksdb.num-running-compactions", "perdure.memtables"}) {
     std::uint64_t value = 0;
     db.GetIntProperty(name, &value);
     if (value != 0) return true;
