@@ -9,7 +9,7 @@ A figure plans its runs, and reads their JSON into panels to draw and claims to 
     throughput  figures 5, 6, 8       cache       figures 9, 11, 12, 15
     tables      figures 7, 13, 14     real_world  figure 10
     gpm         all of GPM's              dash, dash_parts, dash_pools  all of Dash's
-    hrocks      H-Rocks', but for figure 11
+    hrocks      H-Rocks'
     catalogue   all of them, and what of the paper is left out
     runner      runs the programs     plots, report, command   what comes out
 """

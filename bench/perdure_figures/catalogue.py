@@ -414,6 +414,15 @@ _ALL = (
         hrocks.read_sizes,
     ),
     _hrocks(
+        "hrocks-11",
+        "Values in memtables",
+        "7.3",
+        "mixed gets and puts by the size of values, which memtables point to or have",
+        hrocks.plan_values,
+        hrocks.read_values,
+        "The pairs fill half a memtable.",
+    ),
+    _hrocks(
         "hrocks-12",
         "Latency by request rate",
         "7.3",

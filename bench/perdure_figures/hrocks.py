@@ -1,8 +1,7 @@
-"""H-Rocks' evaluation (SIGMOD '25, sections 7 and 8.1): figures 8 to 10, 12, 13, tables 6, 7.
+"""H-Rocks' evaluation (SIGMOD '25, sections 7 and 8.1): figures 8 to 13, tables 6, 7.
 
 Each is a run of perdure-bench-rocks, which puts RocksDB and perdure::rocks side by side. Claims are
-ratios to RocksDB, as the paper's are: its numbers come from other hardware. Figure 11 is left out:
-memtables always point to values.
+ratios to RocksDB, as the paper's are: its numbers come from other hardware.
 """
 
 from __future__ import annotations
@@ -156,6 +155,37 @@ def read_memtables(setting: Setting, results: Results) -> Drawn:
         [_curve("time of a lookup", "MiB of memtables", rows, "us")],
         [Claim("longest lookup over the shortest", 3.28 / 3.10, spread)],
     )
+
+
+# --- figure 11: where memtables have values ------------------------------------------------------
+
+_MIXES = {"R50:W50": 10.0, "R90:W10": 40.0}  # pointers over values inside in the paper, at most
+_WAYS = ("pointers", "values inside")
+
+
+def plan_values(setting: Setting) -> list[Run]:
+    return [_run(setting, "values")]
+
+
+def read_values(setting: Setting, results: Results) -> Drawn:
+    panels, claims = [], []
+    for mix, paper in _MIXES.items():
+        rows = [row for row in _rows(results, "values") if row["what"].startswith(mix)]
+        ways = {way: {r["at"]: r for r in rows if r["what"].endswith(way)} for way in _WAYS}
+        sizes = list(ways[_WAYS[0]])
+        panel = Panel(f"{mix} by bytes of a value", "", "M/s", kind=Kind.bar, log_y=True)
+        panel.names = sizes
+        for at, size in enumerate(sizes):
+            panel.add("rocksdb", at, ways[_WAYS[0]][size]["rocksdb"])
+            for way, of_way in ways.items():
+                panel.add(way, at, of_way[size]["perdure"])
+        panels.append(panel)
+        over: dict[str, float | None] = {
+            size: ways["pointers"][size]["perdure"] / ways["values inside"][size]["perdure"]
+            for size in sizes
+        }
+        claims.append(Claim(f"{mix}: pointers over values inside, at most", paper, over))
+    return Drawn(panels, claims)
 
 
 # --- figure 12: latency by rate -----------------------------------------------------------------

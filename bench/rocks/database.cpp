@@ -46,6 +46,7 @@ perdure::rocks::GpuOptions gpu_options(Options const& o, Setting const& setting)
   gpu.device = device_named(o.device);
   gpu.threads = o.threads;
   gpu.memtable_bytes = memtable_bytes(o, setting);
+  gpu.memtable_value_bytes = setting.memtable_value_bytes.value_or(o.memtable_value_bytes);
   gpu.threshold = o.threshold;
   gpu.block_cache_bytes = o.block_cache_mib * kMiB;
   gpu.block_cache_entry_bytes = o.block_cache_entry_bytes;
@@ -56,9 +57,9 @@ perdure::rocks::GpuOptions gpu_options(Options const& o, Setting const& setting)
 }
 
 bool is_busy(rocksdb::DB& db) {
-  for (char const* const name : {"rocksdb.mem-table-flush-pending", "rocksdb.num-running-flushes",
-                                 "rocksdb.compaction-pending", "rocksdb.num-running-compactions",
-                                 "perdure.memtables"}) {
+  for (char const* const name :
+       {"rocksdb.mem-table-flush-pending", "rocksdb.num-running-flushes",
+        "rocksdb.compaction-pending", "rocksdb.num-running-compactions", "perdure.memtables"}) {
     std::uint64_t value = 0;
     db.GetIntProperty(name, &value);
     if (value != 0) return true;

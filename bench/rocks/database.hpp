@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "options.hpp"
@@ -25,6 +26,7 @@ struct Setting {
   std::uint64_t memtable_mib = 0;  // 0: as the options say
   bool counters = false;  // merges add 64-bit numbers
   bool transactions = false;  // a rocksdb::TransactionDB
+  std::optional<std::uint32_t> memtable_value_bytes = {};  // none: as the options say
 };
 
 /// Throws Failure with RocksDB's message unless the status is ok.

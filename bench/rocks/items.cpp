@@ -64,24 +64,41 @@ void Context::compare(Figure const& figure, Measure const& measure) {
   std::vector<Turn> turns{{System::rocksdb, o.rocksdb_batch}};
   for (std::uint64_t const batch : o.batches) turns.push_back({System::perdure, batch});
   if (figure.with_arrays) turns.push_back({System::perdure, o.largest_batch(), true});
+  std::vector<std::string> labels;
+  for (Turn const& turn : turns)
+    labels.push_back((turn.arrays ? "arrays of " : "calls of ") + grouped(turn.batch));
+  compare_turns(figure, std::move(turns), labels, measure);
+}
+
+void Context::compare_ways(Figure const& figure, std::vector<std::string> const& ways,
+                           Measure const& measure) {
+  std::vector<Turn> turns{{System::rocksdb, o.rocksdb_batch}};
+  std::vector<std::string> labels{"calls of " + grouped(o.rocksdb_batch)};
+  for (std::string const& way : ways) {
+    turns.push_back({System::perdure, o.largest_batch(), true});
+    turns.back().way = labels.size();
+    labels.push_back(way);
+  }
+  compare_turns(figure, std::move(turns), labels, measure);
+}
+
+void Context::compare_turns(Figure const& figure, std::vector<Turn> turns,
+                            std::vector<std::string> const& labels, Measure const& measure) {
   std::vector<std::vector<double>> results(turns.size());
-  auto const calls = [](Turn const& turn) {
-    return (turn.arrays ? "arrays of " : "calls of ") + grouped(turn.batch);
-  };
   for (std::uint32_t repeat = 0; repeat < o.repeats; ++repeat) {
     for (std::size_t i = 0; i < turns.size(); ++i) {
       if (!measures(turns[i].system)) continue;
       turns[i].repeat = repeat;
       turns[i].last = repeat + 1 == o.repeats;
       report.progress(figure.item + " " + figure.what + ": " + name(turns[i].system) + ", " +
-                      calls(turns[i]) + ", " + std::to_string(repeat + 1) + " of " +
+                      labels[i] + ", " + std::to_string(repeat + 1) + " of " +
                       std::to_string(o.repeats));
       results[i].push_back(measured(measure, turns[i]));
     }
   }
   for (std::size_t i = 1; i < turns.size(); ++i) {
-    report.add({figure.item, figure.what + ", " + calls(turns[i]), figure.unit, figure.better,
-                results[0], results[i], figure.at, turns[i].batch, turns[i].arrays});
+    report.add({figure.item, figure.what + ", " + labels[i], figure.unit, figure.better, results[0],
+                results[i], figure.at, turns[i].batch, turns[i].arrays});
   }
 }
 

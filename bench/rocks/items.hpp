@@ -47,6 +47,7 @@ struct Turn {
   bool arrays = false;  // of Perdure: calls on arrays
   std::uint32_t repeat = 0;
   bool last = false;  // repetition
+  std::size_t way = 0;  // of those that are compared
 };
 
 /// What rows of a comparison say.
@@ -80,6 +81,10 @@ class Context {
   using Measure = std::function<double(Turn const&)>;
   /// RocksDB and Perdure in turn, Perdure with each of its batches; a row each of these.
   void compare(Figure const& figure, Measure const& measure);
+  /// RocksDB and Perdure in several ways, by their names, all on arrays of the largest batch; a row
+  /// each of these. A turn's way is 0 for RocksDB, and then 1, 2, ...
+  void compare_ways(Figure const& figure, std::vector<std::string> const& ways,
+                    Measure const& measure);
   /// The same with one size of batches for each system, as one row.
   void compare_alike(Figure const& figure, std::uint64_t rocksdb_batch, std::uint64_t perdure_batch,
                      Measure const& measure);
@@ -88,6 +93,9 @@ class Context {
   [[nodiscard]] bool measures(System system) const {
     return o.system.empty() || o.system == (system == System::rocksdb ? "rocksdb" : "perdure");
   }
+  /// The first turn is RocksDB's; `labels` has one a turn.
+  void compare_turns(Figure const& figure, std::vector<Turn> turns,
+                     std::vector<std::string> const& labels, Measure const& measure);
   /// What goes wrong says which system it is.
   static double measured(Measure const& measure, Turn const& turn);
 
@@ -133,6 +141,7 @@ void measure_transactions(Context& c);
 void measure_ycsb(Context& c);
 void measure_sizes(Context& c);
 void measure_memtables(Context& c);
+void measure_values(Context& c);
 void measure_rates(Context& c);
 void measure_single(Context& c);
 void measure_reopen(Context& c);

@@ -38,6 +38,7 @@ constexpr Item kItems[] = {
     {"sustained", measure_sustained},
     {"sizes", measure_sizes},
     {"memtables", measure_memtables},
+    {"values", measure_values},
     {"rates", measure_rates},
     {"single", measure_single},
     {"reopen", measure_reopen},
@@ -96,6 +97,7 @@ Json as_json(Options const& o, Library const& library, Report const& report) {
           {"rocksdb_batch", o.rocksdb_batch},
           {"batches", o.batches},
           {"threshold", o.threshold},
+          {"memtable_value_bytes", o.memtable_value_bytes},
           {"block_cache_mib", o.block_cache_mib},
           {"block_cache_entry_bytes", o.block_cache_entry_bytes},
           {"flushed_mib", o.flushed_mib},
@@ -124,6 +126,53 @@ int run(Options const& o) {
   return report.failed() ? kFaults : kGood;
 }
 
+void add_perdure_options(CommandLine& app, Options& o) {
+  app.add_option("--device", o.device, "Perdure's")
+      .shows_default()
+      .check(one_of({"automatic", "cpu", "cuda"}));
+  app.add_option("--threshold", o.threshold,
+                 "Operations from which Perdure's memtables take a write (0: measured)")
+      .shows_default();
+  app.add_option("--memtable-value-bytes", o.memtable_value_bytes,
+                 "Of the largest values that lie in Perdure's memtables")
+      .shows_default()
+      .check(range(0u, 1024u));
+  app.add_option("--block-cache-mib", o.block_cache_mib,
+                 "Perdure's, of values that reads found in RocksDB (0: none)")
+      .shows_default();
+  app.add_option("--block-cache-entry-bytes", o.block_cache_entry_bytes).shows_default();
+  app.add_option("--flushed-mib", o.flushed_mib,
+                 "Perdure's, of memtables that RocksDB has by now (0: none)")
+      .shows_default();
+  app.add_option("--idle-millis", o.idle_millis,
+                 "Without a large batch, before Perdure's memtables are flushed")
+      .shows_default();
+  app.add_option("--hand-overs-a-second", o.hand_overs_a_second, "How often that happens at most")
+      .shows_default()
+      .check(positive());
+}
+
+void add_item_options(CommandLine& app, Options& o) {
+  app.add_option("--rates", o.rates, "Of item rates: operations a second")
+      .separated_by(',')
+      .shows_default();
+  app.add_option("--transactions", o.transactions, "Of item transactions: operations each")
+      .separated_by(',')
+      .shows_default();
+  app.add_option("--workloads", o.workloads, "Of item ycsb: which, in their order")
+      .separated_by(',')
+      .shows_default()
+      .check(one_of({"a", "b", "c", "d"}));
+  app.add_option("--memtables", o.memtables, "Of item memtables: MiB")
+      .separated_by(',')
+      .shows_default();
+  app.add_option("--value-bytes", o.value_bytes, "Of item values: of a value")
+      .separated_by(',')
+      .shows_default()
+      .check(range(8u, 1024u));
+  app.add_option("--logs", o.logs, "Of item reopen: MiB").separated_by(',').shows_default();
+}
+
 void add_options(CommandLine& app, Options& o) {
   app.add_option("--path", o.path, "Directory for the databases").shows_default();
   app.add_option("--only", o.only, "Of these items alone, with commas between")
@@ -150,39 +199,8 @@ void add_options(CommandLine& app, Options& o) {
   app.add_option("--memtable-mib", o.memtable_mib).shows_default().check(positive());
   app.add_option("--cache-mib", o.cache_mib, "RocksDB's block cache").shows_default();
   app.add_option("--set", o.set, "NAME=VALUE: an option of RocksDB, for both systems");
-  app.add_option("--device", o.device, "Perdure's")
-      .shows_default()
-      .check(one_of({"automatic", "cpu", "cuda"}));
-  app.add_option("--threshold", o.threshold,
-                 "Operations from which Perdure's memtables take a write (0: measured)")
-      .shows_default();
-  app.add_option("--block-cache-mib", o.block_cache_mib,
-                 "Perdure's, of values that reads found in RocksDB (0: none)")
-      .shows_default();
-  app.add_option("--block-cache-entry-bytes", o.block_cache_entry_bytes).shows_default();
-  app.add_option("--flushed-mib", o.flushed_mib,
-                 "Perdure's, of memtables that RocksDB has by now (0: none)")
-      .shows_default();
-  app.add_option("--idle-millis", o.idle_millis,
-                 "Without a large batch, before Perdure's memtables are flushed")
-      .shows_default();
-  app.add_option("--hand-overs-a-second", o.hand_overs_a_second, "How often that happens at most")
-      .shows_default()
-      .check(positive());
-  app.add_option("--rates", o.rates, "Of item rates: operations a second")
-      .separated_by(',')
-      .shows_default();
-  app.add_option("--transactions", o.transactions, "Of item transactions: operations each")
-      .separated_by(',')
-      .shows_default();
-  app.add_option("--workloads", o.workloads, "Of item ycsb: which, in their order")
-      .separated_by(',')
-      .shows_default()
-      .check(one_of({"a", "b", "c", "d"}));
-  app.add_option("--memtables", o.memtables, "Of item memtables: MiB")
-      .separated_by(',')
-      .shows_default();
-  app.add_option("--logs", o.logs, "Of item reopen: MiB").separated_by(',').shows_default();
+  add_perdure_options(app, o);
+  add_item_options(app, o);
   app.add_option("--json", o.json, "Write the results to this file").check(new_file());
   app.add_option("--fill", o.fill, "Fill a database and wait: what item reopen starts and kills");
   app.add_option("--fill-directory", o.fill_directory, "Where");

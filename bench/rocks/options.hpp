@@ -31,6 +31,7 @@ struct Options {
   // Perdure's.
   std::string device = "automatic";
   std::uint64_t threshold = 0;
+  std::uint32_t memtable_value_bytes = 8;
   std::uint64_t block_cache_mib = 256;
   std::uint32_t block_cache_entry_bytes = 128;
   std::uint64_t flushed_mib = 1024;
@@ -40,6 +41,7 @@ struct Options {
   std::vector<std::uint64_t> rates{10'000, 100'000, 1'000'000, 5'000'000, 20'000'000};
   std::vector<std::uint64_t> transactions{1000, 10'000, 100'000, 1'000'000, 5'000'000};
   std::vector<std::string> workloads{"c", "b", "a", "d"};  // of YCSB
+  std::vector<std::uint32_t> value_bytes{8, 64, 128, 512, 1024};
   std::vector<std::uint64_t> memtables{64, 128, 256, 512, 1024};  // MiB
   std::vector<std::uint64_t> logs{256, 1024};  // MiB
   std::string json;

@@ -55,6 +55,10 @@ struct GpuOptions {
   /// Bytes of keys and values after which a memtable is sealed and flushed, and that a segment of
   /// the G-WAL has. 0: the default family's write_buffer_size.
   std::uint64_t memtable_bytes = 0;
+  /// Values of up to so many bytes lie in memtables themselves, in the machine's memory, where all
+  /// of a batch have one size; with a GPU they come to arrays without a walk to each in the log's
+  /// segment. Others lie there alone. At most 1,024.
+  std::uint32_t memtable_value_bytes = 8;
   /// Sealed memtables that wait for their flush before writers wait for it (H-Rocks: 5).
   std::uint32_t immutable_memtables = 5;
   /// Time without a large batch, and with fewer than 10,000 keys found in memtables, after which

@@ -293,42 +293,15 @@ void close(RocksDatabase& database) {
   to_the_end(true, [&] { return database.close(); });
 }
 
-void bind_opening(nb::module_& module) {
-  nb::enum_<rocks::Device>(module, "Device")
-      .value("auto", rocks::Device::automatic)
-      .value("cpu", rocks::Device::cpu)
-      .value("cuda", rocks::Device::cuda);
-  nb::enum_<rocks::Durability>(module, "Durability")
-      .value("process", rocks::Durability::process)
-      .value("power", rocks::Durability::power);
-  nb::class_<RocksOpening>(module, "Opening")
-      .def(nb::init<>())
-      .def_rw("options", &RocksOpening::options)
-      .def_rw("families", &RocksOpening::families)
-      .def_rw("merge_operator", &RocksOpening::merge_operator)
-      .def_rw("create", &RocksOpening::create)
-      .def_rw("read_only", &RocksOpening::read_only)
-      .def_prop_rw(
-          "device", [](RocksOpening const& one) { return one.gpu.device; },
-          [](RocksOpening& one, rocks::Device device) { one.gpu.device = device; })
-      .def_prop_rw(
-          "threads", [](RocksOpening const& one) { return one.gpu.threads; },
-          [](RocksOpening& one, std::uint32_t threads) { one.gpu.threads = threads; })
-      .def_prop_rw(
-          "log_dir", [](RocksOpening const& one) { return one.gpu.log_dir; },
-          [](RocksOpening& one, std::string path) { one.gpu.log_dir = std::move(path); })
-      .def_prop_rw(
-          "durability", [](RocksOpening const& one) { return one.gpu.durability; },
-          [](RocksOpening& one, rocks::Durability durability) { one.gpu.durability = durability; })
-      .def_prop_rw(
-          "power_log_dir", [](RocksOpening const& one) { return one.gpu.power_log_dir; },
-          [](RocksOpening& one, std::string path) { one.gpu.power_log_dir = std::move(path); })
-      .def_prop_rw(
-          "power_log_bytes", [](RocksOpening const& one) { return one.gpu.power_log_bytes; },
-          [](RocksOpening& one, std::uint64_t bytes) { one.gpu.power_log_bytes = bytes; })
+void bind_memtables(nb::class_<RocksOpening>& opening) {
+  opening
       .def_prop_rw(
           "memtable_bytes", [](RocksOpening const& one) { return one.gpu.memtable_bytes; },
           [](RocksOpening& one, std::uint64_t bytes) { one.gpu.memtable_bytes = bytes; })
+      .def_prop_rw(
+          "memtable_value_bytes",
+          [](RocksOpening const& one) { return one.gpu.memtable_value_bytes; },
+          [](RocksOpening& one, std::uint32_t bytes) { one.gpu.memtable_value_bytes = bytes; })
       .def_prop_rw(
           "immutable_memtables",
           [](RocksOpening const& one) { return one.gpu.immutable_memtables; },
@@ -354,6 +327,42 @@ void bind_opening(nb::module_& module) {
           "hand_overs_a_second",
           [](RocksOpening const& one) { return one.gpu.hand_overs_a_second; },
           [](RocksOpening& one, std::uint32_t number) { one.gpu.hand_overs_a_second = number; });
+}
+
+void bind_opening(nb::module_& module) {
+  nb::enum_<rocks::Device>(module, "Device")
+      .value("auto", rocks::Device::automatic)
+      .value("cpu", rocks::Device::cpu)
+      .value("cuda", rocks::Device::cuda);
+  nb::enum_<rocks::Durability>(module, "Durability")
+      .value("process", rocks::Durability::process)
+      .value("power", rocks::Durability::power);
+  nb::class_<RocksOpening> opening(module, "Opening");
+  opening.def(nb::init<>())
+      .def_rw("options", &RocksOpening::options)
+      .def_rw("families", &RocksOpening::families)
+      .def_rw("merge_operator", &RocksOpening::merge_operator)
+      .def_rw("create", &RocksOpening::create)
+      .def_rw("read_only", &RocksOpening::read_only)
+      .def_prop_rw(
+          "device", [](RocksOpening const& one) { return one.gpu.device; },
+          [](RocksOpening& one, rocks::Device device) { one.gpu.device = device; })
+      .def_prop_rw(
+          "threads", [](RocksOpening const& one) { return one.gpu.threads; },
+          [](RocksOpening& one, std::uint32_t threads) { one.gpu.threads = threads; })
+      .def_prop_rw(
+          "log_dir", [](RocksOpening const& one) { return one.gpu.log_dir; },
+          [](RocksOpening& one, std::string path) { one.gpu.log_dir = std::move(path); })
+      .def_prop_rw(
+          "durability", [](RocksOpening const& one) { return one.gpu.durability; },
+          [](RocksOpening& one, rocks::Durability durability) { one.gpu.durability = durability; })
+      .def_prop_rw(
+          "power_log_dir", [](RocksOpening const& one) { return one.gpu.power_log_dir; },
+          [](RocksOpening& one, std::string path) { one.gpu.power_log_dir = std::move(path); })
+      .def_prop_rw(
+          "power_log_bytes", [](RocksOpening const& one) { return one.gpu.power_log_bytes; },
+          [](RocksOpening& one, std::uint64_t bytes) { one.gpu.power_log_bytes = bytes; });
+  bind_memtables(opening);
 }
 
 void bind_database(nb::module_& module) {

@@ -26,6 +26,38 @@ from perdure.cli_support import Failure, bench_program, parse_size, run_to_its_e
 
 _PRELOADED = "libperdure_rocks_preload.so"
 
+# What GpuOptions has; without them it is as there.
+_ThresholdOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Operations that come together for memtables to take them; measured."),
+]
+_MemtableBytesOption = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="After which a memtable is sealed; 512MiB."),
+]
+_MemtableValueBytesOption = Annotated[
+    int | None,
+    typer.Option(min=0, max=1024, help="Of the largest values that lie in memtables; 8."),
+]
+_BlockCacheBytesOption = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="Of values that reads found in RocksDB; 256MiB, 0 for none."),
+]
+_BlockCacheEntryBytesOption = Annotated[
+    int | None, typer.Option(min=1, help="Of an entry of it; 128.")
+]
+_FlushedMemtableBytesOption = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="Of memtables that RocksDB has by now; 1GiB, 0 for none."),
+]
+_IdleMillisOption = Annotated[
+    int | None,
+    typer.Option(min=0, help="Without a large batch, before memtables are flushed; 200."),
+]
+_HandOversOption = Annotated[
+    int | None, typer.Option(min=1, help="How often that happens at most; 3.")
+]
+
 
 def bench(context: typer.Context) -> None:
     """Run perdure-bench-rocks with the arguments given (perdure rocks bench --help lists them)."""
@@ -38,38 +70,14 @@ def run(
         typer.Argument(metavar="PROGRAM [ARGUMENTS]...", help="What to run; write -- before it."),
     ],
     device: RocksDeviceOption = RocksDevice.auto,
-    threshold: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Operations that come together for memtables to take them; measured."
-        ),
-    ] = None,
-    memtable_bytes: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="After which a memtable is sealed; 512MiB."),
-    ] = None,
-    block_cache_bytes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE", help="Of values that reads found in RocksDB; 256MiB, 0 for none."
-        ),
-    ] = None,
-    block_cache_entry_bytes: Annotated[
-        int | None, typer.Option(min=1, help="Of an entry of it; 128.")
-    ] = None,
-    flushed_memtable_bytes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE", help="Of memtables that RocksDB has by now; 1GiB, 0 for none."
-        ),
-    ] = None,
-    idle_millis: Annotated[
-        int | None,
-        typer.Option(min=0, help="Without a large batch, before memtables are flushed; 200."),
-    ] = None,
-    hand_overs_a_second: Annotated[
-        int | None, typer.Option(min=1, help="How often that happens at most; 3.")
-    ] = None,
+    threshold: _ThresholdOption = None,
+    memtable_bytes: _MemtableBytesOption = None,
+    memtable_value_bytes: _MemtableValueBytesOption = None,
+    block_cache_bytes: _BlockCacheBytesOption = None,
+    block_cache_entry_bytes: _BlockCacheEntryBytesOption = None,
+    flushed_memtable_bytes: _FlushedMemtableBytesOption = None,
+    idle_millis: _IdleMillisOption = None,
+    hand_overs_a_second: _HandOversOption = None,
     log_dir: LogDirOption = None,
     durability: DurabilityOption = RocksDurability.process,
 ) -> None:
@@ -82,6 +90,7 @@ def run(
         "DEVICE": device.value,
         "THRESHOLD": threshold,
         "MEMTABLE_BYTES": _size("--memtable-bytes", memtable_bytes),
+        "MEMTABLE_VALUE_BYTES": memtable_value_bytes,
         "BLOCK_CACHE_BYTES": _size("--block-cache-bytes", block_cache_bytes),
         "BLOCK_CACHE_ENTRY_BYTES": block_cache_entry_bytes,
         "FLUSHED_MEMTABLE_BYTES": _size("--flushed-memtable-bytes", flushed_memtable_bytes),

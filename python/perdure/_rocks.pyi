@@ -31,6 +31,7 @@ class Opening:
     power_log_dir: str
     power_log_bytes: int
     memtable_bytes: int
+    memtable_value_bytes: int
     immutable_memtables: int
     threshold: int
     block_cache_bytes: int

@@ -68,6 +68,7 @@ def open(
     power_log_dir: PathLike | None = None,
     power_log_bytes: int | None = None,
     memtable_bytes: int | None = None,
+    memtable_value_bytes: int | None = None,
     immutable_memtables: int | None = None,
     threshold: int | None = None,
     block_cache_bytes: int | None = None,
@@ -114,6 +115,9 @@ def open(
         Of that log, where it is made; four memtables unless given.
     memtable_bytes : int, default 512 MiB
         After so many bytes of keys and values a memtable is sealed and flushed.
+    memtable_value_bytes : int, default 8
+        Of the largest values that lie in memtables themselves, where all of a batch have one size;
+        at most 1,024.
     immutable_memtables : int, default 5
         Sealed memtables that wait for their flush before writers wait for it.
     threshold : int, optional
@@ -182,6 +186,8 @@ def open(
         opening.power_log_bytes = _checks.size("power_log_bytes", power_log_bytes)
     if memtable_bytes is not None:
         opening.memtable_bytes = _checks.size("memtable_bytes", memtable_bytes)
+    if memtable_value_bytes is not None:
+        opening.memtable_value_bytes = small("memtable_value_bytes", memtable_value_bytes, least=0)
     if immutable_memtables is not None:
         opening.immutable_memtables = small("immutable_memtables", immutable_memtables)
     opening.threshold = _checks.size("threshold", threshold)

@@ -44,7 +44,7 @@ def setting(folder: Path, device: str = "cpu") -> Setting:
 def test_every_figure_of_the_evaluations_is_there():
     of_gpm = ["1", "3", "9", "10", "11a", "11b", "12", "table-4", "table-5"]
     of_dash = ["1", *map(str, range(7, 16)), "table-1", "volatile"]
-    of_hrocks = ["8", "9a", "9b", "10", "12", "13", "table-6", "table-7"]
+    of_hrocks = ["8", "9a", "9b", "10", "11", "12", "13", "table-6", "table-7"]
     assert list(FIGURES) == [
         *(f"gphash-{number}" for number in range(5, 16)),
         *(f"gpm-{name}" for name in of_gpm),

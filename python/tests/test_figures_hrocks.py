@@ -49,6 +49,19 @@ def test_perdure_is_compared_by_its_fastest_way_of_calling(tmp_path):
     assert drawn.panels[0].series["perdure"] == [(at, 8.0) for at in range(4)]
 
 
+def test_pointers_are_compared_with_values_in_memtables_at_each_size(tmp_path):
+    rows = [
+        hrocks_row("values", size, 1.0, mops) | {"what": f"{mix}, values of {size} bytes, {way}"}
+        for mix in hrocks._MIXES
+        for size in ("8", "1024")
+        for way, mops in (("pointers", 6.0), ("values inside", 2.0 if size == "1024" else 6.0))
+    ]
+    drawn = hrocks.read_values(setting(tmp_path), {"run": {"rows": rows}})
+    assert [claim.ours for claim in drawn.claims] == [{"8": 1.0, "1024": 3.0}] * 2
+    assert drawn.panels[0].series["values inside"] == [(0, 6.0), (1, 2.0)]
+    assert set(drawn.panels[1].series) == {"rocksdb", *hrocks._WAYS}
+
+
 def test_a_dollar_buys_less_where_there_is_a_gpu(tmp_path):
     rows = [hrocks_row("ycsb", one, 1.0, 6.32) for one in "ABCD"]
     ours = {

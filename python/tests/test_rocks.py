@@ -166,6 +166,8 @@ def test_bad_arguments_are_named(db: rocks.Database, pools: Path) -> None:
         (ValueError, "threads: 0", {"threads": 0}),
         (ValueError, "threads: .*less than", {"threads": 1 << 40}),
         (TypeError, "memtable_bytes: .*'64M'", {"memtable_bytes": "64M"}),
+        (ValueError, "memtable_value_bytes: -1", {"memtable_value_bytes": -1}),
+        (perdure.InvalidArgument, "bytes is 1025; give at most", {"memtable_value_bytes": 1025}),
         (ValueError, "immutable_memtables: -5", {"immutable_memtables": -5}),
         (TypeError, "block_cache_bytes: .*'1G'", {"block_cache_bytes": "1G"}),
         (perdure.InvalidArgument, "block_cache_bytes is 1000; give", {"block_cache_bytes": 1000}),

@@ -273,6 +273,7 @@ def test_run_hands_its_options_to_the_library(
     monkeypatch.setattr(_cli_rocks_run, "preloaded_library", lambda: library)
     monkeypatch.setenv("LD_PRELOAD", "libother.so")
     options = ("--device", "cpu", "--threshold", 5, "--memtable-bytes", "1MiB", "--log-dir", "/l")
+    options += ("--memtable-value-bytes", 100)
     options += ("--block-cache-bytes", "2MiB", "--block-cache-entry-bytes", 192)
     options += ("--flushed-memtable-bytes", "3MiB")
     options += ("--idle-millis", 0, "--hand-overs-a-second", 7)
@@ -289,6 +290,7 @@ def test_run_hands_its_options_to_the_library(
         "DEVICE": "cpu",
         "THRESHOLD": "5",
         "MEMTABLE_BYTES": str(1 << 20),
+        "MEMTABLE_VALUE_BYTES": "100",
         "BLOCK_CACHE_BYTES": str(2 << 20),
         "BLOCK_CACHE_ENTRY_BYTES": "192",
         "FLUSHED_MEMTABLE_BYTES": str(3 << 20),

@@ -13,6 +13,7 @@ struct Shape {
   std::uint32_t key_width = 0;  // 0: of any length
   std::uint32_t value_width = 0;
   bool fixed_values = false;
+  std::uint32_t inside = 8;  // bytes of values that memtables have themselves
 };
 
 class ArrayCalls {
@@ -181,7 +182,10 @@ class ArrayCalls {
   VariableValues found_;  // used again and again, as callers may
 };
 
-class RocksArraysOfShape : public RocksArrays, public ::testing::WithParamInterface<Shape> {};
+class RocksArraysOfShape : public ::testing::WithParamInterface<Shape>, public RocksArrays {
+ protected:
+  RocksArraysOfShape() : RocksArrays(GetParam().inside) {}
+};
 
 TEST_P(RocksArraysOfShape, AnswerAsAPlainMapDoes) {
   split_reads_into(7);
@@ -189,17 +193,19 @@ TEST_P(RocksArraysOfShape, AnswerAsAPlainMapDoes) {
   for (int i = 0; i < 150 && !HasFatalFailure(); ++i) calls.call();
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, RocksArraysOfShape,
-                         ::testing::Values(Shape{0, 0, false}, Shape{8, 8, true},
-                                           Shape{3, 0, false}, Shape{0, 16, true},
-                                           Shape{12, 100, true}, Shape{1, 0, true}),
-                         [](auto const& one) {
-                           auto const width = [](std::uint32_t n, bool fixed) {
-                             return fixed ? std::to_string(n) : std::string("any");
-                           };
-                           return "Keys_" + width(one.param.key_width, one.param.key_width != 0) +
-                                  "_values_" + width(one.param.value_width, one.param.fixed_values);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, RocksArraysOfShape,
+    ::testing::Values(Shape{0, 0, false}, Shape{8, 8, true}, Shape{3, 0, false}, Shape{0, 16, true},
+                      Shape{12, 100, true}, Shape{1, 0, true}, Shape{12, 100, true, 128},
+                      Shape{0, 16, true, 16}, Shape{8, 0, false, 1024}, Shape{8, 8, true, 0}),
+    [](auto const& one) {
+      auto const width = [](std::uint32_t n, bool fixed) {
+        return fixed ? std::to_string(n) : std::string("any");
+      };
+      return "Keys_" + width(one.param.key_width, one.param.key_width != 0) + "_values_" +
+             width(one.param.value_width, one.param.fixed_values) +
+             (one.param.inside == 8 ? "" : "_inside_" + std::to_string(one.param.inside));
+    });
 
 }  // namespace
 }  // namespace perdure::test

@@ -69,7 +69,11 @@ class RocksArrays : public ::testing::Test {
  protected:
   static constexpr std::size_t kThreshold = 100;
 
-  RocksArrays() {
+  explicit RocksArrays(std::uint32_t value_bytes_inside = 8,
+                       std::uint32_t idle_millis = rocks::GpuOptions().idle_millis)
+      : db_(open("db", value_bytes_inside, idle_millis)) {}
+  std::unique_ptr<rocksdb::DB> open(std::string const& name, std::uint32_t value_bytes_inside,
+                                    std::uint32_t idle_millis) {
     rocksdb::Options options;
     options.create_if_missing = true;
     options.allow_fallocate = false;
@@ -84,13 +88,18 @@ class RocksArrays : public ::testing::Test {
     gpu.threshold = kThreshold;
     gpu.memtable_bytes = 1 << 18;
     gpu.flushed_memtable_bytes = 0;  // what is flushed is RocksDB's to answer
+    gpu.memtable_value_bytes = value_bytes_inside;
+    gpu.idle_millis = idle_millis;
     rocksdb::DB* db = nullptr;
-    auto const s = rocks::open(options, gpu, directory_ / "db", &db);
+    auto const s = rocks::open(options, gpu, directory_ / name, &db);
     EXPECT_TRUE(s.ok()) << s.ToString();
-    db_.reset(db);
+    return std::unique_ptr<rocksdb::DB>(db);
   }
   rocksdb::ColumnFamilyHandle* family() { return db_->DefaultColumnFamily(); }
-  lsm::DatabaseParts& parts() { return dynamic_cast<lsm::Database&>(*db_).parts(); }
+  static lsm::DatabaseParts& parts_of(rocksdb::DB& db) {
+    return dynamic_cast<lsm::Database&>(db).parts();
+  }
+  lsm::DatabaseParts& parts() { return parts_of(*db_); }
   /// Of the machine's parts.
   void split_reads_into(std::size_t keys) { parts().read_rooms->part_keys = {keys, keys}; }
 

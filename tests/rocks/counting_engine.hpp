@@ -27,9 +27,9 @@ class CountingEngine final : public Engine {
   std::uint64_t free_bytes() const override { return engine_->free_bytes(); }
   Result<RunPtr> build(Entries const& entries) override { return engine_->build(entries); }
   Result<RunPtr> merge(RunList runs) override { return engine_->merge(runs); }
-  Status find(RunList runs, Column const& keys, Limits const& limits,
-              std::span<Answer> answers) override {
-    return engine_->find(runs, keys, limits, answers);
+  Status find(RunList runs, Column const& keys, Limits const& limits, std::span<Answer> answers,
+              AnswerRows const& rows) override {
+    return engine_->find(runs, keys, limits, answers, rows);
   }
   Status chains(RunList runs, Column const& keys, Limits const& limits, Chains& chains) override {
     return engine_->chains(runs, keys, limits, chains);

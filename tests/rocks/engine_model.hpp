@@ -95,6 +95,23 @@ class RunModel {
     return column;
   }
 
+  /// The same as they lie in a log's record, behind their keys.
+  std::vector<ValueRef> keep_record(std::span<Write const> writes) {
+    std::string& record = values_.emplace_back();
+    std::vector<std::size_t> at;
+    for (Write const& write : writes) {
+      at.push_back(record.size() + write.key.size());
+      record += write.key;
+      if (write.kind != Kind::erase) record += write.value;
+    }
+    std::vector<ValueRef> refs(writes.size());
+    for (std::size_t i = 0; i < writes.size(); ++i) {
+      if (writes[i].kind == Kind::erase) continue;
+      refs[i] = {reinterpret_cast<std::byte const*>(record.data()) + at[i], writes[i].value.size()};
+    }
+    return refs;
+  }
+
   void add_run(std::span<Write const> writes, Requests const& requests,
                std::vector<ValueRef> const& values) {
     std::vector<KeyedVersion> run;
@@ -113,6 +130,16 @@ class RunModel {
 
   [[nodiscard]] std::vector<std::vector<KeyedVersion>> const& runs() const { return runs_; }
 
+  /// The newest run with a version of the key that a reader with the limit sees, or runs().size().
+  [[nodiscard]] std::size_t newest_run(std::string const& key, RequestId limit) const {
+    auto const has = [&](std::vector<KeyedVersion> const& run) {
+      auto at = std::ranges::lower_bound(run, key, {}, [](auto& one) { return one.key; });
+      for (; at != run.end() && at->key == key; ++at)
+        if (at->version.request <= limit) return true;
+      return false;
+    };
+    return static_cast<std::size_t>(std::ranges::find_if(runs_, has) - runs_.begin());
+  }
   /// What a reader with the limit sees, newest first.
   [[nodiscard]] std::vector<Version> visible(std::string const& key, RequestId limit) const {
     std::vector<Version> seen;

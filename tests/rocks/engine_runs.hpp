@@ -6,25 +6,29 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "lsm/engine/ranges.hpp"
+#include "lsm/engine/run_view.hpp"
 #include "rocks/engine_model.hpp"
 
 namespace perdure::lsm {
 
 class Runs {
  public:
-  explicit Runs(Engine& engine) : engine_(&engine) {}
+  /// `options`: of the engine.
+  explicit Runs(Engine& engine, EngineOptions const& options = {})
+      : engine_(&engine), options_(options) {}
 
   [[nodiscard]] RunList list() const { return runs_; }
   [[nodiscard]] RunModel const& model() const { return model_; }
   [[nodiscard]] RequestId next() const { return next_; }
 
   /// How the engine is told of values; `fixed`: they have one width; `words`: each, and their bytes
-  /// besides where these are small and of one size.
-  enum class Values : std::uint8_t { each, words, column, fixed_column };
+  /// besides where these are small and of one size; `record`: each, with keys between them.
+  enum class Values : std::uint8_t { each, words, record, column, fixed_column };
 
   /// `fixed`: keys of one width, told so. `gap` between the requests.
   void write(std::vector<Write> const& writes, bool fixed = false, RequestId gap = 1,
@@ -41,11 +45,12 @@ class Runs {
       all_puts &= one.kind == Kind::put;
     }
     KeyColumn const column(keys, fixed);
-    std::vector<ValueRef> values = model_.keep_values(writes);
+    std::vector<ValueRef> values =
+        as == Values::record ? model_.keep_record(writes) : model_.keep_values(writes);
     Entries entries{.keys = column.column(), .first_request = next_};
     auto const words = as == Values::words ? words_of(writes) : std::vector<std::uint64_t>();
     entries.value_words = words;
-    if (as == Values::each || as == Values::words)
+    if (as == Values::each || as == Values::words || as == Values::record)
       entries.values = values;
     else
       entries.value_column = model_.keep_column(writes, as == Values::fixed_column, values);
@@ -56,6 +61,7 @@ class Runs {
     ASSERT_EQ(run.value()->count(), writes.size());
     runs_.insert(runs_.begin(), run.value());
     model_.add_run(writes, requests, values);
+    inside_.insert(inside_.begin(), size_inside(writes, as == Values::fixed_column));
     next_ += writes.size() * gap;
   }
 
@@ -66,6 +72,10 @@ class Runs {
     runs_.erase(at, at + static_cast<std::ptrdiff_t>(last - first));
     runs_.insert(runs_.begin() + static_cast<std::ptrdiff_t>(first), run.value());
     model_.merge_runs(first, last);
+    auto const sizes = inside_.begin() + static_cast<std::ptrdiff_t>(first);
+    auto const end = inside_.begin() + static_cast<std::ptrdiff_t>(last);
+    auto const merged = std::accumulate(sizes, end, kNoValues, both_inside);
+    inside_.insert(inside_.erase(sizes, end), merged);
   }
 
   /// One call of each kind, until one fails; keeps nothing.
@@ -73,7 +83,7 @@ class Runs {
     std::vector<std::string> written;
     for (Write const& one : writes) written.push_back(one.key);
     KeyColumn const column(written), sought(keys);
-    std::vector<ValueRef> const values = model_.keep_values(writes);
+    std::vector<ValueRef> const values = model_.keep_record(writes);
     auto run = engine_->build({.keys = column.column(), .values = values});
     if (!run) return run.status();
     std::vector<RunPtr> const two{run.value(), run.value()};
@@ -83,7 +93,11 @@ class Runs {
     std::vector<std::uint32_t> positions(keys.size());
     Chains chains;
     EntryBlock block;
-    if (Status s = engine_->find(two, sought.column(), {}, answers); !s.ok()) return s;
+    if (Status s = engine_->find(two, sought.column(), {}, answers, {}); !s.ok()) return s;
+    std::vector<std::uint64_t> words(keys.size() * row_words(two));
+    if (Status s = engine_->find(two, sought.column(), {}, answers, {words.data(), row_words(two)});
+        !s.ok())
+      return s;
     if (Status s = engine_->chains(two, sought.column(), {}, chains); !s.ok()) return s;
     for (std::uint64_t const most : {3, 1 << 30}) {
       auto const read = engine_->ranges(two, {.begins = sought.column(), .most = most});
@@ -97,7 +111,9 @@ class Runs {
   void check_newest(std::vector<std::string> const& keys) const {
     KeyColumn const column(keys);
     std::vector<Answer> answers(keys.size());
-    ASSERT_TRUE(engine_->find(list(), column.column(), {}, answers).ok());
+    std::vector<std::uint64_t> words(keys.size() * row_words(list()));
+    AnswerRows const rows{words.data(), row_words(list())};
+    ASSERT_TRUE(engine_->find(list(), column.column(), {}, answers, rows).ok());
     for (std::size_t i = 0; i < keys.size(); ++i) {
       std::vector<Version> seen;
       for (auto const& run : model_.runs()) {
@@ -108,6 +124,7 @@ class Runs {
         break;
       }
       check_answer(answers[i], seen);
+      check_bytes(answers[i], rows, i);
     }
   }
 
@@ -115,16 +132,35 @@ class Runs {
     KeyColumn const column(keys);
     std::vector<Answer> answers(keys.size());
     Chains chains;
-    ASSERT_TRUE(engine_->find(list(), column.column(), limits, answers).ok());
+    ASSERT_TRUE(engine_->find(list(), column.column(), limits, answers, {}).ok());
     ASSERT_TRUE(engine_->chains(list(), column.column(), limits, chains).ok());
     ASSERT_EQ(chains.offsets.size(), keys.size() + 1);
     for (std::size_t i = 0; i < keys.size(); ++i) {
       RequestId const limit = limits.each.empty() ? limits.all : limits.each[i];
       check_answer(answers[i], model_.visible(keys[i], limit));
+      check_bytes(answers[i], {}, i);
+      check_inside(answers[i], model_.newest_run(keys[i], limit), false);
       std::vector<Version> const want = model_.chain(keys[i], limit);
       ASSERT_EQ(chains.offsets[i + 1] - chains.offsets[i], want.size()) << keys[i];
       for (std::size_t v = 0; v < want.size(); ++v)
         ASSERT_TRUE(same(chains.versions[chains.offsets[i] + v], want[v])) << keys[i];
+    }
+  }
+
+  /// With rows, that may lie further apart than they have to.
+  void check_rows(std::vector<std::string> const& keys, Limits const& limits,
+                  std::size_t apart) const {
+    KeyColumn const column(keys);
+    std::vector<Answer> answers(keys.size());
+    std::size_t const stride = row_words(list()) + apart;
+    std::vector<std::uint64_t> words(keys.size() * stride + 1);
+    AnswerRows const rows{words.data(), stride};
+    ASSERT_TRUE(engine_->find(list(), column.column(), limits, answers, rows).ok());
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      RequestId const limit = limits.each.empty() ? limits.all : limits.each[i];
+      check_answer(answers[i], model_.visible(keys[i], limit));
+      check_bytes(answers[i], rows, i);
+      check_inside(answers[i], model_.newest_run(keys[i], limit), true);
     }
   }
 
@@ -212,12 +248,60 @@ class Runs {
   [[nodiscard]] std::size_t values_inside(std::vector<std::string> const& keys) const {
     KeyColumn const column(keys);
     std::vector<Answer> answers(keys.size());
-    EXPECT_TRUE(engine_->find(list(), column.column(), {}, answers).ok());
+    std::vector<std::uint64_t> words(keys.size() * row_words(list()));
+    EXPECT_TRUE(
+        engine_->find(list(), column.column(), {}, answers, {words.data(), row_words(list())})
+            .ok());
     return static_cast<std::size_t>(
         std::ranges::count_if(answers, [](Answer const& one) { return one.inside; }));
   }
 
  private:
+  static constexpr std::uint32_t kNoValues = ~std::uint32_t{0};
+
+  /// Of the values that the run of such a batch has; 0: it has none, though there are some. A
+  /// column of one width has bytes for erases, too.
+  [[nodiscard]] std::uint32_t size_inside(std::vector<Write> const& writes, bool fixed) const {
+    if (writes.empty()) return kNoValues;
+    std::uint32_t size = fixed ? static_cast<std::uint32_t>(writes[0].value.size()) : 0;
+    bool any = fixed;
+    for (Write const& one : writes) {
+      if (one.kind == Kind::erase) continue;
+      if (any && one.value.size() != size) return 0;
+      any = true;
+      size = static_cast<std::uint32_t>(one.value.size());
+    }
+    if (!any) return kNoValues;
+    return size <= options_.value_bytes_inside ? size : 0;
+  }
+  static std::uint32_t both_inside(std::uint32_t a, std::uint32_t b) {
+    if (a == kNoValues || b == kNoValues) return std::min(a, b);
+    return a == b ? a : 0;
+  }
+
+  /// Whether a key's answer has its bytes where it should. What lies apart a GPU's run may lack.
+  void check_inside(Answer const& answer, std::size_t run, bool with_rows) const {
+    if (answer.found == Found::absent) {
+      ASSERT_FALSE(answer.inside);
+      return;
+    }
+    std::uint32_t const size = inside_[run];
+    bool const want =
+        size != 0 && answer.found != Found::erased && (with_rows || size <= sizeof(std::uint64_t));
+    ASSERT_TRUE(answer.inside == want || (want && engine_->is_far())) << size;
+  }
+
+  static void check_bytes(Answer const& answer, AnswerRows const& rows, std::size_t i) {
+    if (!answer.inside) return;
+    if (answer.size > sizeof answer.word) {
+      ASSERT_NE(rows.words, nullptr);
+    }
+    std::uint32_t const words = RunView::words_of(answer.size);
+    std::string want(std::size_t{words} * sizeof(std::uint64_t), '\0');
+    std::memcpy(want.data(), answer.data, answer.size);
+    ASSERT_EQ(std::memcmp(rows.value(answer, i), want.data(), want.size()), 0) << answer.size;
+  }
+
   static std::vector<std::uint64_t> words_of(std::vector<Write> const& writes) {
     std::size_t size = 0;
     std::vector<std::uint64_t> words;
@@ -299,15 +383,12 @@ class Runs {
                                                           : Found::merge);
     ASSERT_EQ(answer.request, seen[0].request);
     ASSERT_TRUE(same(answer.value(), seen[0].value));
-    if (!answer.inside) return;
-    ASSERT_LE(answer.size, sizeof answer.word);
-    std::uint64_t word = 0;
-    std::memcpy(&word, answer.data, answer.size);
-    ASSERT_EQ(answer.word, word);
   }
 
   Engine* engine_;
+  EngineOptions options_;
   std::vector<RunPtr> runs_;
+  std::vector<std::uint32_t> inside_;  // of each run, the size of the values that it has itself
   RunModel model_;
   RequestId next_ = 10;
 };

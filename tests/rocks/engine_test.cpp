@@ -15,11 +15,12 @@
 namespace perdure::lsm {
 namespace {
 
-Result<std::unique_ptr<Engine>> make_engine(std::string const& machine, exec::Workers& workers) {
-  if (machine == "cuda") return make_cuda_engine(workers);
-  if (machine == "both_cuda") return make_two_sided_engine(workers);
-  if (machine == "both_cpu") return std::unique_ptr<Engine>(make_two_cpu_sides(workers));
-  return make_cpu_engine(workers);
+Result<std::unique_ptr<Engine>> make_engine(std::string const& machine, exec::Workers& workers,
+                                            EngineOptions const& options = {}) {
+  if (machine == "cuda") return make_cuda_engine(workers, options);
+  if (machine == "both_cuda") return make_two_sided_engine(workers, options);
+  if (machine == "both_cpu") return std::unique_ptr<Engine>(make_two_cpu_sides(workers, options));
+  return make_cpu_engine(workers, options);
 }
 
 class LsmEngine : public testing::TestWithParam<char const*> {
@@ -61,6 +62,13 @@ struct Case {
   }
 };
 
+std::string any_value(std::size_t size) {
+  std::string value(size, '\0');
+  std::uint64_t word = *rc::gen::arbitrary<std::uint64_t>();
+  for (char& byte : value) byte = static_cast<char>((word = word * 6364136223846793005u + 1) >> 56);
+  return value;
+}
+
 /// `value_size`: of all values; 0: they have several.
 std::vector<Write> any_batch(Case const& keys, std::size_t value_size) {
   auto const n = *rc::gen::weightedOneOf<std::size_t>(
@@ -71,8 +79,7 @@ std::vector<Write> any_batch(Case const& keys, std::size_t value_size) {
     Write write;
     write.key = keys.key(*rc::gen::inRange(0u, 64u));
     if (!all_puts) write.kind = *rc::gen::element(Kind::put, Kind::erase, Kind::merge, Kind::merge);
-    write.value = std::to_string(*rc::gen::inRange(100'000'000, 999'999'999));
-    write.value.resize(value_size != 0 ? value_size : *rc::gen::inRange<std::size_t>(0, 9));
+    write.value = any_value(value_size != 0 ? value_size : *rc::gen::inRange<std::size_t>(0, 9));
     writes.push_back(write);
   }
   return writes;
@@ -89,6 +96,43 @@ void any_ranges(Runs const& runs, std::vector<std::string> const& probes) {
       runs.check_ranges(probes, {}, limit, most, !with_erased);
     }
   }
+}
+
+/// Batches have values of `size` bytes mostly, and some of several sizes or of another one.
+std::size_t any_size_of_batch(std::size_t size) {
+  return *rc::gen::weightedElement<std::size_t>({{8, size}, {1, 0}, {1, 16}});
+}
+
+/// What the engine keeps inside is what the option allows, and comes with its answers.
+void any_rows(Engine& engine, EngineOptions const& options) {
+  Case const keys{*rc::gen::element(0u, 1u, 8u, 16u)};
+  auto const size = *rc::gen::oneOf(rc::gen::inRange<std::size_t>(0, 201),
+                                    rc::gen::element<std::size_t>(8, 9, 16, 100, 104));
+  Runs runs(engine, options);
+  auto const steps = *rc::gen::inRange(1, 7);
+  for (int step = 0; step < steps; ++step) {
+    auto const size_here = any_size_of_batch(size);
+    auto const as = *rc::gen::element(
+        Runs::Values::each, Runs::Values::words, Runs::Values::record, Runs::Values::column,
+        size_here != 0 ? Runs::Values::fixed_column : Runs::Values::column);
+    runs.write(any_batch(keys, size_here), false, *rc::gen::element(1, 3), as);
+    if (*rc::gen::inRange(0, 3) != 0) continue;
+    auto const last = *rc::gen::inRange<std::size_t>(1, runs.list().size() + 1);
+    runs.merge(*rc::gen::inRange<std::size_t>(0, last), last);
+  }
+  std::vector<std::string> probes{"zzz"};
+  for (std::uint32_t n = 0; n < 64; ++n) probes.push_back(keys.key(n));
+  std::vector<std::string> const few{probes[0], probes[1], probes[20]};
+  std::vector<RequestId> each(probes.size());
+  for (std::size_t i = 0; i < each.size(); ++i) each[i] = 5 + i * 7 % runs.next();
+  for (std::size_t const apart : {0, 3}) {
+    runs.check_rows(few, {}, apart);
+    runs.check_rows(probes, {}, apart);
+    runs.check_rows(probes, {.each = each}, apart);
+  }
+  runs.check(probes, {.all = *rc::gen::inRange<RequestId>(0, runs.next() + 2)});
+  runs.check_entries(50);
+  runs.check_ranges(probes, {}, kNewest, 5, false);
 }
 
 void any_sequence(Engine& engine) {
@@ -130,6 +174,44 @@ TEST_P(LsmEngine, AnySequenceOfBatchesAndMergesReadsAsAMapOfVersions) {
   }));
 }
 
+TEST_P(LsmEngine, ValuesOfOneSizeComeWithTheirAnswersUpToWhatTheOptionAllows) {
+  std::vector<EngineOptions> const options{{0}, {8}, {16}, {100}, {1024}};
+  std::vector<std::unique_ptr<Engine>> engines;
+  for (EngineOptions const& one : options)
+    engines.push_back(std::move(make_engine(GetParam(), workers_, one).value()));
+  ASSERT_TRUE(rc::check([&] {
+    auto const which = *rc::gen::inRange<std::size_t>(0, options.size());
+    any_rows(*engines[which], options[which]);
+    RC_ASSERT(!testing::Test::HasFailure());
+  }));
+}
+
+/// Several workers bring rows, and on a GPU several lanes a row.
+TEST_P(LsmEngine, LargeRunsBringTheirRows) {
+  constexpr std::uint32_t kKeys = 5000;
+  EngineOptions const options{1024};
+  auto const engine = std::move(make_engine(GetParam(), workers_, options).value());
+  for (std::uint32_t const size : {12u, 100u, 1021u}) {
+    Runs runs(*engine, options);
+    std::vector<std::string> probes;
+    for (std::uint32_t n = 0; n < kKeys; ++n) probes.push_back(spread_key(n * 3, 16));
+    for (std::uint32_t batch = 0; batch < 3; ++batch) {
+      std::vector<Write> writes;
+      for (std::uint32_t n = 0; n < kKeys; n += 1 + batch) {
+        std::string value = std::to_string(batch) + spread_key(n, size - 1);
+        writes.push_back({spread_key(n * 7919u % kKeys, 16), Kind::put, std::move(value)});
+      }
+      runs.write(writes, true, 1, Runs::Values::fixed_column);
+    }
+    EXPECT_NO_FATAL_FAILURE(runs.check_newest(probes));
+    EXPECT_EQ(runs.values_inside(probes), (kKeys + 2) / 3);
+    runs.merge(0, 2);
+    runs.merge(0, 2);
+    EXPECT_NO_FATAL_FAILURE(runs.check_newest(probes));
+    EXPECT_EQ(runs.values_inside(probes), (kKeys + 2) / 3);
+  }
+}
+
 TEST_P(LsmEngine, SmallValuesOfOneSizeComeWithTheirAnswers) {
   for (auto const as : {Runs::Values::words, Runs::Values::column, Runs::Values::fixed_column}) {
     Runs runs(*engine_);
@@ -143,6 +225,27 @@ TEST_P(LsmEngine, SmallValuesOfOneSizeComeWithTheirAnswers) {
     runs.merge(0, 2);
     EXPECT_EQ(runs.values_inside({"a", "b", "c"}), 0u);
     EXPECT_NO_FATAL_FAILURE(runs.check_newest({"a", "b", "c", "d"}));
+  }
+}
+
+/// A run of erases alone has no values, and takes nobody's away.
+TEST_P(LsmEngine, ErasesLeaveValuesInside) {
+  EngineOptions const options{100};
+  auto const engine = std::move(make_engine(GetParam(), workers_, options).value());
+  for (std::size_t const size : {8u, 100u}) {
+    Runs runs(*engine, options);
+    auto const as = Runs::Values::fixed_column;
+    runs.write({{"a", Kind::put, std::string(size, '1')}, {"b", Kind::put, std::string(size, '2')}},
+               true, 1, as);
+    runs.write({{"b", Kind::erase, ""}, {"c", Kind::erase, ""}});
+    runs.write({{"c", Kind::put, std::string(size, '3')}}, true, 1, as);
+    runs.write({{"d", Kind::erase, ""}});
+    EXPECT_EQ(runs.values_inside({"a", "b", "c", "d"}), 2u);
+    runs.merge(1, 4);
+    runs.merge(0, 2);
+    EXPECT_EQ(runs.values_inside({"a", "b", "c", "d"}), 2u);
+    runs.check_rows({"a", "b", "c", "d"}, {}, 0);
+    runs.check({"a", "b", "c", "d"}, {.all = 11});
   }
 }
 
@@ -282,13 +385,14 @@ TEST_P(LsmEngine, LargeBatchesAreSortedByManyThreadsAtOnce) {
 void each_fails_in_turn(fault::Fault& fault, Code code, std::string const& machine,
                         exec::Workers& workers) {
   std::vector<Write> writes;
-  for (std::uint32_t n = 0; n < 200; ++n) writes.push_back({tricky_key(n), Kind::merge, "v"});
+  for (std::uint32_t n = 0; n < 200; ++n)
+    writes.push_back({tricky_key(n), Kind::merge, "a value of some words"});
   std::vector<std::string> probes{"", "a", "zzz"};
   std::uint32_t failures = 0;
   for (std::uint64_t nth = 1;; ++nth) {
-    auto fresh = make_engine(machine, workers);
+    auto fresh = make_engine(machine, workers, {64});
     ASSERT_TRUE(fresh.ok());
-    Runs runs(*fresh.value());
+    Runs runs(*fresh.value(), {64});
     fault.plant(nth);
     Status const refused = runs.try_all(writes, probes);
     bool const struck = fault.struck();

@@ -126,12 +126,13 @@ TEST_F(Preload, NobodyWritesPastALogThatHasSomethingAndReadersSeeIt) {
 }
 
 TEST_F(Preload, AValueThatIsNoneIsRefusedByTheNameOfItsVariable) {
-  std::array<std::array<std::string, 2>, 12> const bad{{{"DEVICE", "gpu"},
+  std::array<std::array<std::string, 2>, 13> const bad{{{"DEVICE", "gpu"},
                                                         {"DEVICE", ""},
                                                         {"THRESHOLD", "-1"},
                                                         {"THRESHOLD", "ten"},
                                                         {"MEMTABLE_BYTES", "1G"},
                                                         {"MEMTABLE_BYTES", "0"},
+                                                        {"MEMTABLE_VALUE_BYTES", "-1"},
                                                         {"BLOCK_CACHE_BYTES", "1G"},
                                                         {"BLOCK_CACHE_ENTRY_BYTES", "4294967296"},
                                                         {"IDLE_MILLIS", "0.5"},

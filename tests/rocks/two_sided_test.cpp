@@ -33,7 +33,7 @@ class LsmTwoSides : public testing::Test {
   Answer find(std::string const& key) {
     KeyColumn const column({key});
     Answer answer;
-    EXPECT_TRUE(engine_->find(runs_->list(), column.column(), {}, {&answer, 1}).ok());
+    EXPECT_TRUE(engine_->find(runs_->list(), column.column(), {}, {&answer, 1}, {}).ok());
     return answer;
   }
 

@@ -36,11 +36,11 @@ class CountingSide final : public MachineEngine {
     ++calls_->merges;
     return engine_->merge(runs);
   }
-  Status find(RunSpan runs, Column const& keys, Limits const& limits,
-              std::span<Answer> answers) override {
+  Status find(RunSpan runs, Column const& keys, Limits const& limits, std::span<Answer> answers,
+              AnswerRows const& rows) override {
     ++calls_->finds;
     calls_->keys += keys.count;
-    return engine_->find(runs, keys, limits, answers);
+    return engine_->find(runs, keys, limits, answers, rows);
   }
   Status chains(RunSpan runs, Column const& keys, Limits const& limits, Chains& chains) override {
     ++calls_->chains;
@@ -102,17 +102,19 @@ inline SideRules low_rules() {
 }
 
 inline std::unique_ptr<TwoSidedEngine> make_two_cpu_sides(exec::Workers& workers, SideCalls& host,
-                                                          SideCalls& device,
-                                                          SideRules const& rules) {
+                                                          SideCalls& device, SideRules const& rules,
+                                                          EngineOptions const& options = {}) {
   return std::make_unique<TwoSidedEngine>(
-      std::make_unique<CountingSide>(make_cpu_side(workers).value(), host, true),
-      std::make_unique<CountingSide>(make_cpu_side(workers).value(), device, false), rules);
+      std::make_unique<CountingSide>(make_cpu_side(workers, options).value(), host, true),
+      std::make_unique<CountingSide>(make_cpu_side(workers, options).value(), device, false),
+      rules);
 }
 
 /// Uncounted.
-inline std::unique_ptr<TwoSidedEngine> make_two_cpu_sides(exec::Workers& workers) {
+inline std::unique_ptr<TwoSidedEngine> make_two_cpu_sides(exec::Workers& workers,
+                                                          EngineOptions const& options = {}) {
   static SideCalls host, device;
-  return make_two_cpu_sides(workers, host, device, low_rules());
+  return make_two_cpu_sides(workers, host, device, low_rules(), options);
 }
 
 }  // namespace perdure::lsm

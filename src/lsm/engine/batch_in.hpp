@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 #include <string>
@@ -70,6 +71,8 @@ struct BatchFrom {
   // values' bytes here, of which so many come for each; null: only where the values are
   std::byte const* near = nullptr;
   std::uint32_t near_bytes = 0;
+  // Not null: `near` has what the host has from here on, and values lie there as they do here.
+  std::byte const* near_first = nullptr;
 
   [[nodiscard]] PERDURE_FN std::uint32_t entry(std::size_t k) const {
     return last - static_cast<std::uint32_t>(order[k].index);
@@ -111,6 +114,25 @@ struct BatchFrom {
     if (near == nullptr) return bytes_as_word(value(i), static_cast<std::uint32_t>(value_bytes(i)));
     return bytes_as_word(near + std::uint64_t{i} * near_bytes, near_bytes);
   }
+  struct Row {
+    std::byte const* bytes;
+    std::uint32_t size;  // 0: of an erase
+    [[nodiscard]] PERDURE_FN std::uint64_t word(std::uint32_t w) const {
+      std::uint32_t const from = w * std::uint32_t{sizeof(std::uint64_t)};
+      if (from >= size) return 0;
+      std::uint32_t const left = size - from;
+      constexpr std::uint32_t kWord = sizeof(std::uint64_t);
+      return bytes_as_word(bytes + from, left < kWord ? left : kWord);
+    }
+  };
+  [[nodiscard]] PERDURE_FN Row value_row(std::size_t k) const {
+    std::uint32_t const i = entry(k);
+    if (!has_value(i)) return {nullptr, 0};
+    std::byte const* at = value(i);
+    if (near != nullptr)
+      at = near_first != nullptr ? near + (at - near_first) : near + std::uint64_t{i} * near_bytes;
+    return {at, static_cast<std::uint32_t>(value_bytes(i))};
+  }
 };
 
 /// Whether values have other sizes than `size`, and whether one is too long.
@@ -139,7 +161,7 @@ class BatchIn {
   static constexpr std::uint64_t kMostEntries = std::numeric_limits<std::int32_t>::max();
 
   Result<RunPtr> build(Machine& machine, KeyOrder<Machine>& order, RunMaker<Machine>& maker,
-                       Entries const& entries) {
+                       Entries const& entries, std::uint32_t most_inside) {
     if (Status s = check(entries); !s.ok()) return s;
     std::size_t const n = entries.keys.count;
     if (n == 0) return maker.make(machine, {}, BatchFrom{}, {});
@@ -151,7 +173,9 @@ class BatchIn {
     shape.count = static_cast<std::uint32_t>(n);
     if (Status s = key_shape(machine, entries.keys, batch, shape); !s.ok()) return s;
     if (Status s = value_shape(machine, entries, batch, shape); !s.ok()) return s;
-    if (Status s = bring_values(machine, entries, batch, shape); !s.ok()) return s;
+    if (!shape.value_sizes_vary && shape.value_size != 0 && shape.value_size <= most_inside) {
+      if (Status s = bring_values(machine, entries, batch, shape); !s.ok()) return s;
+    }
     BatchKeys const keys{batch.keys, batch.last};
     auto const items = order.room(n);
     if (!items) return items.status();
@@ -262,7 +286,8 @@ class BatchIn {
     std::size_t const n = batch.has_values ? entries.keys.count : 0;
     std::size_t first = 0;
     while (first < n && !has_value(first)) ++first;
-    if (first >= n) return {};
+    shape.has_values = first < n;
+    if (!shape.has_values) return {};
     std::int64_t const* const offsets = entries.value_column.offsets;
     std::uint64_t const size = offsets != nullptr
                                    ? static_cast<std::uint64_t>(offsets[first + 1] - offsets[first])
@@ -280,12 +305,14 @@ class BatchIn {
     return {Code::invalid_argument, "a value of 4 GiB or more: a memtable takes shorter ones"};
   }
 
-  /// The bytes of small values of one size, for the run itself.
+  /// The bytes of values of one size, for the run itself.
   Status bring_values(Machine& machine, Entries const& entries, BatchFrom& batch, RunShape& shape) {
-    if (shape.value_sizes_vary || shape.value_size == 0 || shape.value_size > RunView::kInside)
-      return {};
     batch.near_bytes = shape.value_size;
-    std::span<std::byte const> const bytes = side_by_side(entries, batch.near_bytes);
+    std::span<std::byte const> bytes = side_by_side(entries, batch.near_bytes);
+    if (bytes.empty() && shape.value_size > sizeof(std::uint64_t)) {
+      bytes = all_around(entries, shape.value_size);
+      batch.near_first = bytes.data();
+    }
     shape.values_inside = !bytes.empty() || !Machine::kPoolIsFar;
     if (bytes.empty()) return {};
     if constexpr (Machine::kPoolIsFar) {
@@ -308,6 +335,30 @@ class BatchIn {
     if (column.offsets == nullptr) return {column.data, column.count * column.width};
     if (!entries.kinds.empty()) return {};  // an erase may have none
     return {column.data + column.offsets[0], column.count * each};
+  }
+
+  /// From the first value to the end of the last, as they lie in a log's record, keys between them;
+  /// or none, where values are too little of it.
+  static std::span<std::byte const> all_around(Entries const& entries, std::uint32_t size) {
+    constexpr std::uint64_t kMostSpread = 3;
+    Column const& column = entries.value_column;
+    std::uint64_t const most = kMostSpread * entries.keys.count * size;
+    if (has_column(entries)) {
+      auto const bytes =
+          static_cast<std::uint64_t>(column.offsets[column.count] - column.offsets[0]);
+      return bytes <= most ? std::span(column.data + column.offsets[0], bytes)
+                           : std::span<std::byte const>();
+    }
+    std::byte const* first = nullptr;
+    std::byte const* end = nullptr;
+    for (std::size_t i = 0; i < entries.values.size(); ++i) {
+      if (!entries.kinds.empty() && entries.kinds[i] == Kind::erase) continue;
+      std::byte const* const at = entries.values[i].data;
+      if (end == nullptr || std::less<>()(at, first)) first = at;
+      if (end == nullptr || std::less<>()(end, at + size)) end = at + size;
+    }
+    auto const bytes = static_cast<std::uint64_t>(end - first);
+    return bytes <= most ? std::span(first, bytes) : std::span<std::byte const>();
   }
 
   Buffer<Kind> kinds_;

@@ -7,7 +7,9 @@
 
 namespace perdure::lsm {
 
-extern "C" MachineEngine* perdure_lsm_engine_avx2(exec::Workers& workers);
-extern "C" MachineEngine* perdure_lsm_engine_avx512(exec::Workers& workers);
+extern "C" MachineEngine* perdure_lsm_engine_avx2(exec::Workers& workers,
+                                                  EngineOptions const& options);
+extern "C" MachineEngine* perdure_lsm_engine_avx512(exec::Workers& workers,
+                                                    EngineOptions const& options);
 
 }  // namespace perdure::lsm

@@ -8,6 +8,8 @@
 // which may hold anything.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -31,17 +33,28 @@ class Run {
   [[nodiscard]] std::uint32_t count() const { return count_; }
   /// Of the machine's memory.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  /// Words that it has of each value, where these are of more than one; else 0.
+  [[nodiscard]] std::uint32_t row_words() const { return row_words_; }
 
  protected:
-  Run(std::uint32_t count, std::uint64_t bytes) : count_(count), bytes_(bytes) {}
+  Run(std::uint32_t count, std::uint64_t bytes, std::uint32_t row_words)
+      : count_(count), row_words_(row_words), bytes_(bytes) {}
 
  private:
   std::uint32_t count_;
+  std::uint32_t row_words_;
   std::uint64_t bytes_;
 };
 using RunPtr = std::shared_ptr<Run const>;
 /// Newest first.
 using RunList = std::span<RunPtr const>;
+
+/// The most that a run of the list has.
+[[nodiscard]] inline std::uint32_t row_words(RunList runs) {
+  std::uint32_t most = 0;
+  for (RunPtr const& run : runs) most = std::max(most, run->row_words());
+  return most;
+}
 
 /// What is known of a key.
 enum class Found : std::uint8_t {
@@ -54,15 +67,32 @@ enum class Found : std::uint8_t {
 struct Answer {
   std::byte const* data =
       nullptr;  // where the value is: of `put`, or of `merge` the newest operand
-  std::uint64_t word = 0;  // the value's bytes, where they are `inside`
+  std::uint64_t word = 0;  // the value's bytes, where they are `inside` and fit; else anything
   RequestId request = 0;  // of the version
   std::uint32_t size = 0;  // of the value
   Found found = Found::absent;
-  bool inside = false;  // the run had the bytes: nobody needs to go where they are
+  // the run had the bytes, here or in the key's row: nobody needs to go where they are
+  bool inside = false;
 
   [[nodiscard]] ValueRef value() const { return {data, size}; }
 };
 static_assert(sizeof(Answer) == 32);
+
+/// Where answers' values of more than a word go, as far as runs have them: a row of words a key.
+struct AnswerRows {
+  std::uint64_t* words = nullptr;  // null: nobody asks for them, and answers have addresses
+  std::size_t stride = 0;  // from one row to the next; row_words() of the runs at least
+
+  [[nodiscard]] AnswerRows from(std::size_t key) const {
+    return {words != nullptr ? words + key * stride : nullptr, stride};
+  }
+  /// The bytes of key i's value.
+  [[nodiscard]] std::byte const* value(Answer const& answer, std::size_t i) const {
+    if (!answer.inside) return answer.data;
+    std::uint64_t const* const at = answer.size <= 8 ? &answer.word : words + i * stride;
+    return reinterpret_cast<std::byte const*>(at);
+  }
+};
 
 /// Versions of keys, newest first, each down to the first that is no operand, or, where all are
 /// operands, all of them. Key i's are versions[offsets[i] .. offsets[i + 1]).
@@ -108,7 +138,7 @@ class Engine {
 
   /// keys.count answers. Keys in host memory.
   virtual Status find(RunList runs, Column const& keys, Limits const& limits,
-                      std::span<Answer> answers) = 0;
+                      std::span<Answer> answers, AnswerRows const& rows) = 0;
   virtual Status chains(RunList runs, Column const& keys, Limits const& limits, Chains& chains) = 0;
   /// Of keys whose newest version is an operand, what their chains come to by `operation`, which is
   /// not `none`: `put` where there is something below the operands that ends the chain, else
@@ -138,11 +168,20 @@ class Engine {
   [[nodiscard]] virtual RunView const* host_view(Run const&) const { return nullptr; }
 };
 
+struct EngineOptions {
+  static constexpr std::uint32_t kMostInside = 1024;
+  /// Of the largest values that runs keep themselves, where all of a batch have one size.
+  std::uint32_t value_bytes_inside = 8;
+};
+
 /// By the CPU's warps, on the workers' threads, which must outlive it.
-Result<std::unique_ptr<Engine>> make_cpu_engine(exec::Workers& workers);
+Result<std::unique_ptr<Engine>> make_cpu_engine(exec::Workers& workers,
+                                                EngineOptions const& options = {});
 /// By the GPU. Code::unsupported: this build has no GPU code, or the machine no GPU.
-Result<std::unique_ptr<Engine>> make_cuda_engine(exec::Workers& workers);
+Result<std::unique_ptr<Engine>> make_cuda_engine(exec::Workers& workers,
+                                                 EngineOptions const& options = {});
 /// By both, each for what it does faster (two_sided.hpp). As make_cuda_engine().
-Result<std::unique_ptr<Engine>> make_two_sided_engine(exec::Workers& workers);
+Result<std::unique_ptr<Engine>> make_two_sided_engine(exec::Workers& workers,
+                                                      EngineOptions const& options = {});
 
 }  // namespace perdure::lsm

@@ -12,6 +12,7 @@
 
 #include "lsm/engine/engine.hpp"
 #include "lsm/engine/ranges.hpp"
+#include "lsm/engine/run_view.hpp"
 
 namespace perdure::lsm {
 
@@ -24,7 +25,14 @@ struct RunShape {
   bool sizes_vary = false;
   bool value_sizes_vary = false;
   bool values_inside = false;  // the run has their bytes
+  bool has_values = true;  // false: all entries are erases
 
+  /// Of each value, that the run has.
+  [[nodiscard]] std::uint32_t value_words() const {
+    return values_inside ? RunView::words_of(value_size) : 0;
+  }
+  /// The same where these are rows.
+  [[nodiscard]] std::uint32_t row_words() const { return value_words() > 1 ? value_words() : 0; }
   /// Prefixes are the keys.
   [[nodiscard]] bool whole() const { return !sizes_vary && width <= 8; }
 };
@@ -80,7 +88,7 @@ class MachineEngine : public Engine {
 
   virtual Result<RunPtr> merge(RunSpan runs) = 0;
   virtual Status find(RunSpan runs, Column const& keys, Limits const& limits,
-                      std::span<Answer> answers) = 0;
+                      std::span<Answer> answers, AnswerRows const& rows) = 0;
   virtual Status chains(RunSpan runs, Column const& keys, Limits const& limits, Chains& chains) = 0;
   virtual Status fold(RunSpan runs, Column const& keys, Limits const& limits, Operation operation,
                       std::span<Answer> answers) = 0;
@@ -95,9 +103,9 @@ class MachineEngine : public Engine {
   virtual Result<RunPtr> copy_in(MachineEngine& from, Run const& run) = 0;
 
   Result<RunPtr> merge(RunList runs) final { return merge(RunPointers(runs).span()); }
-  Status find(RunList runs, Column const& keys, Limits const& limits,
-              std::span<Answer> answers) final {
-    return find(RunPointers(runs).span(), keys, limits, answers);
+  Status find(RunList runs, Column const& keys, Limits const& limits, std::span<Answer> answers,
+              AnswerRows const& rows) final {
+    return find(RunPointers(runs).span(), keys, limits, answers, rows);
   }
   Status chains(RunList runs, Column const& keys, Limits const& limits, Chains& chains) final {
     return this->chains(RunPointers(runs).span(), keys, limits, chains);
@@ -113,7 +121,9 @@ class MachineEngine : public Engine {
 };
 
 /// As make_cpu_engine() and make_cuda_engine().
-Result<std::unique_ptr<MachineEngine>> make_cpu_side(exec::Workers& workers);
-Result<std::unique_ptr<MachineEngine>> make_cuda_side(exec::Workers& workers);
+Result<std::unique_ptr<MachineEngine>> make_cpu_side(exec::Workers& workers,
+                                                     EngineOptions const& options = {});
+Result<std::unique_ptr<MachineEngine>> make_cuda_side(exec::Workers& workers,
+                                                      EngineOptions const& options = {});
 
 }  // namespace perdure::lsm

@@ -72,7 +72,18 @@ struct RunsFrom {
     return keys.run(label(k)).size_of_value(keys.entry(label(k)));
   }
   [[nodiscard]] PERDURE_FN std::uint64_t value_word(std::size_t k) const {
-    return keys.run(label(k)).words[keys.entry(label(k))];
+    RunView const& run = keys.run(label(k));
+    return run.words != nullptr ? run.words[keys.entry(label(k))] : 0;
+  }
+  struct Row {
+    std::uint64_t const* words;  // null: of a run of erases alone
+    [[nodiscard]] PERDURE_FN std::uint64_t word(std::uint32_t w) const {
+      return words != nullptr ? words[w] : 0;
+    }
+  };
+  [[nodiscard]] PERDURE_FN Row value_row(std::size_t k) const {
+    RunView const& run = keys.run(label(k));
+    return {run.rows != nullptr ? run.row(keys.entry(label(k))) : nullptr};
   }
 };
 
@@ -146,6 +157,7 @@ class MergeIn {
   static RunShape shape_of(RunSpan runs, std::vector<RunView> const& views, std::uint32_t n,
                            std::vector<std::byte>& shared) {
     RunShape shape;
+    shape.has_values = false;
     bool first = true;
     for (std::size_t r = 0; r < views.size(); ++r) {
       RunView const& view = views[r];
@@ -153,14 +165,11 @@ class MergeIn {
       auto const& bytes = RunOn<Machine>::of(*runs[r]).shared();
       if (first) {
         shape.width = view.width;
-        shape.value_size = view.value_size;
-        shape.values_inside = true;
         shared = bytes;
       }
       first = false;
       shape.sizes_vary |= view.sizes != nullptr || view.width != shape.width;
-      shape.value_sizes_vary |= view.value_sizes != nullptr || view.value_size != shape.value_size;
-      shape.values_inside &= view.words != nullptr && !shape.value_sizes_vary;
+      if (view.has_values) add_values(shape, view);
       auto const ends = std::ranges::mismatch(shared, bytes);
       shared.erase(ends.in1, shared.end());
     }
@@ -168,6 +177,17 @@ class MergeIn {
     if (shape.whole()) shared.clear();
     shape.shared = static_cast<std::uint32_t>(shared.size());
     return shape;
+  }
+
+  static void add_values(RunShape& shape, RunView const& view) {
+    if (!shape.has_values) {
+      shape.value_size = view.value_size;
+      shape.values_inside = true;
+    }
+    shape.has_values = true;
+    shape.value_sizes_vary |= view.value_sizes != nullptr || view.value_size != shape.value_size;
+    shape.values_inside &=
+        (view.words != nullptr || view.rows != nullptr) && !shape.value_sizes_vary;
   }
 
   std::vector<std::uint32_t> starts_, run_of_block_;

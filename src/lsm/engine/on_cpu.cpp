@@ -6,9 +6,10 @@
 
 namespace perdure::lsm {
 
-extern "C" MachineEngine* PERDURE_CPU_FACTORY(exec::Workers& workers) {
+extern "C" MachineEngine* PERDURE_CPU_FACTORY(exec::Workers& workers,
+                                              EngineOptions const& options) {
   using exec::HWY_NAMESPACE::CpuMachine;
-  return new EngineOn<CpuMachine>(CpuMachine::Shared{&workers});
+  return new EngineOn<CpuMachine>(CpuMachine::Shared{&workers}, options);
 }
 
 }  // namespace perdure::lsm

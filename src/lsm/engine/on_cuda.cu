@@ -5,7 +5,8 @@
 
 namespace perdure::lsm {
 
-Result<std::unique_ptr<MachineEngine>> make_cuda_side(exec::Workers& workers) {
+Result<std::unique_ptr<MachineEngine>> make_cuda_side(exec::Workers& workers,
+                                                      EngineOptions const& options) {
   return caught([&]() -> Result<std::unique_ptr<MachineEngine>> {
     if (Status s = exec::check_gpu(); !s.ok()) return s;
     auto shared = exec::CudaMachine::describe_device(workers);
@@ -14,7 +15,8 @@ Result<std::unique_ptr<MachineEngine>> make_cuda_side(exec::Workers& workers) {
     // this.
     exec::CudaMachine trial(*shared);
     if (Status s = trial.begin(nullptr); !s.ok()) return s;
-    return std::unique_ptr<MachineEngine>(new EngineOn<exec::CudaMachine>(std::move(*shared)));
+    return std::unique_ptr<MachineEngine>(
+        new EngineOn<exec::CudaMachine>(std::move(*shared), options));
   });
 }
 

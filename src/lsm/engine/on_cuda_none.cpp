@@ -3,7 +3,7 @@
 
 namespace perdure::lsm {
 
-Result<std::unique_ptr<MachineEngine>> make_cuda_side(exec::Workers&) {
+Result<std::unique_ptr<MachineEngine>> make_cuda_side(exec::Workers&, EngineOptions const&) {
   return Status{Code::unsupported,
                 "device cuda: this build has no CUDA (configure with -DPERDURE_CUDA=ON); use "
                 "device cpu"};

@@ -9,6 +9,7 @@
 #include "lsm/engine/engine.hpp"
 #include "lsm/engine/filter.hpp"
 #include "lsm/engine/run_search.hpp"
+#include "lsm/engine/value_rows.hpp"
 
 namespace perdure::lsm {
 
@@ -92,8 +93,8 @@ PERDURE_FN Search search_of(ReadView const& view, RunView const& run, std::size_
 }
 
 /// Filters say which runs a key may be in, and each key is looked for in the newest of these, then,
-/// where it is not there, in the next.
-template <class W, std::uint32_t kGroup>
+/// where it is not there, in the next. `kRows`: answers say where their rows are.
+template <class W, std::uint32_t kGroup, bool kRows>
 struct FindBody {
   using Group = KeyGroup<W, kGroup>;
   static constexpr std::size_t kChunk = 512 / kGroup;
@@ -109,6 +110,11 @@ struct FindBody {
   }
 
  private:
+  PERDURE_FN void point_to_row(Answer& answer, RunView const& run, std::uint32_t at) const {
+    if (run.rows == nullptr || answer.found == Found::erased) return;
+    answer.inside = true;
+    answer.word = RowPlace{static_cast<std::uint32_t>(&run - view.runs), at}.word();
+  }
   PERDURE_FN void find_in(Group& group, RunView const* runs, std::uint32_t count) const {
     group.choose_runs(runs, count);
     for (std::uint32_t left = group.missing; left != 0;) {
@@ -133,6 +139,7 @@ struct FindBody {
         std::uint32_t const seen = visible(*one.run, one.target, one.at, view.limit_of(key));
         if (seen == one.run->count) continue;
         answers[key] = answer_at(*one.run, seen);
+        if constexpr (kRows) point_to_row(answers[key], *one.run, seen);
         group.missing &= ~(1u << who[s]);
         left &= ~(1u << who[s]);
       }

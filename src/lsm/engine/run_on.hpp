@@ -16,6 +16,7 @@
 #include "lsm/engine/filter.hpp"
 #include "lsm/engine/machine_engine.hpp"
 #include "lsm/engine/run_view.hpp"
+#include "lsm/engine/value_rows.hpp"
 
 namespace perdure::lsm {
 
@@ -45,9 +46,11 @@ template <class Machine>
 class RunOn final : public Run {
  public:
   /// `shared`: the bytes that all keys begin with.
-  RunOn(std::uint32_t count, std::uint64_t bytes, std::uint64_t key_words,
+  RunOn(RunShape const& shape, std::uint64_t bytes, std::uint64_t key_words,
         std::vector<std::byte> shared)
-      : Run(count, bytes), key_words_(key_words), shared_(std::move(shared)) {}
+      : Run(shape.count, bytes, shape.row_words()),
+        key_words_(key_words),
+        shared_(std::move(shared)) {}
 
   /// Before anybody else has it.
   Result<std::byte*> allocate() {
@@ -67,7 +70,8 @@ class RunOn final : public Run {
     form.shape.value_size = view_.value_size;
     form.shape.sizes_vary = view_.sizes != nullptr;
     form.shape.value_sizes_vary = view_.value_sizes != nullptr;
-    form.shape.values_inside = view_.words != nullptr;
+    form.shape.has_values = view_.has_values;
+    form.shape.values_inside = view_.words != nullptr || view_.rows != nullptr;
     return form;
   }
   /// Of all keys together.
@@ -93,7 +97,7 @@ struct RunArrays {
   std::uint32_t* places = nullptr;
   std::uint32_t* sizes = nullptr;
   std::uint32_t* value_sizes = nullptr;
-  std::uint64_t* words = nullptr;
+  std::uint64_t* values = nullptr;  // their bytes
   std::uint64_t* samples = nullptr;
   std::uint32_t* filter = nullptr;
 
@@ -114,7 +118,7 @@ struct RunArrays {
     next(places, shape.sizes_vary ? shape.count : 0);
     next(sizes, shape.sizes_vary ? shape.count : 0);
     next(value_sizes, shape.value_sizes_vary ? shape.count : 0);
-    next(words, shape.values_inside ? shape.count : 0);
+    next(values, std::uint64_t{shape.count} * shape.value_words());
     return at;
   }
 
@@ -127,13 +131,14 @@ struct RunArrays {
     view.shared = shape.shared;
     view.width = shape.width;
     view.value_size = shape.value_size;
+    view.has_values = shape.has_values;
     view.prefixes = prefixes;
     view.versions = versions;
     view.keys = keys;
     view.places = places;
     view.sizes = sizes;
     view.value_sizes = value_sizes;
-    view.words = words;
+    (shape.row_words() != 0 ? view.rows : view.words) = values;
     view.filter = filter;
     view.filter_words = FilterWord::words(shape.count);
     view.samples = Samples(shape.count);
@@ -149,8 +154,8 @@ struct RunArrays {
 template <class Machine>
 Result<std::shared_ptr<RunOn<Machine>>> new_run(RunForm form, RunArrays& arrays) {
   std::uint64_t const bytes = arrays.lay_out(nullptr, form.shape, form.key_words);
-  auto run = std::make_shared<RunOn<Machine>>(form.shape.count, bytes, form.key_words,
-                                              std::move(form.shared));
+  auto run =
+      std::make_shared<RunOn<Machine>>(form.shape, bytes, form.key_words, std::move(form.shared));
   auto const memory = run->allocate();
   if (!memory) return memory.status();
   arrays.lay_out(memory.value(), form.shape, form.key_words);
@@ -172,6 +177,7 @@ template <class From>
 struct FillBody {
   From from;
   RunArrays to;
+  std::uint64_t* words;  // of values; null: the run has none, or rows
   std::uint32_t stride;  // of keys of one size, in words
   std::uint32_t const* places;  // of keys of several sizes
   std::uint32_t const* sizes;
@@ -179,7 +185,7 @@ struct FillBody {
     to.prefixes[k] = from.prefix(k);
     to.versions[k] = from.version(k);
     if (to.value_sizes != nullptr) to.value_sizes[k] = from.value_size(k);
-    if (to.words != nullptr) to.words[k] = from.value_word(k);
+    if (words != nullptr) words[k] = from.value_word(k);
     if (to.sizes != nullptr) {
       to.sizes[k] = sizes[k];
       to.places[k] = places[k];
@@ -226,7 +232,7 @@ struct LastPlaceBody {
 };
 
 /// Makes runs of what `From` says of each entry, in the run's order: key_size(k), copy_key(k, to),
-/// prefix(k), version(k), value_size(k), value_word(k).
+/// prefix(k), version(k), value_size(k), value_word(k), and value_row(k), which has word(w).
 template <class Machine>
 class RunMaker {
   template <class T>
@@ -243,9 +249,19 @@ class RunMaker {
     auto made = new_run<Machine>({shape, words.value(), std::move(shared)}, arrays);
     if (!made) return made.status();
     auto& run = *made;
-    FillBody<From> const fill{from, arrays, RunView::words_of(shape.width),
-                              shape.sizes_vary ? places_.data() : nullptr, sizes_.data()};
+    std::uint32_t const row_words = shape.row_words();
+    FillBody<From> const fill{from,
+                              arrays,
+                              row_words == 0 ? arrays.values : nullptr,
+                              RunView::words_of(shape.width),
+                              shape.sizes_vary ? places_.data() : nullptr,
+                              sizes_.data()};
     if (Status s = machine.threads(shape.count, fill); !s.ok()) return s;
+    if (row_words != 0) {
+      RowLanes const lanes(Machine::kPoolIsFar, row_words);
+      FillRowsBody<From> const rows{from, arrays.values, lanes};
+      if (Status s = machine.threads(lanes.of(shape.count), rows); !s.ok()) return s;
+    }
     RunView const view = arrays.view(shape);
     if (Status s = prepare_searches(machine, view, arrays); !s.ok()) return s;
     if (Status s = machine.wait(); !s.ok()) return s;

@@ -4,9 +4,10 @@
 // bytes of all keys are the same; prefixes[i] is the word behind them of key i. Where `keys` is
 // null all keys have the same `width` of at most 8 bytes, nothing is shared, and the prefix is the
 // key. Elsewhere a key begins at a whole word and is filled up with zeros. Values are addresses of
-// the host, which no body looks behind; where all have one size of at most a word, `words` has
-// their bytes too, filled up with zeros. Behind the prefixes, up to a whole line of them, are words
-// that no word is above.
+// the host, which no body looks behind. Where all have one size, and no larger one than the engine
+// keeps inside, the run has their bytes too, filled up with zeros: those of a word in `words`, and
+// larger ones in `rows`, one behind the other. Behind the prefixes, up to a whole line of them, are
+// words that no word is above.
 //
 // A search descends through samples: level 1 has the last prefix of each line of prefixes, level 2
 // the last word of each line of level 1, and so on up to a level of one line. The last sample of a
@@ -61,18 +62,18 @@ struct RunView {
   std::uint32_t shared = 0;  // bytes
   std::uint32_t width = 0;  // bytes of each key, where `sizes` is null
   std::uint32_t value_size = 0;  // of each value, where `value_sizes` is null
+  bool has_values = true;  // false: all entries are erases
   std::uint64_t const* prefixes = nullptr;
   StoredVersion const* versions = nullptr;
   std::uint64_t const* keys = nullptr;
   std::uint32_t const* places = nullptr;  // of keys, in words
   std::uint32_t const* sizes = nullptr;  // of keys, in bytes
   std::uint32_t const* value_sizes = nullptr;
-  std::uint64_t const* words = nullptr;  // of values
+  std::uint64_t const* words = nullptr;  // of values of at most a word
+  std::uint64_t const* rows = nullptr;  // of values of more: words_of(value_size) each
   std::uint32_t const* filter = nullptr;  // see filter.hpp; null: every key may be there
   std::uint64_t filter_words = 0;
   Samples samples;
-
-  static constexpr std::uint32_t kInside = 8;  // bytes of the largest value that a run has itself
 
   static PERDURE_FN std::uint32_t words_of(std::uint32_t bytes) {
     return bytes / 8 + (bytes % 8 != 0);
@@ -95,6 +96,9 @@ struct RunView {
     if (from == shared) return prefixes[i];
     if (keys != nullptr) return key_word(key(i), size(i), from);
     return from < 8 ? prefixes[i] << (8 * from) : 0;
+  }
+  [[nodiscard]] PERDURE_FN std::uint64_t const* row(std::uint32_t i) const {
+    return rows + std::uint64_t{i} * words_of(value_size);
   }
   /// In whole words.
   PERDURE_FN void copy_key(std::uint32_t i, std::uint64_t* to) const {

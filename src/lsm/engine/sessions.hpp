@@ -45,6 +45,7 @@ struct ReadingSession {
   typename Machine::template Buffer<RunView> views_here;
   typename Machine::template Buffer<RequestId> limits;
   typename Machine::template Buffer<std::uint64_t> offsets;
+  typename Machine::template Buffer<std::uint64_t> rows;  // of answers
 };
 
 /// Of calls that read ranges.

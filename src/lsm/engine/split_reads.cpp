@@ -1,5 +1,6 @@
 #include "lsm/engine/split_reads.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace perdure::lsm {
@@ -51,6 +52,23 @@ void OpenKeys::gather() {
   column_.count = which_.size();
   if (all_.offsets != nullptr) column_.offsets = offsets_.data();
   limits_.each = each_;
+}
+
+AnswerRows SomeAnswers::take(std::size_t keys, AnswerRows const& wanted) {
+  answers_.resize(keys);
+  if (wanted.words == nullptr) return {};
+  rows_.resize(keys * wanted.stride);
+  return {rows_.data(), wanted.stride};
+}
+
+void SomeAnswers::put(OpenKeys const& open, std::span<Answer> answers,
+                      AnswerRows const& rows) const {
+  for (std::size_t k = 0; k < answers_.size(); ++k) {
+    std::size_t const key = open.which()[k];
+    answers[key] = answers_[k];
+    if (rows.words != nullptr)
+      std::copy_n(rows_.data() + k * rows.stride, rows.stride, rows.from(key).words);
+  }
 }
 
 void GrowingChains::add(OpenKeys const& open, Chains const& part) {

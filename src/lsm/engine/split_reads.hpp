@@ -71,6 +71,19 @@ class OpenKeys {
   std::vector<RequestId> each_;
 };
 
+/// Of the keys that are open, before they go to the places of these among all.
+class SomeAnswers {
+ public:
+  /// For so many; the answer is where their rows go, if the caller wants rows.
+  AnswerRows take(std::size_t keys, AnswerRows const& wanted);
+  [[nodiscard]] std::span<Answer> answers() { return answers_; }
+  void put(OpenKeys const& open, std::span<Answer> answers, AnswerRows const& rows) const;
+
+ private:
+  std::vector<Answer> answers_;
+  std::vector<std::uint64_t> rows_;
+};
+
 /// Chains that grow from part to part.
 class GrowingChains {
  public:

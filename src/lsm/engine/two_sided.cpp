@@ -146,23 +146,24 @@ void TwoSidedEngine::bring(Side side, TwoSidedRun const& run) {
 }
 
 Status TwoSidedEngine::find(RunList runs, Column const& keys, Limits const& limits,
-                            std::span<Answer> answers) {
+                            std::span<Answer> answers, AnswerRows const& rows) {
   PERDURE_ASSERT(answers.size() == keys.count);
   Side const wish = side_of_keys(keys.count);
   RunPointers list;
-  if (all_on(wish, runs, list)) return engine(wish).find(list.span(), keys, limits, answers);
+  if (all_on(wish, runs, list)) return engine(wish).find(list.span(), keys, limits, answers, rows);
   return caught([&]() -> Status {
     OpenKeys open(keys, limits);
-    std::vector<Answer> some;
+    SomeAnswers some;
     for (RunParts parts(runs, wish); !parts.at_end() && !open.empty();) {
       MachineEngine& one = engine(take(wish, parts, open.which().size(), list));
       if (open.are_all()) {
-        if (Status s = one.find(list.span(), keys, limits, answers); !s.ok()) return s;
+        if (Status s = one.find(list.span(), keys, limits, answers, rows); !s.ok()) return s;
       } else {
-        some.resize(open.which().size());
-        Status const s = one.find(list.span(), open.column(), open.limits(), some);
+        AnswerRows const their_rows = some.take(open.which().size(), rows);
+        Status const s =
+            one.find(list.span(), open.column(), open.limits(), some.answers(), their_rows);
         if (!s.ok()) return s;
-        for (std::size_t k = 0; k < some.size(); ++k) answers[open.which()[k]] = some[k];
+        some.put(open, answers, rows);
       }
       open.keep([&](std::size_t i) { return answers[i].found == Found::absent; });
     }

@@ -53,8 +53,8 @@ class TwoSidedEngine final : public Engine {
 
   Result<RunPtr> build(Entries const& entries) override;
   Result<RunPtr> merge(RunList runs) override;
-  Status find(RunList runs, Column const& keys, Limits const& limits,
-              std::span<Answer> answers) override;
+  Status find(RunList runs, Column const& keys, Limits const& limits, std::span<Answer> answers,
+              AnswerRows const& rows) override;
   Status chains(RunList runs, Column const& keys, Limits const& limits, Chains& chains) override;
   /// Where one side has all runs.
   Status fold(RunList runs, Column const& keys, Limits const& limits, Operation operation,

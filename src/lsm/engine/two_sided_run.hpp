@@ -42,7 +42,7 @@ class ImageRoom {
 
 class TwoSidedRun final : public Run {
  public:
-  TwoSidedRun(Side side, RunPtr run) : Run(run->count(), run->bytes()) {
+  TwoSidedRun(Side side, RunPtr run) : Run(run->count(), run->bytes(), run->row_words()) {
     publish(side, std::move(run));
   }
   ~TwoSidedRun() override {

@@ -53,6 +53,11 @@ class MergedKeys {
   RequestId limit_;
 };
 
+std::size_t words_of_rows(RunList runs, std::size_t keys, ValueSink& sink) {
+  std::size_t const words = row_words(runs);
+  return words != 0 && sink.takes_rows(keys, words) ? words : 0;
+}
+
 class ReadCount {
  public:
   explicit ReadCount(std::atomic<std::uint32_t>& reads) : reads_(reads), before_(reads_++) {}
@@ -140,7 +145,8 @@ ArrayRead::ArrayRead(DatabaseParts& parts, Sight const& sight, rocksdb::ColumnFa
       limits_(limits),
       sink_(sink),
       runs_(sight.view->runs(family->GetID())),
-      known_(parts.reader->known_runs(*sight.view, family->GetID())) {}
+      known_(parts.reader->known_runs(*sight.view, family->GetID())),
+      row_words_(words_of_rows(known_, keys.count, sink)) {}
 
 ArrayRead::~ArrayRead() = default;
 
@@ -159,8 +165,9 @@ rocksdb::Status ArrayRead::run() {
     });
   } else {
     ReadCount const others(parts_.read_rooms->reads);
-    std::size_t const part =
+    std::size_t part =
         parts_.read_rooms->part_keys.of(n, others.share_of(parts_.workers->threads()));
+    if (row_words_ != 0) part = std::min(part, ReadRooms::kRowWords / row_words_);
     parts_.workers->for_chunks(n, part,
                                [&](std::size_t begin, std::size_t end) { read_part(begin, end); });
   }
@@ -175,14 +182,19 @@ void ArrayRead::read_part(std::size_t begin, std::size_t end) {
   std::size_t const n = end - begin;
   std::span<Answer> const answers =
       rooms->answers.take(n, parts_.read_rooms->part_keys.most, parts_.read_rooms->pinned);
+  AnswerRows rows;
+  if (row_words_ != 0)
+    rows = {
+        rooms->rows.take(n * row_words_, ReadRooms::kRowWords, parts_.read_rooms->pinned).data(),
+        row_words_};
   Column const keys = part_of(keys_, begin, end, rooms->offsets);
   Limits limits = limits_;
   if (!limits.each.empty()) limits.each = limits.each.subspan(begin, n);
-  Status s = parts_.engine->find(known_, keys, limits, answers);
+  Status s = parts_.engine->find(known_, keys, limits, answers, rows);
   std::vector<std::size_t> merges;
   if (s.ok()) {
     parts_.workers->for_chunks(n, kAnswersAChunk, [&](std::size_t from, std::size_t to) {
-      take(begin + from, answers.subspan(from, to - from), merges);
+      take(begin + from, answers.subspan(from, to - from), rows.from(from), merges);
     });
     if (!merges.empty()) s = fold_there(merges);
     if (s.ok() && !merges.empty()) s = fold(merges);
@@ -190,9 +202,9 @@ void ArrayRead::read_part(std::size_t begin, std::size_t end) {
   if (!s.ok()) fail(to_rocks(s));
 }
 
-void ArrayRead::take(std::size_t first, std::span<Answer const> answers,
+void ArrayRead::take(std::size_t first, std::span<Answer const> answers, AnswerRows const& rows,
                      std::vector<std::size_t>& merges) {
-  sink_.stored(first, answers);
+  sink_.stored(first, answers, rows);
   std::vector<std::size_t> absent, operands;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (answers[i].found == Found::absent) absent.push_back(first + i);

@@ -48,7 +48,8 @@ class ArrayRead {
   void read_part(std::size_t begin, std::size_t end);
   /// What the block cache knows of these keys; the others stay.
   void ask_cache(std::vector<std::size_t>& absent);
-  void take(std::size_t first, std::span<Answer const> answers, std::vector<std::size_t>& merges);
+  void take(std::size_t first, std::span<Answer const> answers, AnswerRows const& rows,
+            std::vector<std::size_t>& merges);
   Status fold(std::span<std::size_t const> merges);
   /// Folds those that the machine can by itself; the others stay.
   Status fold_there(std::vector<std::size_t>& merges);
@@ -68,6 +69,7 @@ class ArrayRead {
   ValueSink& sink_;
   RunList const runs_;
   RunList const known_;  // and behind them, those of flushed memtables
+  std::size_t const row_words_;  // of an answer; 0: values that runs have in rows are not asked for
   std::optional<CacheTicket> ticket_;  // none: the block cache knows nothing of the sight
 
   Mutex mutex_;

@@ -64,8 +64,7 @@ class Apply {
       return f(sink);
     }
     auto const rooms = parts_.read_rooms->values.take();
-    VariableSink sink(*parts_.workers, batch_.keys.count, rooms->refs.take(keys), places, statuses_,
-                      found_);
+    VariableSink sink(*parts_.workers, batch_.keys.count, keys, *rooms, places, statuses_, found_);
     return f(sink);
   }
 

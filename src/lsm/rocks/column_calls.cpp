@@ -116,7 +116,7 @@ rocksdb::Status get(rocksdb::DB& db, ColumnFamilyHandle* family, Column const& k
   Sight const sight = parts.reader->sight(state.options());
   if (!sight.refusal.ok()) return sight.refusal;
   auto const rooms = parts.read_rooms->values.take();
-  VariableSink sink(*parts.workers, keys.count, rooms->refs.take(keys.count), {}, statuses, values);
+  VariableSink sink(*parts.workers, keys.count, keys.count, *rooms, {}, statuses, values);
   auto s = ArrayRead(parts, sight, family, sought, {{}, sight.view->last}, sink).run();
   return s.ok() ? device.send(statuses) : s;
 }

@@ -56,7 +56,7 @@ rocksdb::Status Conflicts::not_in(RunList runs, std::vector<TrackedKey>& keys,
   KeyColumn column;
   for (TrackedKey const& key : keys) column.add(key.key);
   std::vector<Answer> answers(keys.size());
-  if (Status s = engine_.find(runs, column.column(), {}, answers); !s.ok()) return to_rocks(s);
+  if (Status s = engine_.find(runs, column.column(), {}, answers, {}); !s.ok()) return to_rocks(s);
   std::vector<TrackedKey> rest;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     bool const known = answers[i].found != Found::absent;

@@ -19,13 +19,14 @@ constexpr std::uint64_t kLeastMemtable = 1 << 16;
 
 Result<std::unique_ptr<Engine>> make_engine(rocks::GpuOptions const& gpu, exec::Workers& workers,
                                             rocksdb::Logger* log) {
+  EngineOptions const options{gpu.memtable_value_bytes};
   if (gpu.device != rocks::Device::cpu) {
-    auto engine = make_two_sided_engine(workers);
+    auto engine = make_two_sided_engine(workers, options);
     if (engine || gpu.device == rocks::Device::cuda) return engine;
     rocksdb::Info(log, "perdure: no GPU (%s): memtables run on CPU warps",
                   engine.status().message().c_str());
   }
-  return make_cpu_engine(workers);
+  return make_cpu_engine(workers, options);
 }
 
 /// What one record holds, as entries in its own memory.
@@ -160,6 +161,11 @@ Status check_gpu_options(rocks::GpuOptions const& gpu) {
                                         ", or 0 for RocksDB's write_buffer_size"};
   if (gpu.immutable_memtables == 0)
     return {Code::invalid_argument, "immutable_memtables is 0; give at least 1"};
+  if (gpu.memtable_value_bytes > EngineOptions::kMostInside)
+    return {Code::invalid_argument,
+            "memtable_value_bytes is " + std::to_string(gpu.memtable_value_bytes) +
+                "; give at most " + std::to_string(EngineOptions::kMostInside) +
+                ", or 0 to keep no values in memtables"};
   return CacheShape{gpu.block_cache_bytes, gpu.block_cache_entry_bytes}.check();
 }
 

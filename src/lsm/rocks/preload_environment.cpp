@@ -88,6 +88,9 @@ rocksdb::Status options_from_environment(std::string const& path, rocks::GpuOpti
   if (auto s = read_number("PERDURE_ROCKS_MEMTABLE_BYTES", kLeastMemtable, options.memtable_bytes);
       !s.ok())
     return s;
+  if (auto s = read_number("PERDURE_ROCKS_MEMTABLE_VALUE_BYTES", 0, options.memtable_value_bytes);
+      !s.ok())
+    return s;
   if (auto s = read_number("PERDURE_ROCKS_BLOCK_CACHE_BYTES", 0, options.block_cache_bytes);
       !s.ok())
     return s;

@@ -2,6 +2,7 @@
 //   PERDURE_ROCKS_DEVICE           auto (or automatic), cpu or cuda
 //   PERDURE_ROCKS_THRESHOLD        operations from which memtables take a write; 0: measured
 //   PERDURE_ROCKS_MEMTABLE_BYTES   bytes of keys and values in a memtable
+//   PERDURE_ROCKS_MEMTABLE_VALUE_BYTES  of the largest values that lie in memtables themselves
 //   PERDURE_ROCKS_BLOCK_CACHE_BYTES, PERDURE_ROCKS_BLOCK_CACHE_ENTRY_BYTES
 //                                  memory of the block cache, 0: none; and of an entry of it
 //   PERDURE_ROCKS_FLUSHED_MEMTABLE_BYTES

@@ -37,27 +37,28 @@ struct PartRanges {
   }
 };
 
-/// Answers that a device sends: into pinned memory where that can be had, for all other memory is
-/// sent through pieces of the driver's, one at a time.
-class AnswerRoom {
+/// What a device sends: into pinned memory where that can be had, for all other memory is sent
+/// through pieces of the driver's, one at a time.
+template <class T>
+class PinnedRoom {
  public:
-  AnswerRoom() = default;
-  AnswerRoom(AnswerRoom const&) = delete;
-  AnswerRoom& operator=(AnswerRoom const&) = delete;
-  ~AnswerRoom() { release(); }
+  PinnedRoom() = default;
+  PinnedRoom(PinnedRoom const&) = delete;
+  PinnedRoom& operator=(PinnedRoom const&) = delete;
+  ~PinnedRoom() { release(); }
 
   /// `most`: of any later call.
-  std::span<Answer> take(std::size_t n, std::size_t most, bool pinned) {
+  std::span<T> take(std::size_t n, std::size_t most, bool pinned) {
     if (!pinned) return pageable_.take(n);
     if (n > capacity_) {
       release();
-      pinned_ = static_cast<Answer*>(exec::allocate_pinned(std::max(n, most) * sizeof(Answer)));
+      pinned_ = static_cast<T*>(exec::allocate_pinned(std::max(n, most) * sizeof(T)));
       if (pinned_ == nullptr) return pageable_.take(n);
       capacity_ = std::max(n, most);
     }
     return {pinned_, n};
   }
-  [[nodiscard]] std::size_t bytes() const { return capacity_ * sizeof(Answer) + pageable_.bytes(); }
+  [[nodiscard]] std::size_t bytes() const { return capacity_ * sizeof(T) + pageable_.bytes(); }
 
  private:
   void release() {
@@ -66,29 +67,35 @@ class AnswerRoom {
     capacity_ = 0;
   }
 
-  Room<Answer> pageable_;
-  Answer* pinned_ = nullptr;
+  Room<T> pageable_;
+  T* pinned_ = nullptr;
   std::size_t capacity_ = 0;
 };
 
 struct ReadRooms {
   struct Part {  // of what the machine is asked at a time
-    AnswerRoom answers;
+    PinnedRoom<Answer> answers;
+    PinnedRoom<std::uint64_t> rows;  // of answers
     Room<std::int64_t> offsets;
-    [[nodiscard]] std::size_t bytes() const { return answers.bytes() + offsets.bytes(); }
+    [[nodiscard]] std::size_t bytes() const {
+      return answers.bytes() + rows.bytes() + offsets.bytes();
+    }
   };
   struct RangePart {
     Room<std::int64_t> begins, ends;
     [[nodiscard]] std::size_t bytes() const { return begins.bytes() + ends.bytes(); }
   };
-  struct Values {  // of any length: where they are
+  struct Values {  // of any length: where they are, and those that lay in rooms of parts
     Room<ValueRef> refs;
-    [[nodiscard]] std::size_t bytes() const { return refs.bytes(); }
+    Room<std::uint64_t> rows;
+    [[nodiscard]] std::size_t bytes() const { return refs.bytes() + rows.bytes(); }
   };
   struct Below {  // the order of keys that RocksDB is asked for
     Room<exec::Sorted> order, spare;
     [[nodiscard]] std::size_t bytes() const { return order.bytes() + spare.bytes(); }
   };
+  /// Of the rows of a part.
+  static constexpr std::size_t kRowWords = (std::size_t{16} << 20) / sizeof(std::uint64_t);
   PartKeys part_keys;
   bool pinned = false;  // the machine is a device
   /// Reads that go on. Of several at a time one has the workers and the others their own thread.

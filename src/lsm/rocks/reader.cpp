@@ -114,7 +114,7 @@ std::optional<rocksdb::Status> Reader::from_tables(Sight const& sight, ColumnFam
   Answer answer;
   std::int64_t const offsets[2] = {0, static_cast<std::int64_t>(key.size())};
   Status const found =
-      engine_.find(runs, column_of(key, offsets), {{}, sight.view->last}, {&answer, 1});
+      engine_.find(runs, column_of(key, offsets), {{}, sight.view->last}, {&answer, 1}, {});
   if (!found.ok()) return to_rocks(found);
   if (answer.found == Found::absent) return std::nullopt;
   ++counters_.table_hits;
@@ -242,7 +242,7 @@ void Reader::multi_get(Sight const& sight, ColumnFamilyHandle* family, std::span
   KeyColumn columns;
   columns.reserve(keys.size(), keys.size() * keys.front().size());
   for (Slice const& key : keys) columns.add(key);
-  if (Status const s = engine_.find(runs, columns.column(), limits, answers); !s.ok()) {
+  if (Status const s = engine_.find(runs, columns.column(), limits, answers, {}); !s.ok()) {
     std::fill_n(statuses, keys.size(), to_rocks(s));
     return;
   }
@@ -279,7 +279,7 @@ bool Reader::may_exist(ReadOptions const& options, ColumnFamilyHandle* family, S
   Answer answer;
   std::int64_t const offsets[2] = {0, static_cast<std::int64_t>(key.size())};
   if (!runs.empty() &&
-      !engine_.find(runs, column_of(key, offsets), {{}, sight.view->last}, {&answer, 1}).ok())
+      !engine_.find(runs, column_of(key, offsets), {{}, sight.view->last}, {&answer, 1}, {}).ok())
     return true;
   if (answer.found == Found::absent)
     return base_.KeyMayExist(sight.options, family, key, value, value_found);

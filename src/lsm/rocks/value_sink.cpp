@@ -31,7 +31,8 @@ ValueRef ValueArena::copy(rocksdb::Slice const& value) {
 
 /// 0: any width.
 template <std::size_t kWidth>
-void FixedSink::copy_stored(std::size_t first, std::span<Answer const> answers) {
+void FixedSink::copy_stored(std::size_t first, std::span<Answer const> answers,
+                            AnswerRows const& rows) {
   std::size_t const width = kWidth != 0 ? kWidth : values_.width;
   std::size_t const n = answers.size();
   for (std::size_t i = 0; i < std::min(n, kValuesAhead); ++i) prefetch_value(answers[i]);
@@ -43,18 +44,18 @@ void FixedSink::copy_stored(std::size_t first, std::span<Answer const> answers) 
     } else if (answer.found == Found::put) {
       bool const fits = answer.size == width;
       status(first + i) = fits ? KeyStatus::ok : KeyStatus::size_mismatch;
-      void const* const from = answer.inside ? static_cast<void const*>(&answer.word) : answer.data;
-      if (fits && width > 0) std::memcpy(values_.data + place(first + i) * width, from, width);
+      if (fits && width > 0)
+        std::memcpy(values_.data + place(first + i) * width, rows.value(answer, i), width);
     }
   }
 }
 
-void FixedSink::stored(std::size_t first, std::span<Answer const> answers) {
+void FixedSink::stored(std::size_t first, std::span<Answer const> answers, AnswerRows const& rows) {
   switch (values_.width) {
-    case 4: return copy_stored<4>(first, answers);
-    case 8: return copy_stored<8>(first, answers);
-    case 16: return copy_stored<16>(first, answers);
-    default: return copy_stored<0>(first, answers);
+    case 4: return copy_stored<4>(first, answers, rows);
+    case 8: return copy_stored<8>(first, answers, rows);
+    case 16: return copy_stored<16>(first, answers, rows);
+    default: return copy_stored<0>(first, answers, rows);
   }
 }
 
@@ -65,15 +66,20 @@ void FixedSink::made(std::size_t key, rocksdb::Slice const& value, ValueArena&) 
     std::memcpy(values_.data + place(key) * values_.width, value.data(), values_.width);
 }
 
-VariableSink::VariableSink(exec::Workers& workers, std::size_t elements, std::span<ValueRef> refs,
-                           Places places, std::span<KeyStatus> statuses, VariableValues& values)
-    : ValueSink(places, statuses), workers_(workers), refs_(refs), values_(values) {
+VariableSink::VariableSink(exec::Workers& workers, std::size_t elements, std::size_t keys,
+                           ReadRooms::Values& rooms, Places places, std::span<KeyStatus> statuses,
+                           VariableValues& values)
+    : ValueSink(places, statuses),
+      workers_(workers),
+      refs_(rooms.refs.take(keys)),
+      rows_(rooms.rows),
+      values_(values) {
   values_.offsets.resize(elements + 1);
   workers_.for_chunks(elements + 1, kElementsAChunk, [&](std::size_t begin, std::size_t end) {
     std::fill(values_.offsets.begin() + static_cast<std::ptrdiff_t>(begin),
               values_.offsets.begin() + static_cast<std::ptrdiff_t>(end), 0);
   });
-  workers_.for_chunks(refs.size(), kElementsAChunk, [&](std::size_t begin, std::size_t end) {
+  workers_.for_chunks(keys, kElementsAChunk, [&](std::size_t begin, std::size_t end) {
     std::fill_n(refs_.data() + begin, end - begin, ValueRef{});
   });
 }
@@ -84,12 +90,26 @@ void VariableSink::set(std::size_t key, ValueRef const& value) {
   values_.offsets[place(key) + 1] = static_cast<std::int64_t>(value.size);
 }
 
-void VariableSink::stored(std::size_t first, std::span<Answer const> answers) {
+bool VariableSink::takes_rows(std::size_t keys, std::size_t words) {
+  if (keys > kRowWords / words) return false;
+  rows_.take(keys * words);
+  return true;
+}
+
+void VariableSink::stored(std::size_t first, std::span<Answer const> answers,
+                          AnswerRows const& rows) {
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (answers[i].found == Found::erased)
+    Answer const& answer = answers[i];
+    if (answer.found == Found::erased) {
       none(first + i, KeyStatus::not_found);
-    else if (answers[i].found == Found::put)
-      set(first + i, answers[i].value());
+    } else if (answer.found == Found::put && rows.words != nullptr && answer.inside) {
+      auto* const kept =
+          reinterpret_cast<std::byte*>(rows_.get().data() + (first + i) * rows.stride);
+      std::memcpy(kept, rows.value(answer, i), answer.size);
+      set(first + i, {kept, answer.size});
+    } else if (answer.found == Found::put) {
+      set(first + i, answer.value());
+    }
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "exec/workers.hpp"
 #include "lsm/engine/engine.hpp"
+#include "lsm/rocks/read_rooms.hpp"
 #include "lsm/rocks/room.hpp"
 #include "perdure/batch.h"
 
@@ -44,9 +45,13 @@ class ValueSink {
   ValueSink& operator=(ValueSink const&) = delete;
   virtual ~ValueSink() = default;
 
-  /// What memtables have of the keys from `first` on. Their values stay until the read is over;
-  /// what is neither put nor erased is told of by itself.
-  virtual void stored(std::size_t first, std::span<Answer const> answers) = 0;
+  /// Whether values that runs have in rows of so many words, of `keys` keys, should come as rows.
+  virtual bool takes_rows(std::size_t keys, std::size_t words) = 0;
+  /// What memtables have of the keys from `first` on, with the rows of these, if it takes any.
+  /// Values behind addresses stay until the read is over, rows do not; what is neither put nor
+  /// erased is told of by itself.
+  virtual void stored(std::size_t first, std::span<Answer const> answers,
+                      AnswerRows const& rows) = 0;
   /// A value that does not stay.
   virtual void made(std::size_t key, rocksdb::Slice const& value, ValueArena& arena) = 0;
   void none(std::size_t key, KeyStatus why) { status(key) = why; }
@@ -68,31 +73,36 @@ class FixedSink final : public ValueSink {
  public:
   FixedSink(MutableColumn const& values, Places places, std::span<KeyStatus> statuses)
       : ValueSink(places, statuses), values_(values) {}
-  void stored(std::size_t first, std::span<Answer const> answers) override;
+  bool takes_rows(std::size_t, std::size_t) override { return values_.width > 8; }
+  void stored(std::size_t first, std::span<Answer const> answers, AnswerRows const& rows) override;
   void made(std::size_t key, rocksdb::Slice const& value, ValueArena& arena) override;
 
  private:
   template <std::size_t kWidth>
-  void copy_stored(std::size_t first, std::span<Answer const> answers);
+  void copy_stored(std::size_t first, std::span<Answer const> answers, AnswerRows const& rows);
   MutableColumn values_;
 };
 
 /// Values of any length, in two passes: sizes, then bytes. What is no key of the read is empty.
 class VariableSink final : public ValueSink {
  public:
-  /// `refs` has one a key.
-  VariableSink(exec::Workers& workers, std::size_t elements, std::span<ValueRef> refs,
-               Places places, std::span<KeyStatus> statuses, VariableValues& values);
-  void stored(std::size_t first, std::span<Answer const> answers) override;
+  VariableSink(exec::Workers& workers, std::size_t elements, std::size_t keys,
+               ReadRooms::Values& rooms, Places places, std::span<KeyStatus> statuses,
+               VariableValues& values);
+  /// Rows wait in memory of the sink for the second pass, if they are not too many.
+  bool takes_rows(std::size_t keys, std::size_t words) override;
+  void stored(std::size_t first, std::span<Answer const> answers, AnswerRows const& rows) override;
   void made(std::size_t key, rocksdb::Slice const& value, ValueArena& arena) override;
   void finish() override;
 
  private:
+  static constexpr std::size_t kRowWords = (std::size_t{128} << 20) / sizeof(std::uint64_t);
   void set(std::size_t key, ValueRef const& value);
   void copy(std::size_t begin, std::size_t end) const;
 
   exec::Workers& workers_;
-  std::span<ValueRef> refs_;
+  std::span<ValueRef> refs_;  // one a key
+  Room<std::uint64_t>& rows_;
   VariableValues& values_;  // until finish(), offsets[i + 1] is the size of element i
 };
 

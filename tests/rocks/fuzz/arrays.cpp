@@ -42,6 +42,16 @@ Packed draw_keys(Side const& side, Draws& draws, std::size_t count) {
 
 std::size_t draw_count(Draws& draws) { return 1 + draws.below(draws.once_in(6) ? 2000 : 60); }
 
+/// Of one size in every second batch, which memtables then may keep themselves.
+Packed draw_values(Draws& draws, std::size_t family, std::size_t count) {
+  bool const alike = draws.once_in(2);
+  std::size_t const size = draws.once_in(3) ? 16 : 1 + draws.below(130);
+  Packed values;
+  for (std::size_t i = 0; i < count; ++i)
+    values.add(alike && family != kCounts ? draws.bytes(size) : draw_value(draws, family));
+  return values;
+}
+
 std::size_t draw_merging_family(Side const& side, Draws& draws) {
   std::size_t const drawn = side.draw_family(draws);
   return drawn == kPlainFamily ? kAppends : drawn;
@@ -63,8 +73,7 @@ void tell_plain_get(Side& side, rocksdb::ReadOptions const& options, std::size_t
 void array_put(Side& side, Draws& draws, Transcript& said) {
   std::size_t const family = side.draw_family(draws);
   Packed const keys = draw_keys(side, draws, draw_count(draws));
-  Packed values;
-  for (std::size_t i = 0; i < keys.size(); ++i) values.add(draw_value(draws, family));
+  Packed const values = draw_values(draws, family, keys.size());
   if (is_perdure(side))
     return static_cast<void>(
         said.status(rocks::put(*side.db(), side.family(family), keys.column(), values.column())));

@@ -19,13 +19,15 @@ Opener plain_rocksdb() {
 }
 
 Opener perdure_rocks(std::uint64_t threshold, std::uint64_t memtable_bytes,
-                     std::chrono::milliseconds idle, BlockCacheSize const& cache) {
+                     std::chrono::milliseconds idle, BlockCacheSize const& cache,
+                     std::uint32_t value_bytes) {
   return {"perdure", [=](rocksdb::DBOptions const& options, std::string const& path,
                          Families const& families, Handles* handles, rocksdb::DB** db) {
             rocks::GpuOptions gpu;
             gpu.device = rocks::Device::cpu;
             gpu.threshold = threshold;
             gpu.memtable_bytes = memtable_bytes;
+            gpu.memtable_value_bytes = value_bytes;
             gpu.idle_millis = static_cast<std::uint32_t>(idle.count());
             gpu.hand_overs_a_second = 1000;
             gpu.block_cache_bytes = cache.bytes;
@@ -43,9 +45,10 @@ Opener opener_named(std::string const& name, std::uint64_t seed) {
   constexpr std::array<std::uint64_t, 4> kBytes{256u << 10, 16u << 20, 64u << 10, 1u << 20};
   // So small that entries evict one another, and so large that none do.
   constexpr std::array<BlockCacheSize, 3> kCaches{{{1 << 16, 128}, {1 << 20, 512}, {1 << 17, 256}}};
+  constexpr std::array<std::uint32_t, 5> kValueBytes{100, 8, 1024, 0, 16};
   return perdure_rocks(kThresholds[seed % kThresholds.size()], kBytes[seed % kBytes.size()],
                        std::chrono::milliseconds(seed / 3 % 2 == 0 ? 200 : 2),
-                       kCaches[seed / 2 % kCaches.size()]);
+                       kCaches[seed / 2 % kCaches.size()], kValueBytes[seed % kValueBytes.size()]);
 }
 
 rocksdb::DBOptions small_db_options() {

@@ -30,9 +30,11 @@ struct BlockCacheSize {
 
 Opener plain_rocksdb();
 /// With memtables that take all batches of `threshold` operations or more, and of which so many
-/// bytes are sealed, or that have had no batch for so long.
+/// bytes are sealed, or that have had no batch for so long, and which keep values of up to so many
+/// bytes themselves.
 Opener perdure_rocks(std::uint64_t threshold, std::uint64_t memtable_bytes,
-                     std::chrono::milliseconds idle, BlockCacheSize const& cache = {});
+                     std::chrono::milliseconds idle, BlockCacheSize const& cache = {},
+                     std::uint32_t value_bytes = 8);
 /// By its name on a command line: "plain" or "perdure", whose thresholds and memtables' sizes
 /// differ from seed to seed.
 Opener opener_named(std::string const& name, std::uint64_t seed);
