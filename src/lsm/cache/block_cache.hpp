@@ -123,8 +123,9 @@ class BasicBlockCache {
   // For who changes RocksDB.
   /// RocksDB's state `sequence` is about to change: an entry would come too late.
   void close(std::uint64_t sequence);
-  /// Keys' hashes (cache_hash()) that have another value in the state to come. After close().
-  void invalidate(std::span<std::uint64_t const> hashes);
+  /// Keys' hashes (cache_hash()) that have another value in the state to come. After close(). The
+  /// answer is which of them were there.
+  std::vector<std::uint32_t> invalidate(std::span<std::uint64_t const> hashes);
   /// The keys that were not invalidated are in this state what they were before.
   void advance(std::uint64_t sequence);
   /// After close(), for nothing changed.
@@ -266,8 +267,10 @@ void BasicBlockCache<Rules>::resume() {
 /// Sets without the key are not locked: see invariant 2. The order of all that is asked there is
 /// one order for all threads (seq_cst).
 template <class Rules>
-void BasicBlockCache<Rules>::invalidate(std::span<std::uint64_t const> hashes) {
-  if (!Rules::kInvalidates || state_ == kNone) return;
+std::vector<std::uint32_t> BasicBlockCache<Rules>::invalidate(
+    std::span<std::uint64_t const> hashes) {
+  std::vector<std::uint32_t> there;
+  if (!Rules::kInvalidates || state_ == kNone) return there;
   constexpr std::size_t kAhead = 16;
   std::uint64_t const epoch = epoch_.load();
   for (std::size_t i = 0; i < hashes.size(); ++i) {
@@ -279,9 +282,11 @@ void BasicBlockCache<Rules>::invalidate(std::span<std::uint64_t const> hashes) {
     if (!is_locked && (W::load(&set->epoch) != epoch || ways_with<W>(set, tag) == 0)) continue;
     while ((version & 1) != 0 || !lock(set, version))
       version = __atomic_load_n(&set->version, __ATOMIC_SEQ_CST);
+    if (ways_with<W>(set, tag) != 0) there.push_back(static_cast<std::uint32_t>(i));
     forget(set, tag);
     unlock(set);
   }
+  return there;
 }
 
 template <class Rules>

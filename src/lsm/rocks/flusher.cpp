@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "exec/range.hpp"
+#include "lsm/rocks/cache_refresh.hpp"
 #include "lsm/rocks/generation_batch.hpp"
 #include "lsm/rocks/status.hpp"
 
@@ -27,11 +28,12 @@ rocksdb::IngestExternalFileOptions ingest_options() {
 
 }  // namespace
 
-Flusher::Flusher(rocksdb::DB& base, Engine& engine, Tables& tables, Families const& families,
-                 Counters& counters, BlockCache* cache, std::string directory,
-                 std::function<std::shared_ptr<void>()> seal_idle)
+Flusher::Flusher(rocksdb::DB& base, Engine& engine, exec::Workers& workers, Tables& tables,
+                 Families const& families, Counters& counters, BlockCache* cache,
+                 std::string directory, std::function<std::shared_ptr<void>()> seal_idle)
     : base_(base),
       engine_(engine),
+      workers_(workers),
       tables_(tables),
       families_(families),
       counters_(counters),
@@ -169,7 +171,7 @@ rocksdb::Status Flusher::write_over(Generation& generation) {
     uncertain_ = true;
     return s;
   }
-  if (cache_ != nullptr) cache_->invalidate(all.hashes);
+  if (cache_ != nullptr) static_cast<void>(cache_->invalidate(all.hashes));
   counters_.flushed_entries += all.batch.Count();
   return rocksdb::Status::OK();
 }
@@ -245,9 +247,19 @@ rocksdb::Status Flusher::flush(GenerationPtr const& generation, Files* prepared)
   count_flush();
   std::uint64_t const now = tables_.remove(generation);
   if (cache_ != nullptr) cache_->advance(now);
+  refresh(*generation, now);
   MutexLock lock(mutex_);
   changed_.notify_all();
   return rocksdb::Status::OK();
+}
+
+/// Readers of the cache have the new state already; until then they ask RocksDB.
+void Flusher::refresh(Generation const& generation, std::uint64_t sequence) {
+  for (auto const& [family, places] : std::exchange(invalidated_, {})) {
+    std::vector<RunPtr> const runs = generation.runs(family);
+    if (generation.merges || places.empty() || runs.size() != 1) continue;
+    refresh_cache(*cache_, engine_, workers_, sequence, family, *runs.front(), places);
+  }
 }
 
 void Flusher::count_flush() {
@@ -325,7 +337,8 @@ rocksdb::Status Flusher::ingest(Generation& generation, Files const& files,
     }
   }
   for (SortedFiles const& one : files)
-    if (cache_ != nullptr) cache_->invalidate(one.hashes());
+    if (cache_ != nullptr)
+      invalidated_.emplace_back(one.family().id, cache_->invalidate(one.hashes()));
   counters_.flushed_entries += entries;
   return rocksdb::Status::OK();
 }

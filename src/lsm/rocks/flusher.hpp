@@ -39,8 +39,8 @@ class Flusher {
   /// `cache` is null where there is none.
   /// `directory`: for the files until RocksDB has them; on its file system.
   /// `seal_idle`: called now and then (Writer::seal_idle).
-  Flusher(rocksdb::DB& base, Engine& engine, Tables& tables, Families const& families,
-          Counters& counters, BlockCache* cache, std::string directory,
+  Flusher(rocksdb::DB& base, Engine& engine, exec::Workers& workers, Tables& tables,
+          Families const& families, Counters& counters, BlockCache* cache, std::string directory,
           std::function<std::shared_ptr<void>()> seal_idle);
   ~Flusher();
 
@@ -88,10 +88,12 @@ class Flusher {
                               Files& files);
   void wait_for_compaction(Generation const& generation);
   void count_flush();
+  void refresh(Generation const& generation, std::uint64_t sequence);
   void rest();
 
   rocksdb::DB& base_;
   Engine& engine_;
+  exec::Workers& workers_;
   Tables& tables_;
   Families const& families_;
   Counters& counters_;
@@ -112,9 +114,11 @@ class Flusher {
   std::thread thread_;
 
   // The thread's: generations whose files are being written, oldest first; since when it has been
-  // busy, and when it had the last generation.
+  // busy, when it had the last generation, and whether it rests.
   using Clock = std::chrono::steady_clock;
   std::list<Ahead> ahead_;
+  // Of each family of what was ingested last, the keys that the block cache had.
+  std::vector<std::pair<std::uint32_t, std::vector<std::uint32_t>>> invalidated_;
   Clock::time_point busy_since_{}, last_flush_{};
   bool rests_ = true;
   std::atomic<std::int64_t> a_flush_ = 0;  // microseconds

@@ -221,9 +221,10 @@ void make_store(DatabaseParts& parts, rocksdb::DB& base, rocks::GpuOptions const
                                           memtable_bytes(gpu, base), gpu.flushed_memtable_bytes);
   parts.writer = std::make_unique<Writer>(base, *parts.write_workers, *parts.tables,
                                           *parts.families, *parts.counters, options);
-  parts.flusher = std::make_unique<Flusher>(
-      base, *parts.engine, *parts.tables, *parts.families, *parts.counters, parts.cache.get(),
-      std::move(flushes), [writer = parts.writer.get()] { return writer->seal_idle(); });
+  parts.flusher =
+      std::make_unique<Flusher>(base, *parts.engine, *parts.workers, *parts.tables, *parts.families,
+                                *parts.counters, parts.cache.get(), std::move(flushes),
+                                [writer = parts.writer.get()] { return writer->seal_idle(); });
   parts.writer->set_flusher(*parts.flusher);
   parts.reader = std::make_unique<Reader>(base, *parts.engine, *parts.tables, *parts.families,
                                           *parts.counters, parts.cache.get());
