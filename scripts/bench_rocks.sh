@@ -3,7 +3,7 @@
 # GPU where there is one; the table of all figures with their targets comes last. Runs stay as JSON
 # in build/figures-rocks.
 #   scripts/bench_rocks.sh [PART ...]     put get update range transactions ycsb sustained get-half
-#                                         sizes memtables rates single reopen; default: all
+#                                         sizes values memtables rates single reopen; default: all
 # RECORDS (40000000), LARGE (100000000: YCSB and GET, half in the LSM tree), SECONDS_EACH (10),
 # REPEATS (3) and DEVICE (automatic) change how much. PERDURE_BENCH_ROCKS names a
 # perdure-bench-rocks that is built already.
@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(put get update range transactions ycsb sustained get-half sizes memtables rates single reopen)
+[ $# -gt 0 ] || parts=(put get update range transactions ycsb sustained get-half sizes values memtables rates single reopen)
 records=${RECORDS:-40000000} large=${LARGE:-100000000}
 figures=build/figures-rocks
 release=$PWD/build/rocksdb-release
@@ -35,7 +35,7 @@ measure() {
   shift 2
   rm -f "$figures/$name.json"
   LD_LIBRARY_PATH=$release "$bench" --only "$name" --records "$count" --device "${DEVICE:-automatic}" \
-    --repeats "${REPEATS:-3}" --seconds "${SECONDS_EACH:-10}" --json "$figures/$name.json" "$@" \
+    --block-cache-mib 1536 --flushed-mib 2560 --repeats "${REPEATS:-3}" --seconds "${SECONDS_EACH:-10}" --json "$figures/$name.json" "$@" \
     >"$figures/$name.log" 2>&1 || { failed+=("$name"); tail -n 3 "$figures/$name.log" >&2; }
   echo "$name: done after $SECONDS s"
 }

@@ -173,16 +173,8 @@ class CudaMachine {
   Status begin() {
     if (Status s = cuda_status(cudaSetDevice(shared_->device), "choosing the device"); !s.ok())
       return s;
-    if (stream_ == nullptr) {
-      if (Status s = cuda_status(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
-                                 "making a stream");
-          !s.ok())
-        return s;
-      if (Status s = cuda_status(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming),
-                                 "making an event");
-          !s.ok())
-        return s;
-    }
+    if (Status s = make(stream_); !s.ok()) return s;
+    if (Status s = make(ready_); !s.ok()) return s;
     if (Status s = rejoin(); !s.ok()) return s;  // after a failure
     // What an earlier batch had begun to copy, and then failed, must not come into memory that
     // moves.
@@ -225,12 +217,7 @@ class CudaMachine {
   /// beside the batch, which only reads it.
   Status stage(Column const& column, int which) {
     if (!must_be_copied(column)) return {};
-    if (copies_ == nullptr) {
-      if (Status s = cuda_status(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking),
-                                 "making a stream");
-          !s.ok())
-        return s;
-    }
+    if (Status s = make(copies_); !s.ok()) return s;
     std::size_t const bytes = column.count * column.width;
     if (Status s = staged_[which].need_twin(bytes); !s.ok()) return s;
     if (Status s =
@@ -422,16 +409,8 @@ class CudaMachine {
   /// comes after what was launched before.
   template <class F>
   Status beside(F launches) {
-    if (beside_ == nullptr) {
-      if (Status s = cuda_status(cudaStreamCreateWithFlags(&beside_, cudaStreamNonBlocking),
-                                 "making a stream");
-          !s.ok())
-        return s;
-      if (Status s = cuda_status(cudaEventCreateWithFlags(&fork_, cudaEventDisableTiming),
-                                 "making an event");
-          !s.ok())
-        return s;
-    }
+    if (Status s = make(beside_); !s.ok()) return s;
+    if (Status s = make(fork_); !s.ok()) return s;
     Status const forked = cuda_status(cudaEventRecord(fork_, stream_), "launching beside a batch");
     if (!forked.ok()) return forked;
     Status const waits = cuda_status(cudaStreamWaitEvent(beside_, fork_), "launching beside it");
@@ -457,6 +436,16 @@ class CudaMachine {
   }
 
  private:
+  /// Where there is none yet.
+  static Status make(cudaStream_t& stream) {
+    if (stream != nullptr) return {};
+    return cuda_status(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+                       "making a stream");
+  }
+  static Status make(cudaEvent_t& event) {
+    if (event != nullptr) return {};
+    return cuda_status(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+  }
   static bool must_be_copied(Column const& column) {
     return column.data != nullptr && column.space == MemorySpace::device &&
            column.count * column.width > 0;
