@@ -210,7 +210,7 @@ TEST(Gwal, TheNextFileIsMadeBeforehandOnceAPartIsUsed) {
     ASSERT_TRUE(write_record(**first, 2, std::string(10'000, 'x')).ok());
     ino_t const file = comes_to_be(made);
     ASSERT_NE(file, 0u);
-    auto second = open->log->begin(0);
+    auto second = open->log->begin(folder.options().segment_bytes);  // as for a memtable
     ASSERT_TRUE(second.ok()) << second.status().message();
     EXPECT_EQ(comes_to_be(folder.segment(2)), file) << "and is used";
     EXPECT_FALSE(std::filesystem::exists(made));
@@ -249,6 +249,21 @@ TEST(Gwal, AFileIsMadeBeforehandOnceAndNotBesideAFreeOne) {
   ASSERT_TRUE(third.ok()) << third.status().message();
   EXPECT_EQ(folder.names(),
             (Texts{"000000000002.gwal", "000000000003.gwal", "000000000004.gwal", "gwal.lock"}));
+}
+
+TEST(Gwal, OneIsMadeBeforehandWhileAllSparesAreInUseAndSomeGoWhenTheLogRests) {
+  GwalFolder const folder;
+  auto open = open_gwal(folder.options());
+  ASSERT_TRUE(open.ok()) << open.status().message();
+  std::vector<std::unique_ptr<lsm::GwalSegment>> in_use;
+  for (int i = 0; i < 2; ++i) in_use.push_back(std::move(*open->log->begin(0)));
+  for (auto const& segment : in_use) ASSERT_TRUE(segment->retire().ok());
+  open->log->prepare();
+  EXPECT_NE(comes_to_be(folder.segment(0) + ".spare"), 0u);
+  in_use.clear();
+  open->log->trim(1);
+  EXPECT_EQ(folder.names(),
+            (Texts{"000000000000.gwal.spare", "000000000001.gwal.spare", "gwal.lock"}));
 }
 
 TEST(Gwal, ASpareFileThatIsTooSmallIsNotUsed) {
