@@ -7,11 +7,13 @@
 #include <rocksdb/merge_operator.h>
 #include <rocksdb/sst_file_writer.h>
 
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "lsm/rocks/sorted_files.hpp"
 #include "rocks/arrays_world.hpp"
 
 namespace perdure::test {
@@ -226,6 +228,66 @@ TEST_F(FlushedMemtables, ThatFillLittleOfASegmentLeaveIt) {
   flush();
   EXPECT_LT(number("flushed-memtable-bytes"), kMemtable / 2);
   EXPECT_EQ(hits(), kKeys);
+}
+
+/// Several threads write the files of one memtable, each a part of its keys.
+TEST(LargeMemtables, AreFlushedAsSeveralFilesAndNoKeyIsLost) {
+  constexpr std::uint64_t kPairs = 2'200'000;
+  testing::TemporaryDirectory const directory;
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.allow_fallocate = false;
+  options.disable_auto_compactions = true;
+  rocks::GpuOptions gpu;
+  gpu.device = rocks::Device::cpu;
+  gpu.threads = 2;
+  gpu.threshold = 100;
+  gpu.memtable_bytes = std::uint64_t{1} << 26;
+  gpu.idle_millis = 100'000;
+  rocksdb::DB* opened = nullptr;
+  ASSERT_TRUE(rocks::open(options, gpu, directory / "db", &opened).ok());
+  std::unique_ptr<rocksdb::DB> const db(opened);
+  std::vector<std::uint64_t> keys(kPairs), values(kPairs), found(kPairs);
+  for (std::uint64_t i = 0; i < kPairs; ++i) keys[i] = values[i] = i * 0x9e3779b97f4a7c15u;
+  auto* const family = db->DefaultColumnFamily();
+  ASSERT_TRUE(rocks::put(*db, family, Column::of(keys), Column::of(values)).ok());
+  ASSERT_TRUE(db->Flush({}).ok());
+  std::string files;
+  ASSERT_TRUE(db->GetProperty("rocksdb.num-files-at-level6", &files));
+  EXPECT_EQ(files, "2");
+  ASSERT_TRUE(db->Put({}, "a", "ends what was flushed").ok());
+  std::vector<KeyStatus> statuses(kPairs);
+  MutableColumn const out{reinterpret_cast<std::byte*>(found.data()), sizeof found[0], kPairs};
+  ASSERT_TRUE(rocks::get(*db, family, Column::of(keys), out, statuses).ok());
+  EXPECT_EQ(found, values);
+}
+
+TEST(PartsOfARun, HaveEachKeyOnceAndAllVersionsOfIt) {
+  exec::Workers workers(2);
+  auto engine = lsm::make_cpu_engine(workers);
+  ASSERT_TRUE(engine.ok());
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 30; ++round) {
+    std::size_t const n = 1 + random() % 500, different = 1 + random() % n;
+    std::vector<std::uint64_t> words(n);
+    for (auto& word : words) word = random() % different;
+    lsm::Entries entries;
+    entries.keys = Column::of(words);
+    auto run = (*engine)->build(entries);
+    ASSERT_TRUE(run.ok());
+    auto const borders = lsm::SortedFiles::parts_of(**engine, **run, 10, 7);
+    ASSERT_TRUE(borders.ok());
+    ASSERT_EQ(borders.value().front(), 0u);
+    ASSERT_EQ(borders.value().back(), n);
+    ASSERT_LE(borders.value().size(), 8u);
+    lsm::EntryBlock all;
+    ASSERT_TRUE((*engine)->fetch(**run, 0, static_cast<std::uint32_t>(n), all).ok());
+    for (std::size_t i = 1; i + 1 < borders.value().size(); ++i) {
+      std::uint32_t const at = borders.value()[i];
+      ASSERT_LT(borders.value()[i - 1], at);
+      EXPECT_FALSE(std::ranges::equal(all.key(at - 1), all.key(at))) << "a key in two parts";
+    }
+  }
 }
 
 /// Any writes, in any order, on all ways that there are.

@@ -14,9 +14,10 @@ namespace perdure::lsm {
 
 namespace {
 
-constexpr auto kTurn = std::chrono::milliseconds(20);
+constexpr std::chrono::milliseconds kTurn(20);
+constexpr std::chrono::milliseconds kIdle(1000);  // without memtables; who begins one gives notice
 constexpr auto kLook = std::chrono::milliseconds(5);  // for what was sealed meanwhile
-constexpr auto kRetry = std::chrono::seconds(1);
+constexpr std::chrono::milliseconds kRetry(1000);
 
 rocksdb::IngestExternalFileOptions ingest_options() {
   rocksdb::IngestExternalFileOptions options;
@@ -98,7 +99,8 @@ void Flusher::run() {
   for (;;) {
     {
       MutexLock lock(mutex_);
-      auto const pause = failure_.ok() ? kTurn : kRetry;
+      auto const turn = tables_.any() ? kTurn : kIdle;
+      auto const pause = failure_.ok() ? turn : kRetry;
       if (!noticed_ && !stopping_) changed_.wait_for(mutex_, pause);
       if (stopping_) break;
       noticed_ = false;
@@ -253,6 +255,20 @@ rocksdb::Status Flusher::flush(GenerationPtr const& generation, Files* prepared)
   return rocksdb::Status::OK();
 }
 
+void Flusher::invalidate(Files const& files) {
+  std::uint32_t before = 0;  // keys of the family's parts before this one
+  for (SortedFiles const& one : files) {
+    if (invalidated_.empty() || invalidated_.back().first != one.family().id) {
+      invalidated_.emplace_back(one.family().id, std::vector<std::uint32_t>());
+      before = 0;
+    }
+    std::vector<std::uint32_t>& places = invalidated_.back().second;
+    for (std::uint32_t const place : cache_->invalidate(one.hashes()))
+      places.push_back(before + place);
+    before += static_cast<std::uint32_t>(one.hashes().size());
+  }
+}
+
 /// Readers of the cache have the new state already; until then they ask RocksDB.
 void Flusher::refresh(Generation const& generation, std::uint64_t sequence) {
   for (auto const& [family, places] : std::exchange(invalidated_, {})) {
@@ -277,11 +293,35 @@ rocksdb::Status Flusher::write_files(Generation& generation, rocksdb::Snapshot c
   for (View::FamilyRuns const& one : generation.families) {
     FamilyPtr const family = families_.find(one.family);
     if (family == nullptr || !family->has_tables() || one.runs.empty()) continue;
-    std::string const prefix = directory_ + "/flush-" + std::to_string(next_file_++);
-    SortedFiles& written = files.emplace_back(base_, family, snapshot, prefix, cache_ != nullptr);
-    if (auto s = written.write(engine_, *one.runs.front()); !s.ok()) return s;
+    if (auto s = write_parts(family, *one.runs.front(), snapshot, files); !s.ok()) return s;
   }
   return rocksdb::Status::OK();
+}
+
+/// Files of one memtable do not overlap, and yet each counts towards the compaction of level 0: so
+/// there are at most half as many as begin one.
+rocksdb::Status Flusher::write_parts(FamilyPtr const& family, Run const& run,
+                                     rocksdb::Snapshot const* snapshot, Files& files) {
+  constexpr std::uint32_t kLeast = 1u << 20;  // entries: a third of a second of a core
+  int const trigger = base_.GetOptions(family->base).level0_file_num_compaction_trigger;
+  auto const found = SortedFiles::parts_of(
+      engine_, run, kLeast, static_cast<std::size_t>(std::clamp(trigger / 2, 1, 8)));
+  if (!found) return to_rocks(found.status());
+  std::vector<std::uint32_t> const& borders = found.value();
+  auto const write = [&](std::size_t i, SortedFiles& part) {
+    return part.write(engine_, run, borders[i], borders[i + 1]);
+  };
+  std::vector<std::future<rocksdb::Status>> others;
+  for (std::size_t i = 0; i + 1 < borders.size(); ++i) {
+    std::string const prefix = directory_ + "/flush-" + std::to_string(next_file_++);
+    SortedFiles& part = files.emplace_back(base_, family, snapshot, prefix, cache_ != nullptr);
+    if (i + 2 < borders.size())
+      others.push_back(std::async(std::launch::async, write, i, std::ref(part)));
+  }
+  auto s = write(borders.size() - 2, files.back());
+  for (auto& other : others)
+    if (auto const theirs = other.get(); s.ok()) s = theirs;
+  return s;
 }
 
 /// Where RocksDB's number stands still, what else raises it later does not mean this generation. It
@@ -320,10 +360,13 @@ rocksdb::Status Flusher::ingest(Generation& generation, Files const& files,
   std::uint64_t entries = 0;
   for (SortedFiles const& one : files) {
     if (one.files().empty() || one.family().dropped) continue;
-    args.emplace_back();
-    args.back().column_family = one.family().base;
-    args.back().external_files = one.files();
-    args.back().options = ingest_options();
+    if (args.empty() || args.back().column_family != one.family().base) {
+      args.emplace_back();
+      args.back().column_family = one.family().base;
+      args.back().options = ingest_options();
+    }
+    std::vector<std::string>& all = args.back().external_files;
+    all.insert(all.end(), one.files().begin(), one.files().end());
     entries += one.entries();
   }
   if (GwalSegment* const segment = generation.segment()) {

@@ -45,7 +45,7 @@ class Flusher {
   ~Flusher();
 
   void start();
-  /// A generation was sealed.
+  /// A generation was sealed, or is the first.
   void notice();
   /// Until at most `left` sealed generations remain, or a flush has failed meanwhile.
   rocksdb::Status wait_until_sealed(std::uint64_t left);
@@ -86,6 +86,9 @@ class Flusher {
                                       rocksdb::Status const& failure);
   rocksdb::Status write_files(Generation& generation, rocksdb::Snapshot const* snapshot,
                               Files& files);
+  rocksdb::Status write_parts(FamilyPtr const& family, Run const& run,
+                              rocksdb::Snapshot const* snapshot, Files& files);
+  void invalidate(Files const& files);
   void wait_for_compaction(Generation const& generation);
   void count_flush();
   void refresh(Generation const& generation, std::uint64_t sequence);

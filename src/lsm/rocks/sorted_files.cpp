@@ -48,14 +48,45 @@ rocksdb::Status SortedFiles::open(std::unique_ptr<rocksdb::SstFileWriter>& write
   return writer->Open(files_.back());
 }
 
-rocksdb::Status SortedFiles::write(Engine& engine, Run const& run) {
+namespace {
+
+/// The first entry from `at` on that begins a key.
+Result<std::uint32_t> begin_of_key(Engine& engine, Run const& run, std::uint32_t at) {
+  std::uint32_t const first = at - 1;
   EntryBlock block;
-  if (keeps_hashes_) hashes_.reserve(run.count());
+  for (std::uint32_t window = 16;; window *= 2) {
+    std::uint32_t const count = std::min(window, run.count() - first);
+    if (Status s = engine.fetch(run, first, count, block); !s.ok()) return s;
+    auto const end = static_cast<std::uint32_t>(end_of_key(block, 0));
+    if (end < count || first + count == run.count()) return first + end;
+  }
+}
+
+}  // namespace
+
+Result<std::vector<std::uint32_t>> SortedFiles::parts_of(Engine& engine, Run const& run,
+                                                         std::uint32_t least, std::size_t most) {
+  std::vector<std::uint32_t> borders{0};
+  std::size_t const parts = std::clamp<std::size_t>(run.count() / least, 1, most);
+  for (std::size_t i = 1; i < parts; ++i) {
+    auto const at = static_cast<std::uint32_t>(std::uint64_t{run.count()} * i / parts);
+    auto border = begin_of_key(engine, run, at);
+    if (!border) return border.status();
+    if (*border > borders.back() && *border < run.count()) borders.push_back(*border);
+  }
+  borders.push_back(run.count());
+  return borders;
+}
+
+rocksdb::Status SortedFiles::write(Engine& engine, Run const& run, std::uint32_t begin,
+                                   std::uint32_t end) {
+  EntryBlock block;
+  if (keeps_hashes_) hashes_.reserve(end - begin);
   std::uint32_t window = kBlockEntries;
-  for (std::uint32_t at = 0; at < run.count();) {
-    std::uint32_t const count = std::min(window, run.count() - at);
+  for (std::uint32_t at = begin; at < end;) {
+    std::uint32_t const count = std::min(window, end - at);
     if (Status s = engine.fetch(run, at, count, block); !s.ok()) return to_rocks(s);
-    bool const is_end = at + count == run.count();
+    bool const is_end = at + count == end;
     std::vector<Group> groups;
     for (std::size_t i = 0; i < block.size();) {
       Group const group{i, end_of_key(block, i)};

@@ -1,4 +1,5 @@
-// A run as sorted files that RocksDB ingests: of each key its newest version, operands folded.
+// A run, or a part of one, as sorted files that RocksDB ingests: of each key its newest version,
+// operands folded.
 //
 // Invariants: a key is in one file, and once. A key that was erased and put again in the run has
 // its tombstone in a file of its own, which is ingested first: a SingleDelete that comes later
@@ -31,7 +32,12 @@ class SortedFiles {
   SortedFiles(SortedFiles const&) = delete;
   SortedFiles& operator=(SortedFiles const&) = delete;
 
-  rocksdb::Status write(Engine& engine, Run const& run);
+  /// Where parts begin, and the last one ends: at most so many, of about `least` entries or more. No
+  /// key is in two of them.
+  static Result<std::vector<std::uint32_t>> parts_of(Engine& engine, Run const& run,
+                                                     std::uint32_t least, std::size_t most);
+  /// Entries [begin, end) of the run.
+  rocksdb::Status write(Engine& engine, Run const& run, std::uint32_t begin, std::uint32_t end);
   /// In the order in which they are to be ingested.
   [[nodiscard]] std::vector<std::string> const& files() const { return files_; }
   [[nodiscard]] Family const& family() const { return *family_; }

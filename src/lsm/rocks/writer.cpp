@@ -288,7 +288,9 @@ rocksdb::Status Writer::append(Tables::Written const& asked, WriteRecord const& 
   written.sum = sum ? &*sum : nullptr;
   std::vector<FamilyBatch> const batch =
       write(*room, tables_.next_request(), sum ? &*sum : nullptr);
+  bool const is_first = !tables_.any();
   if (Status s = tables_.append(batch, written, seen); !s.ok()) return to_rocks(s);
+  if (is_first) flusher_->notice();
   if (many) last_batch_ = Clock::now();
   ++counters_.table_batches;
   counters_.table_operations += written.requests;
