@@ -231,8 +231,8 @@ std::unique_ptr<Client> range_client(bool arrays, rocksdb::DB& db, Pairs const& 
 
 }  // namespace
 
-/// A call a client warms a database up, at most half of the records: its buffers are there then, and
-/// a GPU's kernels are loaded.
+/// A call a client warms a database up, at most half of the records: its buffers are there then,
+/// and a GPU's kernels are loaded.
 void measure_put(Context& c) {
   Pairs const pairs = pairs_of(c.o);
   Figure const figure{.item = "put", .what = "PUT of new pairs", .with_arrays = true};

@@ -304,8 +304,8 @@ rocksdb::Status Flusher::write_parts(FamilyPtr const& family, Run const& run,
                                      rocksdb::Snapshot const* snapshot, Files& files) {
   constexpr std::uint32_t kLeast = 1u << 20;  // entries: a third of a second of a core
   int const trigger = base_.GetOptions(family->base).level0_file_num_compaction_trigger;
-  auto const found = SortedFiles::parts_of(
-      engine_, run, kLeast, static_cast<std::size_t>(std::clamp(trigger / 2, 1, 8)));
+  auto const found = SortedFiles::parts_of(engine_, run, kLeast,
+                                           static_cast<std::size_t>(std::clamp(trigger / 2, 1, 8)));
   if (!found) return to_rocks(found.status());
   std::vector<std::uint32_t> const& borders = found.value();
   auto const write = [&](std::size_t i, SortedFiles& part) {

@@ -32,8 +32,8 @@ class SortedFiles {
   SortedFiles(SortedFiles const&) = delete;
   SortedFiles& operator=(SortedFiles const&) = delete;
 
-  /// Where parts begin, and the last one ends: at most so many, of about `least` entries or more. No
-  /// key is in two of them.
+  /// Where parts begin, and the last one ends: at most so many, of about `least` entries or more.
+  /// No key is in two of them.
   static Result<std::vector<std::uint32_t>> parts_of(Engine& engine, Run const& run,
                                                      std::uint32_t least, std::size_t most);
   /// Entries [begin, end) of the run.
