@@ -227,7 +227,8 @@ std::uint64_t last_of(std::uint64_t rocks) { return rocks & 0xffffffffu; }
   std::uint64_t next = std::max(last_of(shared.rocks), shared.acknowledged.load()) + 1;
   for (auto& found : open->found) {
     if (found.found.discarded) continue;
-    std::uint64_t last = last_of(shared.rocks);
+    // One without records adds nothing to what those before it hold.
+    std::uint64_t last = sealed.empty() ? last_of(shared.rocks) : sealed.back().second;
     if (!found.records.empty()) last = found.records.back().first_request;
     next = std::max(next, last + 1);
     sealed.emplace_back(std::move(found.segment), last);

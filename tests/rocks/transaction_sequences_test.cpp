@@ -277,6 +277,22 @@ class Upgrades {
   std::set<std::pair<unsigned, unsigned>> shared_;
 };
 
+/// Where RocksDB 7.8 ends the process, if it has assertions: a key that was locked without being
+/// validated, then validated at an older snapshot, and then a savepoint goes.
+class Lowered {
+ public:
+  bool would_end(Step const& step) {
+    bool const unvalidated = step.act == Act::get_unvalidated || step.act == Act::put_untracked ||
+                             step.act == Act::erase_untracked;
+    if (unvalidated) unvalidated_.insert(step.who);
+    if (step.act == Act::begin_again) unvalidated_.erase(step.who);
+    return step.act == Act::pop_savepoint && unvalidated_.contains(step.who);
+  }
+
+ private:
+  std::set<unsigned> unvalidated_;
+};
+
 class TransactionSequences : public ::testing::TestWithParam<std::pair<Locking, Maker>> {};
 
 TEST_P(TransactionSequences, SayAndReadWhatRocksdbsOwnDo) {
@@ -287,7 +303,9 @@ TEST_P(TransactionSequences, SayAndReadWhatRocksdbsOwnDo) {
     rocksdb.begin();
     perdure.begin();
     Upgrades upgrades;
+    Lowered lowered;
     for (std::size_t i = 0; i < steps.size(); ++i) {
+      if (lowered.would_end(steps[i])) break;
       std::string const right = rocksdb.play(steps[i]), ours = perdure.play(steps[i]);
       if (upgrades.is_one(steps[i], right, ours)) break;
       if (ours != right) {
