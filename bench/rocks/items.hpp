@@ -78,16 +78,17 @@ class Context {
   Fresh& in_memtables(System system);
   void keep_loaded(std::unique_ptr<Fresh> database);
   void drop_loaded(System system);
+
   using Measure = std::function<double(Turn const&)>;
   /// RocksDB and Perdure in turn, Perdure with each of its batches; a row each of these.
   void compare(Figure const& figure, Measure const& measure);
+  /// The same with one size of batches for each system, as one row.
+  void compare_alike(Figure const& figure, std::uint64_t rocksdb_batch, std::uint64_t perdure_batch,
+                     Measure const& measure);
   /// RocksDB and Perdure in several ways, by their names, all on arrays of the largest batch; a row
   /// each of these. A turn's way is 0 for RocksDB, and then 1, 2, ...
   void compare_ways(Figure const& figure, std::vector<std::string> const& ways,
                     Measure const& measure);
-  /// The same with one size of batches for each system, as one row.
-  void compare_alike(Figure const& figure, std::uint64_t rocksdb_batch, std::uint64_t perdure_batch,
-                     Measure const& measure);
 
  private:
   [[nodiscard]] bool measures(System system) const {

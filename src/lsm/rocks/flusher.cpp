@@ -379,9 +379,7 @@ rocksdb::Status Flusher::ingest(Generation& generation, Files const& files,
       return after_failed_ingest(generation, sequence, s);
     }
   }
-  for (SortedFiles const& one : files)
-    if (cache_ != nullptr)
-      invalidated_.emplace_back(one.family().id, cache_->invalidate(one.hashes()));
+  if (cache_ != nullptr) invalidate(files);
   counters_.flushed_entries += entries;
   return rocksdb::Status::OK();
 }
