@@ -128,7 +128,7 @@ TEST(GwalRefusals, ATruncatedSegmentIsDamage) {
   GwalFolder const folder;
   make_log(folder, {1});
   std::filesystem::resize_file(folder.segment(1), 16 << 10);
-  expect_refused(folder, {folder.segment(1), "truncated", "16384 of 73728"});
+  expect_refused(folder, {folder.segment(1), "truncated", "16384 of 65536"});
   std::filesystem::resize_file(folder.segment(1), 100);
   expect_refused(folder, {folder.segment(1), "truncated"});
 }

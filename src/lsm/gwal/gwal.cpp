@@ -101,8 +101,7 @@ Result<std::unique_ptr<GwalSegment>> LogOfSegments::begin(std::uint64_t bytes, b
     return Status{Code::invalid_argument,
                   "G-WAL " + log_->files().name() + ": " + std::to_string(bytes) +
                       " bytes are more than one record holds (1 TiB); write smaller batches"};
-  std::uint64_t const usual = gwal_segment_bytes(segment_bytes_);  // as one made beforehand
-  std::uint64_t const least = small ? std::min(usual, kSmallGwalSegment) : usual;
+  std::uint64_t const least = small ? std::min(segment_bytes_, kSmallGwalSegment) : segment_bytes_;
   auto const number = log_->begin(std::max(least, gwal_segment_bytes(bytes)));
   if (!number.ok()) return number.status();
   return make_gwal_segment(log_, number.value());
