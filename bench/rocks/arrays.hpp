@@ -116,4 +116,13 @@ class ArrayMixedClient : public ArrayRounds<MixedArrays> {
   Next next_;
 };
 
+/// The operation in a call of slices: a put into a WriteBatch, or a read of any version.
+inline void add_operation(ArrayMixedClient::Operation const& next, Pairs const& pairs,
+                          rocksdb::WriteBatch& writes, Reads& reads) {
+  if (next.put)
+    add_put(writes, pairs, next.number, next.version);
+  else
+    reads.add(next.number, kAnyVersion);
+}
+
 }  // namespace perdure::bench::rocks

@@ -125,11 +125,7 @@ class YcsbRequests {
     return {false, scramble_(zipf_(random_))};
   }
   void operator()(rocksdb::WriteBatch& writes, Reads& reads) {
-    auto const next = (*this)();
-    if (next.put)
-      add_put(writes, pairs_, next.number, next.version);
-    else
-      reads.add(next.number, kAnyVersion);
+    add_operation((*this)(), pairs_, writes, reads);
   }
 
  private:

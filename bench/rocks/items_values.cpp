@@ -30,11 +30,7 @@ class MixedRequests {
     return {put, below(random_, records_), put ? ++version_ : 0};
   }
   void operator()(rocksdb::WriteBatch& writes, Reads& reads) {
-    auto const next = (*this)();
-    if (next.put)
-      add_put(writes, pairs_, next.number, next.version);
-    else
-      reads.add(next.number, kAnyVersion);
+    add_operation((*this)(), pairs_, writes, reads);
   }
 
  private:

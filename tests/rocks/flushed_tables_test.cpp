@@ -36,7 +36,8 @@ class FlushedMemtables : public ::testing::Test {
     return "key" + std::string(4 - digits.size(), '0') + digits;
   }
 
-  void open(std::uint64_t flushed_bytes = 16 * kMemtable) {
+  void open(std::uint64_t flushed_bytes = 16 * kMemtable,
+            std::uint64_t memtable_bytes = kMemtable) {
     options_.create_if_missing = true;
     options_.allow_fallocate = false;
     ASSERT_TRUE(
@@ -46,7 +47,7 @@ class FlushedMemtables : public ::testing::Test {
     gpu.device = rocks::Device::cpu;
     gpu.threads = 2;
     gpu.threshold = 100;
-    gpu.memtable_bytes = kMemtable;
+    gpu.memtable_bytes = memtable_bytes;
     gpu.idle_millis = 100'000;
     gpu.flushed_memtable_bytes = flushed_bytes;
     rocksdb::DB* db = nullptr;
@@ -231,23 +232,11 @@ TEST_F(FlushedMemtables, ThatFillLittleOfASegmentLeaveIt) {
 }
 
 /// Several threads write the files of one memtable, each a part of its keys.
-TEST(LargeMemtables, AreFlushedAsSeveralFilesAndNoKeyIsLost) {
+TEST_F(FlushedMemtables, OfMillionsOfPairsAreSeveralFilesAndNoKeyIsLost) {
   constexpr std::uint64_t kPairs = 2'200'000;
-  testing::TemporaryDirectory const directory;
-  rocksdb::Options options;
-  options.create_if_missing = true;
-  options.allow_fallocate = false;
-  options.disable_auto_compactions = true;
-  rocks::GpuOptions gpu;
-  gpu.device = rocks::Device::cpu;
-  gpu.threads = 2;
-  gpu.threshold = 100;
-  gpu.memtable_bytes = std::uint64_t{1} << 26;
-  gpu.idle_millis = 100'000;
-  gpu.flushed_memtable_bytes = 0;
-  rocksdb::DB* opened = nullptr;
-  ASSERT_TRUE(rocks::open(options, gpu, directory / "db", &opened).ok());
-  std::unique_ptr<rocksdb::DB> const db(opened);
+  options_.disable_auto_compactions = true;
+  open(0, std::uint64_t{1} << 26);
+  rocksdb::DB* const db = db_.get();
   std::vector<std::uint64_t> keys(kPairs), values(kPairs), found(kPairs);
   for (std::uint64_t i = 0; i < kPairs; ++i) keys[i] = values[i] = i * 0x9e3779b97f4a7c15u;
   auto* const family = db->DefaultColumnFamily();

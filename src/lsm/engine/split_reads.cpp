@@ -54,11 +54,11 @@ void OpenKeys::gather() {
   limits_.each = each_;
 }
 
-AnswerRows SomeAnswers::take(std::size_t keys, AnswerRows const& wanted) {
+AnswerRows SomeAnswers::take(std::size_t keys, AnswerRows const& asked) {
   answers_.resize(keys);
-  if (wanted.words == nullptr) return {};
-  rows_.resize(keys * wanted.stride);
-  return {rows_.data(), wanted.stride};
+  if (asked.words == nullptr) return {};
+  rows_.resize(keys * asked.stride);
+  return {rows_.data(), asked.stride};
 }
 
 void SomeAnswers::put(OpenKeys const& open, std::span<Answer> answers,

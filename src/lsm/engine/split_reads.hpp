@@ -75,7 +75,7 @@ class OpenKeys {
 class SomeAnswers {
  public:
   /// For so many; the answer is where their rows go, if the caller wants rows.
-  AnswerRows take(std::size_t keys, AnswerRows const& wanted);
+  AnswerRows take(std::size_t keys, AnswerRows const& asked);
   [[nodiscard]] std::span<Answer> answers() { return answers_; }
   void put(OpenKeys const& open, std::span<Answer> answers, AnswerRows const& rows) const;
 

@@ -1,7 +1,6 @@
-// Memtables that RocksDB has by now. They stay where they are as long as there is room: reads of
-// many keys ask them before they go to RocksDB, and the machine finds in a microsecond's part what
-// takes a core some of them. So they are the block cache's hot part in the machine's memory
-// (H-Rocks, section 5), which nobody has to fill.
+// Memtables that RocksDB has by now. They stay where they are as long as there is room, and reads
+// of many keys ask them before they go to the block cache and RocksDB: what was written last is in
+// the machine's memory, and nobody has to bring it there.
 //
 // Invariant: in RocksDB's state `sequence`, each key that one of them has is as the newest that has
 // it says. So they hold in one state alone, each generation that leaves the view joins them or ends
@@ -19,8 +18,8 @@
 namespace perdure::lsm {
 
 /// What is worth keeping of a generation with one run a family: itself, or a copy where it fills
-/// little of its memory. Null: nothing, for all would have more than `most_bytes`, or is not to be
-/// kept, or memory is short.
+/// little of its memory. Null: nothing, for it has operands, takes more than `most_bytes`, or
+/// leaves the machine too little.
 [[nodiscard]] GenerationPtr worth_keeping(Engine& engine, GenerationPtr const& generation,
                                           std::uint64_t most_bytes);
 

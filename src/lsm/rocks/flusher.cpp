@@ -187,10 +187,21 @@ void Flusher::write_ahead() {
     if (generation->merges || generation->ingested || generation->uncertain) return;
     if (i < ahead_.size()) continue;
     Ahead& one = ahead_.emplace_back(generation);
-    one.written = std::async(std::launch::async, [this, &one] {
-      return write_files(*one.generation, nullptr, one.files);
-    });
+    try {
+      one.written = std::async(std::launch::async, [this, &one] {
+        return write_files(*one.generation, nullptr, one.files);
+      });
+    } catch (std::system_error const& error) {
+      ahead_.pop_back();  // it is written in its turn
+      return warn_of_threads(error);
+    }
   }
+}
+
+void Flusher::warn_of_threads(std::system_error const& error) const {
+  rocksdb::Warn(base_.GetDBOptions().info_log.get(),
+                "perdure: no thread to write a memtable's files by (%s): they take longer",
+                error.what());
 }
 
 rocksdb::Status Flusher::wait_for_files(GenerationPtr const& generation) {
@@ -311,14 +322,20 @@ rocksdb::Status Flusher::write_parts(FamilyPtr const& family, Run const& run,
   auto const write = [&](std::size_t i, SortedFiles& part) {
     return part.write(engine_, run, borders[i], borders[i + 1]);
   };
+  rocksdb::Status s;
   std::vector<std::future<rocksdb::Status>> others;
   for (std::size_t i = 0; i + 1 < borders.size(); ++i) {
     std::string const prefix = directory_ + "/flush-" + std::to_string(next_file_++);
     SortedFiles& part = files.emplace_back(base_, family, snapshot, prefix, cache_ != nullptr);
-    if (i + 2 < borders.size())
+    if (i + 2 == borders.size()) break;  // the last is this thread's
+    try {
       others.push_back(std::async(std::launch::async, write, i, std::ref(part)));
+    } catch (std::system_error const& error) {
+      warn_of_threads(error);
+      if (s.ok()) s = write(i, part);
+    }
   }
-  auto s = write(borders.size() - 2, files.back());
+  if (s.ok()) s = write(borders.size() - 2, files.back());
   for (auto& other : others)
     if (auto const theirs = other.get(); s.ok()) s = theirs;
   return s;

@@ -23,6 +23,7 @@
 #include <future>
 #include <list>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "base/mutex.hpp"
@@ -78,6 +79,7 @@ class Flusher {
   rocksdb::Status flush_oldest();
   /// Begins to write files of sealed generations, several side by side.
   void write_ahead();
+  void warn_of_threads(std::system_error const& error) const;
   rocksdb::Status wait_for_files(GenerationPtr const& generation);
   rocksdb::Status flush(GenerationPtr const& generation, Files* prepared);
   rocksdb::Status ingest(Generation& generation, Files* prepared);
