@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Compares perdure::rocks with plain RocksDB, OPERATIONS of them, a seed for each hundred thousand;
-# then kills a process that writes through it KILLS times, and judges what comes back.
+# then kills a process that writes through it KILLS times with each durability, and judges what comes
+# back.
 #   scripts/rocks.sh [OPERATIONS [KILLS [SEED]]]     default 10000000 200 1
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,4 +17,6 @@ cmake -G Ninja -S . -B build/rocks -DPERDURE_CUDA=OFF -DPERDURE_BENCH=OFF -DPERD
 }
 cmake --build build/rocks --target perdure_rocks_fuzz perdure_rocks_kills
 [ "$operations" -eq 0 ] || build/rocks/tests/rocks/fuzz/perdure_rocks_fuzz --seed "$seed" --operations "$operations"
-[ "$kills" -eq 0 ] || build/rocks/tests/rocks/kills/perdure_rocks_kills --seed "$seed" --kills "$kills"
+[ "$kills" -eq 0 ] || for open in perdure power; do
+  build/rocks/tests/rocks/kills/perdure_rocks_kills --open "$open" --seed "$seed" --kills "$kills"
+done

@@ -34,9 +34,10 @@ headers() {
   echo "$at/include"
 }
 
+# All but what needs CUDA's headers.
 sources() {
   ls src/lsm/rocks/*.cpp tests/rocks/*.cpp tests/rocks/*/*.cpp tests/package/rocks.cpp bench/rocks/*.cpp \
-    bench/tests/test_rocks.cpp baselines/rocksdb/adapter.cpp
+    bench/tests/test_rocks.cpp baselines/rocksdb/adapter.cpp | grep -v _cuda_
   [ -z "$nanobind" ] || ls python/native/rocks*.cpp
 }
 nanobind=$(.venv/bin/python -c 'import nanobind; print(nanobind.include_dir())' 2>/dev/null || true)

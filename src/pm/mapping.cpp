@@ -2,23 +2,17 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <sstream>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -286,46 +280,6 @@ Result<Fd> Mapping::open_existing(std::string const& path, bool writing, Lock lo
   return fd;
 }
 
-namespace {
-
-/// Whether the system's list of locks names a process that has this file's and lives. It names
-/// none where the process has ended, or is of another namespace.
-bool somebody_has(std::string const& path) {
-  struct stat st{};
-  if (::stat(path.c_str(), &st) != 0) return false;
-  char id[64];
-  std::snprintf(id, sizeof id, "%02x:%02x:%ju", ::gnu_dev_major(st.st_dev),
-                ::gnu_dev_minor(st.st_dev), static_cast<std::uintmax_t>(st.st_ino));
-  std::ifstream locks("/proc/locks");
-  for (std::string line; std::getline(locks, line);) {
-    std::istringstream words(line);  // 1: FLOCK ADVISORY WRITE 4711 08:01:1234 0 EOF
-    std::string number, kind, how, access, file;
-    long process = 0;
-    if (!(words >> number >> kind >> how >> access >> process >> file)) continue;
-    if (kind == "FLOCK" && file == id &&
-        (::kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM))
-      return true;
-  }
-  return false;
-}
-
-}  // namespace
-
-/// A process that was killed has its maps, and so their lock, for a moment longer than itself where
-/// a GPU's driver had pinned them.
-Result<Fd> Mapping::open_after_the_last(std::string const& path, bool read_only) {
-  constexpr std::chrono::milliseconds kPatience(500), kPause(5);
-  Lock const lock = read_only ? Lock::shared : Lock::exclusive;
-  auto fd = open_existing(path, !read_only, lock);
-  for (auto left = kPatience;
-       fd.status().code() == Code::busy && left.count() > 0 && !somebody_has(path);
-       left -= kPause) {
-    std::this_thread::sleep_for(kPause);
-    fd = open_existing(path, !read_only, lock);
-  }
-  return fd;
-}
-
 Result<Mapping> Mapping::in_memory(std::string const& path, int file, std::uint64_t bytes,
                                    MapOptions const& options) {
   Mapping m;
@@ -351,7 +305,8 @@ Result<Mapping> Mapping::open(std::string const& path, MapOptions const& options
   m.path_ = path;
   m.process_ = this_process();
   m.options_ = options;
-  auto fd = open_after_the_last(path, options.read_only);
+  auto fd =
+      open_existing(path, !options.read_only, options.read_only ? Lock::shared : Lock::exclusive);
   if (!fd) return fd.status();
   m.fd_ = fd->release();
   struct stat st{};

@@ -39,7 +39,6 @@ class Mapping {
   void take_away() { new_file_.remove(); }
   /// A file that says, where it is not there, how to make one.
   static Result<Fd> open_existing(std::string const& path, bool writing, Lock lock);
-  static Result<Fd> open_after_the_last(std::string const& path, bool read_only);
   /// `check`, if there is one, is asked about the file and its size before anything is mapped.
   using FileCheck = std::function<Status(int fd, std::uint64_t bytes)>;
   static Result<Mapping> open(std::string const& path, MapOptions const& options,

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -84,16 +83,6 @@ Result<Fd> open_regular(std::string const& named, std::string const& path, bool 
   if (now < 0 || ::fcntl(fd.get(), F_SETFL, now & ~O_NONBLOCK) != 0)
     return system_failed(named, errno);
   return fd;
-}
-
-Status take_lock(std::string const& named, int fd, Lock lock) {
-  if (lock == Lock::none) return {};
-  if (::flock(fd, (lock == Lock::shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) return {};
-  if (errno != EWOULDBLOCK)
-    return {Code::io_error, named + ": cannot lock it: " + std::strerror(errno)};
-  return {Code::busy, named + (lock == Lock::shared
-                                   ? " is open for writing elsewhere; close it there first"
-                                   : " is open elsewhere; close it there, or open both read-only")};
 }
 
 Status made_elsewhere(std::string const& named) {

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "perdure/status.h"
+#include "pm/file_lock.hpp"
 
 namespace perdure::pm {
 
@@ -39,8 +40,6 @@ class Fd {
  private:
   int fd_ = -1;
 };
-
-enum class Lock : std::uint8_t { none, shared, exclusive };
 
 /// Opens the file for reading, or for `writing` too. `what` it is to the caller begins every
 /// message: "pool", "file".

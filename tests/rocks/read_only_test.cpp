@@ -1,6 +1,7 @@
 // Openings that only read: they see what RocksDB and the G-WAL hold together, change no file, and
 // see one state of a database that another process is writing.
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <rocksdb/convenience.h>
 #include <rocksdb/env.h>
 #include <rocksdb/merge_operator.h>

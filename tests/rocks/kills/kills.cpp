@@ -193,7 +193,7 @@ int main(int argc, char** argv) {
   CLI::App app("Kills a process that writes through perdure::rocks, again and again");
   app.add_option("--kills", kills)->capture_default_str();
   app.add_option("--seed", a.seed)->capture_default_str();
-  app.add_option("--open", a.open)->check(CLI::IsMember({"plain", "perdure"}));
+  app.add_option("--open", a.open)->check(CLI::IsMember({"plain", "perdure", "power"}));
   app.add_option("--plant", a.plant, "a fault of the victim's")
       ->check(CLI::IsMember({"none", "early", "twice", "parts"}));
   app.add_flag("--victim", victim, "for itself alone, as all below");
@@ -206,7 +206,7 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;
   }
   if (victim) return perdure::test::be_victim(a);
-  a.path = perdure::test::fresh_path("kills");
+  a.path = perdure::test::fresh_path("kills", a.open == "power" ? "/var/tmp" : "/dev/shm");
   a.page = a.path + ".page";
   int const status = perdure::test::judge_kills(a, kills);
   perdure::test::remove_database(a.path);

@@ -18,25 +18,39 @@ Opener plain_rocksdb() {
           }};
 }
 
-Opener perdure_rocks(std::uint64_t threshold, std::uint64_t memtable_bytes,
-                     std::chrono::milliseconds idle, BlockCacheSize const& cache,
-                     std::uint32_t value_bytes) {
+namespace {
+
+Opener perdure_rocks(rocks::GpuOptions const& gpu) {
   return {"perdure", [=](rocksdb::DBOptions const& options, std::string const& path,
                          Families const& families, Handles* handles, rocksdb::DB** db) {
-            rocks::GpuOptions gpu;
-            gpu.device = rocks::Device::cpu;
-            gpu.threshold = threshold;
-            gpu.memtable_bytes = memtable_bytes;
-            gpu.memtable_value_bytes = value_bytes;
-            gpu.idle_millis = static_cast<std::uint32_t>(idle.count());
-            gpu.hand_overs_a_second = 1000;
-            gpu.block_cache_bytes = cache.bytes;
-            gpu.block_cache_entry_bytes = cache.entry_bytes;
             auto const s = rocks::open(options, gpu, path, families, handles, db);
             // Reads of arrays come in several parts.
             if (s.ok()) dynamic_cast<lsm::Database&>(**db).parts().read_rooms->part_keys = {32, 32};
             return s;
           }};
+}
+
+rocks::GpuOptions options_of(std::uint64_t threshold, std::uint64_t memtable_bytes,
+                             std::chrono::milliseconds idle, BlockCacheSize const& cache,
+                             std::uint32_t value_bytes) {
+  rocks::GpuOptions gpu;
+  gpu.device = rocks::Device::cpu;
+  gpu.threshold = threshold;
+  gpu.memtable_bytes = memtable_bytes;
+  gpu.memtable_value_bytes = value_bytes;
+  gpu.idle_millis = static_cast<std::uint32_t>(idle.count());
+  gpu.hand_overs_a_second = 1000;
+  gpu.block_cache_bytes = cache.bytes;
+  gpu.block_cache_entry_bytes = cache.entry_bytes;
+  return gpu;
+}
+
+}  // namespace
+
+Opener perdure_rocks(std::uint64_t threshold, std::uint64_t memtable_bytes,
+                     std::chrono::milliseconds idle, BlockCacheSize const& cache,
+                     std::uint32_t value_bytes) {
+  return perdure_rocks(options_of(threshold, memtable_bytes, idle, cache, value_bytes));
 }
 
 Opener opener_named(std::string const& name, std::uint64_t seed) {
@@ -46,9 +60,11 @@ Opener opener_named(std::string const& name, std::uint64_t seed) {
   // So small that entries evict one another, and so large that none do.
   constexpr std::array<BlockCacheSize, 3> kCaches{{{1 << 16, 128}, {1 << 20, 512}, {1 << 17, 256}}};
   constexpr std::array<std::uint32_t, 5> kValueBytes{100, 8, 1024, 0, 16};
-  return perdure_rocks(kThresholds[seed % kThresholds.size()], kBytes[seed % kBytes.size()],
-                       std::chrono::milliseconds(seed / 3 % 2 == 0 ? 200 : 2),
-                       kCaches[seed / 2 % kCaches.size()], kValueBytes[seed % kValueBytes.size()]);
+  auto gpu = options_of(kThresholds[seed % kThresholds.size()], kBytes[seed % kBytes.size()],
+                        std::chrono::milliseconds(seed / 3 % 2 == 0 ? 200 : 2),
+                        kCaches[seed / 2 % kCaches.size()], kValueBytes[seed % kValueBytes.size()]);
+  if (name == "power") gpu.durability = rocks::Durability::power;
+  return perdure_rocks(gpu);
 }
 
 rocksdb::DBOptions small_db_options() {
@@ -78,11 +94,12 @@ void remove_database(std::string const& path) {
   std::error_code ignored;
   std::filesystem::remove_all(path, ignored);
   std::filesystem::remove_all(path + ".gwal", ignored);
+  std::filesystem::remove_all(path + ".power", ignored);
 }
 
-std::string fresh_path(std::string const& name) {
+std::string fresh_path(std::string const& name, std::string const& directory) {
   static std::atomic<int> number = 0;
-  return "/dev/shm/perdure-rocks-" + std::to_string(::getpid()) + "-" +
+  return directory + "/perdure-rocks-" + std::to_string(::getpid()) + "-" +
          std::to_string(number.fetch_add(1)) + "-" + name;
 }
 

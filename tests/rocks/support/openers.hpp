@@ -35,17 +35,17 @@ Opener plain_rocksdb();
 Opener perdure_rocks(std::uint64_t threshold, std::uint64_t memtable_bytes,
                      std::chrono::milliseconds idle, BlockCacheSize const& cache = {},
                      std::uint32_t value_bytes = 8);
-/// By its name on a command line: "plain" or "perdure", whose thresholds and memtables' sizes
-/// differ from seed to seed.
+/// By its name on a command line: "plain"; "perdure", whose thresholds and memtables' sizes differ
+/// from seed to seed; or "power", the same with that durability, for a path on a disk.
 Opener opener_named(std::string const& name, std::uint64_t seed);
 
 /// Small buffers, so that files come about; nothing that depends on the medium.
 rocksdb::DBOptions small_db_options();
 rocksdb::ColumnFamilyOptions small_family_options();
 
-/// Everything that a path's database has, G-WAL included.
+/// Everything that a path's database has, its logs included.
 void remove_database(std::string const& path);
-/// On memory's file system, of this process and this call alone; not made.
-std::string fresh_path(std::string const& name);
+/// Of this process and this call alone, on memory's file system unless said otherwise; not made.
+std::string fresh_path(std::string const& name, std::string const& directory = "/dev/shm");
 
 }  // namespace perdure::test

@@ -1,0 +1,59 @@
+#include "pm/file_lock.hpp"
+
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+namespace perdure::pm {
+namespace {
+
+/// Whether the system's list of locks names a process that has this file's and lives. It names none
+/// where the process has ended, or is of another namespace.
+bool somebody_has(int fd) {
+  struct stat st{};
+  if (::fstat(fd, &st) != 0) return true;
+  char id[64];
+  std::snprintf(id, sizeof id, "%02x:%02x:%ju", ::gnu_dev_major(st.st_dev),
+                ::gnu_dev_minor(st.st_dev), static_cast<std::uintmax_t>(st.st_ino));
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    std::istringstream words(line);  // 1: FLOCK ADVISORY WRITE 4711 08:01:1234 0 EOF
+    std::string number, kind, how, access, file;
+    long process = 0;
+    if (!(words >> number >> kind >> how >> access >> process >> file)) continue;
+    if (kind == "FLOCK" && file == id &&
+        (::kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Status take_lock(std::string const& named, int fd, Lock lock) {
+  constexpr std::chrono::milliseconds kPatience(500), kPause(5);
+  if (lock == Lock::none) return {};
+  int const how = (lock == Lock::shared ? LOCK_SH : LOCK_EX) | LOCK_NB;
+  for (auto left = kPatience; ::flock(fd, how) != 0; left -= kPause) {
+    if (errno != EWOULDBLOCK)
+      return {Code::io_error, named + ": cannot lock it: " + std::strerror(errno)};
+    if (left.count() <= 0 || somebody_has(fd))
+      return {Code::busy,
+              named + (lock == Lock::shared
+                           ? " is open for writing elsewhere; close it there first"
+                           : " is open elsewhere; close it there, or open both read-only")};
+    std::this_thread::sleep_for(kPause);
+  }
+  return {};
+}
+
+}  // namespace perdure::pm
