@@ -22,7 +22,8 @@ set_property(CACHE PERDURE_TRAP_PROGRAMS PROPERTY STRINGS AUTO ON OFF)
 # The explorer takes a minute of one core to compile, so packages do without it unless asked.
 option(PERDURE_EXPLORE "Build perdure-explore even without the tests" OFF)
 option(PERDURE_FUZZ "Build the fuzz targets, perdure_fuzz (clang alone)" OFF)
-option(PERDURE_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
+# Whoever only installs should not fail for what a compiler newer than ours has to say.
+option(PERDURE_WERROR "Treat warnings as errors" ${PERDURE_TESTS})
 set(PERDURE_SANITIZE "" CACHE STRING "Sanitizers: empty, \"address;undefined\" or \"thread\"")
 set_property(CACHE PERDURE_SANITIZE PROPERTY STRINGS "" "address;undefined" "thread")
 

@@ -52,6 +52,12 @@ PERDURE_FN std::uint64_t hash_bytes(std::byte const* data, std::size_t bytes) {
   return fold(state ^ k2, k3 ^ bytes);
 }
 
+/// hash_bytes() of the first bytes of a little-endian word, 8 at most, whose others are zero.
+PERDURE_FN std::uint64_t hash_word(std::uint64_t word, std::size_t bytes) {
+  using namespace hash_detail;
+  return fold(fold(word ^ k1, k0 ^ (bytes * k3)) ^ k2, k3 ^ bytes);
+}
+
 /// The n-th bucket hash of a key (n = 0 is the hash itself).
 PERDURE_FN std::uint64_t nth_hash(std::uint64_t hash, std::uint32_t n) {
   return n == 0 ? hash : hash_detail::fold(hash ^ (hash_detail::k2 * n), hash_detail::k1 + 2 * n);

@@ -55,6 +55,14 @@ TEST(Hash, ReadsNoByteBeyondTheKey) {
   }
 }
 
+TEST(Hash, AWordHashesAsItsBytesDo) {
+  std::mt19937_64 random(1);
+  for (std::size_t bytes = 0; bytes <= 8; ++bytes) {
+    std::uint64_t const word = bytes == 0 ? 0 : random() >> (64 - 8 * bytes);
+    EXPECT_EQ(hash_word(word, bytes), hash_of(key_of(word, bytes))) << bytes;
+  }
+}
+
 TEST(Hash, LengthCounts) {
   for (std::size_t bytes = 0; bytes < 200; ++bytes) {
     EXPECT_NE(hash_of(std::string(bytes, '\0')), hash_of(std::string(bytes + 1, '\0')))

@@ -29,8 +29,7 @@ struct FilterWord {
 
 PERDURE_FN std::uint64_t hash_of_entry(RunView const& run, std::uint32_t i) {
   if (run.keys != nullptr) return hash_bytes(run.key(i), run.size(i));
-  std::uint64_t const key = swapped(run.prefixes[i]);
-  return hash_bytes(reinterpret_cast<std::byte const*>(&key), run.width);
+  return hash_word(swapped(run.prefixes[i]), run.width);
 }
 
 /// The entries of a group, side by side as in a search.
