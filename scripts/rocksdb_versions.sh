@@ -47,7 +47,7 @@ for version in "${versions[@]}"; do
   flags=(-std=c++20 -Wall -Wextra -Wno-missing-field-initializers -Wshadow -Wconversion -Wpedantic -Werror -Isrc -Iinclude -Itests -Ibench -Ibench/rocks
     -DPERDURE_PRELOAD='""' -DPERDURE_PRELOAD_PROGRAM='""')
   if [ -n "$nanobind" ]; then
-    flags+=(-isystem "$nanobind" -isystem "$nanobind/../ext/robin_map/include"
+    flags+=(-fvisibility=hidden -isystem "$nanobind" -isystem "$nanobind/../ext/robin_map/include"
       -isystem "$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("include"))')")
   fi
   at=$build/$version
