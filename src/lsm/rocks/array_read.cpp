@@ -228,6 +228,7 @@ void ArrayRead::ask_cache(std::vector<std::size_t>& absent) {
         tell(absent[i], status, value, arena);
       },
       [&](std::size_t i) { absent[left++] = absent[i]; });
+  parts_.reader->count_cached(keys_.count, absent.size() - left);
   absent.resize(left);
 }
 

@@ -49,10 +49,13 @@ std::uint64_t CachedReads::sequence(ReadOptions const& options) const {
                                      : base_.GetLatestSequenceNumber();
 }
 
+bool CachedReads::may_answer(ReadOptions const& options, std::uint32_t family) const {
+  return cache_ != nullptr && asks_plainly(options) && families_.is_cached(family);
+}
+
 std::optional<CacheTicket> CachedReads::ticket(ReadOptions const& options, std::uint32_t family,
                                                std::uint64_t keys) {
-  if (cache_ == nullptr || !asks_plainly(options) || !families_.is_cached(family))
-    return std::nullopt;
+  if (!may_answer(options, family)) return std::nullopt;
   auto ticket = cache_->ticket(sequence(options), keys);
   if (ticket && !options.fill_cache) ticket->may_fill = false;
   return ticket;
@@ -99,17 +102,16 @@ rocksdb::Status CachedReads::get(ReadOptions const& options, ColumnFamilyHandle*
 }
 
 /// Where RocksDB's state changed between the cache's answers and RocksDB's, all are RocksDB's.
-void CachedReads::multi_get(ReadOptions const& options, ColumnFamilyHandle* family,
-                            std::span<Slice const> keys, PinnableSlice* values,
-                            rocksdb::Status* statuses, bool sorted) {
+std::size_t CachedReads::multi_get(ReadOptions const& options, ColumnFamilyHandle* family,
+                                   std::span<Slice const> keys, PinnableSlice* values,
+                                   rocksdb::Status* statuses, bool sorted) {
   std::uint32_t const id = family->GetID();
-  auto const all = [&] {
-    for (std::size_t i = 0; i < keys.size(); ++i) values[i].Reset();
+  auto const all_by_rocksdb = [&] {
     base_.MultiGet(options, family, keys.size(), keys.data(), values, statuses, sorted);
+    return std::size_t{0};
   };
   auto const ticket = this->ticket(options, id, keys.size());
-  if (!ticket)
-    return base_.MultiGet(options, family, keys.size(), keys.data(), values, statuses, sorted);
+  if (!ticket) return all_by_rocksdb();
   std::vector<std::uint32_t> missing;
   look_up(
       *ticket, id, SliceKeys{keys.data()}, keys.size(),
@@ -117,14 +119,14 @@ void CachedReads::multi_get(ReadOptions const& options, ColumnFamilyHandle* fami
         statuses[i] = answer(is, found, &values[i]);
       },
       [&](std::size_t i) { missing.push_back(static_cast<std::uint32_t>(i)); });
-  if (missing.empty()) return;
+  if (missing.empty()) return keys.size();
   cache_->counters().misses += missing.size();
   if (missing.size() == keys.size()) {
-    base_.MultiGet(options, family, keys.size(), keys.data(), values, statuses, sorted);
-    if (!ticket->may_fill || !saw(*ticket, options)) return;
+    all_by_rocksdb();
+    if (!ticket->may_fill || !saw(*ticket, options)) return 0;
     for (std::size_t i = 0; i < keys.size(); ++i)
       keep(*ticket, id, keys[i], values[i], statuses[i]);
-    return;
+    return 0;
   }
   std::vector<Slice> slices;
   slices.reserve(missing.size());
@@ -132,12 +134,16 @@ void CachedReads::multi_get(ReadOptions const& options, ColumnFamilyHandle* fami
   std::vector<PinnableSlice> found(missing.size());
   std::vector<rocksdb::Status> said(missing.size());
   base_.MultiGet(options, family, slices.size(), slices.data(), found.data(), said.data(), sorted);
-  if (!saw(*ticket, options)) return all();
+  if (!saw(*ticket, options)) {
+    for (std::size_t i = 0; i < keys.size(); ++i) values[i].Reset();
+    return all_by_rocksdb();
+  }
   for (std::size_t i = 0; i < missing.size(); ++i) {
     if (ticket->may_fill) keep(*ticket, id, slices[i], found[i], said[i]);
     values[missing[i]] = std::move(found[i]);
     statuses[missing[i]] = said[i];
   }
+  return keys.size() - missing.size();
 }
 
 }  // namespace perdure::lsm

@@ -42,10 +42,13 @@ class CachedReads {
 
   rocksdb::Status get(rocksdb::ReadOptions const& options, rocksdb::ColumnFamilyHandle* family,
                       rocksdb::Slice const& key, rocksdb::PinnableSlice* value);
-  void multi_get(rocksdb::ReadOptions const& options, rocksdb::ColumnFamilyHandle* family,
-                 std::span<rocksdb::Slice const> keys, rocksdb::PinnableSlice* values,
-                 rocksdb::Status* statuses, bool sorted);
+  /// The answer is how many of them the block cache knew.
+  std::size_t multi_get(rocksdb::ReadOptions const& options, rocksdb::ColumnFamilyHandle* family,
+                        std::span<rocksdb::Slice const> keys, rocksdb::PinnableSlice* values,
+                        rocksdb::Status* statuses, bool sorted);
 
+  /// Whether the cache may answer reads of the family with such options.
+  [[nodiscard]] bool may_answer(rocksdb::ReadOptions const& options, std::uint32_t family) const;
   // Piece by piece, for who has columns rather than slices, and reads at a snapshot.
   /// Nothing: the cache does not know what these options see.
   std::optional<CacheTicket> ticket(rocksdb::ReadOptions const& options, std::uint32_t family,

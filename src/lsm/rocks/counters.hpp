@@ -14,6 +14,8 @@ struct Counters {
   std::atomic<std::uint64_t> passed_through = 0;   // batches that RocksDB served alone
   std::atomic<std::uint64_t> table_hits = 0;       // keys that a read found in memtables
   std::atomic<std::uint64_t> flushed_hits = 0;     // in memtables that RocksDB has by now
+  std::atomic<std::uint64_t> hot_hits = 0;         // in hot entries that the machine has
+  std::atomic<std::uint64_t> hot_builds = 0;       // times that it got them
   std::atomic<std::uint64_t> table_misses = 0;     // keys that a read went to RocksDB for
   std::atomic<std::uint64_t> hand_overs = 0;       // memtables given up, for nothing large came
   std::atomic<std::uint64_t> flushed_generations = 0;

@@ -25,6 +25,7 @@ Database::~Database() {
 void Database::shut() {
   if (std::exchange(closed_, true)) return;
   listener_->set(nullptr);
+  if (parts_.hot != nullptr) parts_.hot->stop();
   if (auto s = parts_.read_only ? Status() : parts_.writer->flush(); !s.ok())
     rocksdb::Error(logger_.get(),
                    "perdure: the database closes before its memtables could be flushed; what was "

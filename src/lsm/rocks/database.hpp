@@ -15,6 +15,7 @@
 #include "lsm/rocks/device_columns.hpp"
 #include "lsm/rocks/families.hpp"
 #include "lsm/rocks/flusher.hpp"
+#include "lsm/rocks/hot_entries.hpp"
 #include "lsm/rocks/read_rooms.hpp"
 #include "lsm/rocks/reader.hpp"
 #include "lsm/rocks/rocksdb_version.hpp"
@@ -38,6 +39,7 @@ struct DatabaseParts {
   std::unique_ptr<BlockCache> cache;  // null: there is none
   std::unique_ptr<Tables> tables;
   std::unique_ptr<Writer> writer;
+  std::unique_ptr<HotEntries> hot;  // null: there is no block cache, or no room for them
   std::unique_ptr<Flusher> flusher;
   std::unique_ptr<Reader> reader;
   std::unique_ptr<ReadRooms> read_rooms = std::make_unique<ReadRooms>();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lsm/rocks/entry_groups.hpp"
+#include "lsm/rocks/hot_gather.hpp"
 #include "lsm/rocks/key_column.hpp"
 
 namespace perdure::lsm {
@@ -42,6 +43,7 @@ Result<RunPtr> copy_run(Engine& engine, Run const& run, Generation& copy) {
   entries.keys = keys.column();
   entries.kinds = kinds;
   entries.values = values;
+  entries.first_request = kHotRequest + 1;
   return engine.build(entries);
 }
 
@@ -68,17 +70,43 @@ GenerationPtr worth_keeping(Engine& engine, GenerationPtr const& generation,
 void FlushedTables::add(GenerationPtr kept, std::uint64_t sequence) {
   sequence_ = sequence;
   if (kept == nullptr) return forget();
-  bytes_ += kept->memory();
-  generations_.push_front(std::move(kept));
-  while (bytes_ > most_bytes_) {
-    bytes_ -= generations_.back()->memory();
-    generations_.pop_back();
-  }
+  push(std::move(kept));
+}
+
+/// What is flushed from now on is newer. The entries that it takes the place of say nothing that
+/// those in front of them and behind them do not.
+void FlushedTables::add_hot(GenerationPtr hot, std::uint64_t sequence) {
+  if (sequence_ != sequence) forget();  // RocksDB had writes of its own
+  sequence_ = sequence;
+  if (hot_ != nullptr) drop(std::find(generations_.begin(), generations_.end(), hot_));
+  hot_ = hot;
+  push(std::move(hot));
+}
+
+void FlushedTables::push(GenerationPtr newest) {
+  bytes_ += newest->memory();
+  generations_.push_front(std::move(newest));
+  while (bytes_ > most_bytes_) drop(std::prev(generations_.end()));
+}
+
+void FlushedTables::drop(std::deque<GenerationPtr>::iterator at) {
+  if (*at == hot_) hot_ = nullptr;
+  bytes_ -= (*at)->memory();
+  generations_.erase(at);
 }
 
 void FlushedTables::forget() {
   generations_.clear();
+  hot_ = nullptr;
   bytes_ = 0;
+}
+
+std::uint64_t FlushedTables::hot_entries() const {
+  std::uint64_t all = 0;
+  if (hot_ == nullptr) return all;
+  for (View::FamilyRuns const& one : hot_->families)
+    for (RunPtr const& run : one.runs) all += run->count();
+  return all;
 }
 
 void FlushedTables::add_to(View& view) const {

@@ -1,6 +1,7 @@
 // Memtables that RocksDB has by now. They stay where they are as long as there is room, and reads
 // of many keys ask them before they go to the block cache and RocksDB: what was written last is in
-// the machine's memory, and nobody has to bring it there.
+// the machine's memory, and nobody has to bring it there. Hot entries of the block cache are one
+// generation more (HotEntries).
 //
 // Invariant: in RocksDB's state `sequence`, each key that one of them has is as the newest that has
 // it says. So they hold in one state alone, each generation that leaves the view joins them or ends
@@ -31,6 +32,9 @@ class FlushedTables {
   /// RocksDB took over a generation, and nothing else changed it; `kept` is what is worth keeping
   /// of that.
   void add(GenerationPtr kept, std::uint64_t sequence);
+  /// What RocksDB has of some keys in the state `sequence`, in place of what this was last called
+  /// with.
+  void add_hot(GenerationPtr hot, std::uint64_t sequence);
   /// RocksDB changed, or may have.
   void forget();
   [[nodiscard]] bool hold_at(std::uint64_t sequence) const {
@@ -41,12 +45,17 @@ class FlushedTables {
 
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   [[nodiscard]] std::uint64_t generations() const { return generations_.size(); }
+  [[nodiscard]] std::uint64_t hot_entries() const;
 
  private:
+  void push(GenerationPtr newest);
+  void drop(std::deque<GenerationPtr>::iterator at);
+
   std::uint64_t const most_bytes_;
   std::uint64_t bytes_ = 0;
   std::uint64_t sequence_ = 0;
   std::deque<GenerationPtr> generations_;  // newest first
+  GenerationPtr hot_;  // one of them, or null
 };
 
 }  // namespace perdure::lsm

@@ -22,6 +22,11 @@ class KeyColumn {
     bytes_.insert(bytes_.end(), as_bytes(key.data()), as_bytes(key.data()) + key.size());
     offsets_.push_back(static_cast<std::int64_t>(bytes_.size()));
   }
+  [[nodiscard]] rocksdb::Slice key(std::size_t i) const {
+    auto const from = static_cast<std::size_t>(offsets_[i]);
+    return as_slice(
+        std::span(bytes_).subspan(from, static_cast<std::size_t>(offsets_[i + 1]) - from));
+  }
   /// As long as nothing is added.
   [[nodiscard]] Column column() const {
     return {bytes_.data(), offsets_.data(), 0, offsets_.size() - 1, MemorySpace::host};

@@ -221,13 +221,20 @@ void make_store(DatabaseParts& parts, rocksdb::DB& base, rocks::GpuOptions const
                                           memtable_bytes(gpu, base), gpu.flushed_memtable_bytes);
   parts.writer = std::make_unique<Writer>(base, *parts.write_workers, *parts.tables,
                                           *parts.families, *parts.counters, options);
+  if (parts.cache != nullptr && gpu.flushed_memtable_bytes != 0) {
+    parts.hot = std::make_unique<HotEntries>(base, *parts.engine, *parts.workers, *parts.tables,
+                                             *parts.writer, *parts.counters, *parts.cache,
+                                             gpu.flushed_memtable_bytes);
+    // The host finds a key in the block cache faster than in a run.
+    if (parts.engine->is_far()) parts.hot->start({});
+  }
   parts.flusher =
       std::make_unique<Flusher>(base, *parts.engine, *parts.workers, *parts.tables, *parts.families,
                                 *parts.counters, parts.cache.get(), std::move(flushes),
                                 [writer = parts.writer.get()] { return writer->seal_idle(); });
   parts.writer->set_flusher(*parts.flusher);
   parts.reader = std::make_unique<Reader>(base, *parts.engine, *parts.tables, *parts.families,
-                                          *parts.counters, parts.cache.get());
+                                          *parts.counters, parts.cache.get(), parts.hot.get());
 }
 
 Status recover(DatabaseParts& parts, rocksdb::DB& base, rocksdb::Logger* log) {

@@ -81,20 +81,27 @@ Sight Reader::sight(ReadOptions const& options) const {
 }
 
 void Reader::count(View const& view, std::span<Answer const> answers) {
-  std::size_t absent = 0, flushed = 0;
+  std::size_t absent = 0, flushed = 0, hot = 0;
   for (Answer const& one : answers) {
     absent += one.found == Found::absent;
     flushed += one.found != Found::absent && one.request <= view.last_flushed;
+    hot += one.found != Found::absent && one.request == kHotRequest;
   }
   if (view.flushed.empty()) flushed = 0;
   counters_.table_hits += answers.size() - absent - flushed;
-  counters_.flushed_hits += flushed;
+  counters_.flushed_hits += flushed - hot;
+  if (hot != 0) counters_.hot_hits += hot;
   counters_.table_misses += absent;
 }
 
-void Reader::below(Sight const& sight, ColumnFamilyHandle* family, std::span<Slice const> keys,
-                   PinnableSlice* values, rocksdb::Status* statuses, bool sorted) {
-  cached_.multi_get(sight.options, family, keys, values, statuses, sorted);
+void Reader::count_cached(std::size_t keys, std::size_t answered) {
+  if (hot_ != nullptr && answered != 0 && keys >= kManyKeys) hot_->found(answered);
+}
+
+std::size_t Reader::below(Sight const& sight, ColumnFamilyHandle* family,
+                          std::span<Slice const> keys, PinnableSlice* values,
+                          rocksdb::Status* statuses, bool sorted) {
+  return cached_.multi_get(sight.options, family, keys, values, statuses, sorted);
 }
 
 void Reader::pin(ViewPtr const& view, Answer const& found, PinnableSlice* value) {
@@ -210,8 +217,16 @@ Reader::Below Reader::get_below(Sight const& sight, ColumnFamilyHandle* family,
   if (keys.size() == 1)  // RocksDB's deadlines mean less to one Get than to a MultiGet
     answers.statuses[0] = cached_.get(sight.options, family, keys[0], &answers.values[0]);
   else
-    below(sight, family, asked, answers.values.data(), answers.statuses.data(), sorted);
+    answers.cached =
+        below(sight, family, asked, answers.values.data(), answers.statuses.data(), sorted);
   return answers;
+}
+
+void Reader::see_flushed(Sight& sight, std::uint32_t family) const {
+  if (!sight.refusal.ok() || !cached_.may_answer(sight.options, family)) return;
+  if (tables_.flushed().generations == 0) return;
+  sight.view = tables_.snapshot()->view();
+  sight.options.snapshot = sight.view->base_snapshot();
 }
 
 void Reader::multi_get(ReadOptions const& options, ColumnFamilyHandle* family,
@@ -219,11 +234,12 @@ void Reader::multi_get(ReadOptions const& options, ColumnFamilyHandle* family,
                        rocksdb::Status* statuses, bool sorted) {
   exec::Range const range("rocks multi_get");
   KeysUnderWay const under_way(counters_, keys.size());
-  Sight const sight = this->sight(options);
+  Sight sight = this->sight(options);
+  if (sight.view == nullptr && keys.size() >= kManyKeys) see_flushed(sight, family->GetID());
   if (!sight.refusal.ok()) {
     std::fill_n(statuses, keys.size(), sight.refusal);
   } else if (sight.view == nullptr) {
-    below(sight, family, keys, values, statuses, sorted);
+    count_cached(keys.size(), below(sight, family, keys, values, statuses, sorted));
   } else if (is_late(options, base_)) {
     std::fill_n(statuses, keys.size(), rocksdb::Status::TimedOut());
   } else {
@@ -237,7 +253,10 @@ void Reader::multi_get(Sight const& sight, ColumnFamilyHandle* family, std::span
                        bool sorted) {
   RunList const runs = keys.size() < kManyKeys ? sight.view->runs(family->GetID())
                                                : known_runs(*sight.view, family->GetID());
-  if (runs.empty() || keys.empty()) return below(sight, family, keys, values, statuses, sorted);
+  if (runs.empty() || keys.empty()) {
+    count_cached(keys.size(), below(sight, family, keys, values, statuses, sorted));
+    return;
+  }
   std::vector<Answer> answers(keys.size());
   KeyColumn columns;
   columns.reserve(keys.size(), keys.size() * keys.front().size());
@@ -265,6 +284,7 @@ void Reader::multi_get(Sight const& sight, ColumnFamilyHandle* family, std::span
   if (!merges.empty()) merge(sight, family, keys, merges, limits, values, statuses);
   if (absent.empty()) return;
   Below rest = get_below(sight, family, keys, absent, sorted);
+  count_cached(keys.size(), rest.cached);
   for (std::size_t k = 0; k < absent.size(); ++k) {
     values[absent[k]] = std::move(rest.values[k]);
     statuses[absent[k]] = std::move(rest.statuses[k]);

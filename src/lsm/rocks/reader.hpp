@@ -16,6 +16,7 @@
 #include "lsm/rocks/cached_reads.hpp"
 #include "lsm/rocks/counters.hpp"
 #include "lsm/rocks/families.hpp"
+#include "lsm/rocks/hot_entries.hpp"
 #include "lsm/rocks/tables.hpp"
 
 namespace perdure::lsm {
@@ -29,14 +30,16 @@ struct Sight {
 
 class Reader {
  public:
+  /// `cache` and `hot` are null where there are none.
   Reader(rocksdb::DB& base, Engine& engine, Tables const& tables, Families const& families,
-         Counters& counters, BlockCache* cache)
+         Counters& counters, BlockCache* cache, HotEntries* hot)
       : base_(base),
         engine_(engine),
         tables_(tables),
         families_(families),
         counters_(counters),
-        cached_(base, families, cache) {}
+        cached_(base, families, cache),
+        hot_(hot) {}
 
   [[nodiscard]] Sight sight(rocksdb::ReadOptions const& options) const;
   /// The runs to ask for many keys. (Of few, RocksDB is asked as fast as flushed memtables.)
@@ -45,6 +48,8 @@ class Reader {
   }
   /// What these found.
   void count(View const& view, std::span<Answer const> answers);
+  /// Of a read of so many keys the block cache answered some, which the machine may have one day.
+  void count_cached(std::size_t keys, std::size_t answered);
 
   /// What the memtables say of a key; nothing: they do not know it.
   std::optional<rocksdb::Status> from_tables(Sight const& sight,
@@ -65,10 +70,10 @@ class Reader {
                  std::span<rocksdb::Slice const> keys, Limits const& limits,
                  rocksdb::PinnableSlice* values, rocksdb::Status* statuses, bool sorted);
   /// Keys that no memtable in sight knows, by the block cache or RocksDB. `sorted`: they come in
-  /// the family's order.
-  void below(Sight const& sight, rocksdb::ColumnFamilyHandle* family,
-             std::span<rocksdb::Slice const> keys, rocksdb::PinnableSlice* values,
-             rocksdb::Status* statuses, bool sorted);
+  /// the family's order. The answer is how many the block cache knew.
+  std::size_t below(Sight const& sight, rocksdb::ColumnFamilyHandle* family,
+                    std::span<rocksdb::Slice const> keys, rocksdb::PinnableSlice* values,
+                    rocksdb::Status* statuses, bool sorted);
   [[nodiscard]] CachedReads& cached() { return cached_; }
   bool may_exist(rocksdb::ReadOptions const& options, rocksdb::ColumnFamilyHandle* family,
                  rocksdb::Slice const& key, std::string* value, bool* value_found);
@@ -81,7 +86,10 @@ class Reader {
   struct Below {
     std::vector<rocksdb::PinnableSlice> values;
     std::vector<rocksdb::Status> statuses;
+    std::size_t cached = 0;  // the block cache answered so many
   };
+  /// Many keys, and no memtables: what was flushed is asked all the same.
+  void see_flushed(Sight& sight, std::uint32_t family) const;
   /// What RocksDB has of the keys at `which` of the array.
   Below get_below(Sight const& sight, rocksdb::ColumnFamilyHandle* family,
                   std::span<rocksdb::Slice const> keys, std::span<std::size_t const> which,
@@ -94,6 +102,7 @@ class Reader {
   Families const& families_;
   Counters& counters_;
   CachedReads cached_;
+  HotEntries* const hot_;
 };
 
 }  // namespace perdure::lsm

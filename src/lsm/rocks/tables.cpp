@@ -108,7 +108,17 @@ bool Tables::has(GenerationPtr const& generation) const {
 
 Tables::Flushed Tables::flushed() const {
   MutexLock lock(mutex_);
-  return {flushed_.generations(), flushed_.bytes()};
+  return {flushed_.generations(), flushed_.bytes(), flushed_.hot_entries()};
+}
+
+/// The flusher says that RocksDB has a generation under the same lock: until then RocksDB's number
+/// tells.
+bool Tables::add_hot(GenerationPtr hot, std::uint64_t sequence) {
+  MutexLock lock(mutex_);
+  if (base_.GetLatestSequenceNumber() != sequence) return false;
+  flushed_.add_hot(std::move(hot), sequence);
+  if (!generations_.empty()) publish();
+  return true;
 }
 
 void Tables::forget_flushed() {

@@ -61,10 +61,14 @@ class Tables {
   [[nodiscard]] GenerationPtr newest_sealed() const;
   [[nodiscard]] bool has(GenerationPtr const& generation) const;
   struct Flushed {
-    std::uint64_t generations = 0;
+    std::uint64_t generations = 0;  // hot entries are one of them
     std::uint64_t bytes = 0;
+    std::uint64_t hot_entries = 0;
   };
   [[nodiscard]] Flushed flushed() const;
+  /// What RocksDB has of some keys in its state `sequence`: reads of many keys find it as they find
+  /// what was flushed. Not where that state is over. No caller of forget_flushed() is under way.
+  bool add_hot(GenerationPtr hot, std::uint64_t sequence);
 
   // By the writer alone.
   /// Room for a batch's copy, where its values stay; not appended, it is used again. `few` are to

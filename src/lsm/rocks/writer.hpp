@@ -104,6 +104,8 @@ class Writer {
   rocksdb::Status write_alone(rocksdb::WriteOptions const& options, Call const& call) {
     return alone([&] { return call(durable(options)); });
   }
+  /// As long as the answer stands, alone() calls nothing.
+  [[nodiscard]] exec::SharedHold<> hold_rocksdb() { return exec::SharedHold(gate_); }
   /// All that was written before is RocksDB's when this returns.
   rocksdb::Status flush();
   /// For the flusher. Hands the memtables over to RocksDB, once there has been no large batch, and
