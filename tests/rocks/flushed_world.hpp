@@ -69,13 +69,16 @@ class FlushedWorld : public ::testing::Test {
   void flush() { ASSERT_TRUE(db_->Flush({}).ok()); }
   /// A file of one key. Of a key that is in no other file, it takes no sequence number.
   void ingest(std::string const& key, std::string const& value) {
-    std::string const path = directory_ / "one.sst";
-    rocksdb::SstFileWriter writer({}, options_);
-    ASSERT_TRUE(writer.Open(path).ok());
-    ASSERT_TRUE(writer.Put(key, value).ok());
-    ASSERT_TRUE(writer.Finish().ok());
-    ASSERT_TRUE(db_->IngestExternalFile({path}, {}).ok());
+    ASSERT_TRUE(db_->IngestExternalFile({write_file(key, value)}, {}).ok());
     model_[key] = value;
+  }
+  std::string write_file(std::string const& key, std::string const& value) {
+    std::string path = directory_ / "one.sst";
+    rocksdb::SstFileWriter writer({}, options_);
+    EXPECT_TRUE(writer.Open(path).ok());
+    EXPECT_TRUE(writer.Put(key, value).ok());
+    EXPECT_TRUE(writer.Finish().ok());
+    return path;
   }
 
   [[nodiscard]] std::vector<std::string> read(rocksdb::Snapshot const* snapshot = nullptr) const {

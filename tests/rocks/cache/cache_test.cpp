@@ -9,6 +9,7 @@
 
 #include "exec/counts.hpp"
 #include "fault/planted_faults.hpp"
+#include "lsm/cache/cache_scan.hpp"
 #include "rocks/cache/cache_world.hpp"
 
 namespace perdure::lsm {
@@ -91,6 +92,7 @@ class BlockCacheThreads : public ::testing::Test {
   std::atomic<std::uint64_t> state_ = kFirst;
   std::atomic<bool> stop_ = false;
   std::atomic<std::uint64_t> wrong_ = 0;
+  std::atomic<std::uint64_t> scanned_ = 0;
 
   void read_and_fill(std::uint64_t seed) {
     perdure::test::Draws draws(seed);
@@ -107,6 +109,27 @@ class BlockCacheThreads : public ::testing::Test {
         test::insert(cache_, *ticket, 0, key_text(key), truth);
       else if (cache_.holds(*ticket) && looked.value != truth)
         ++wrong_;
+    }
+  }
+
+  void scan_on() {
+    CacheSetCopy copy(cache_.view());
+    while (!stop_) {
+      std::uint64_t const state = state_;
+      auto const ticket = cache_.ticket(state, 0);
+      if (!ticket) continue;
+      std::uint64_t wrong = 0, entries = 0;
+      copy.for_entries(cache_.view().sets, ticket->epoch, 0, [&](CacheEntry const& entry) {
+        std::string const key(reinterpret_cast<char const*>(entry.key.data()), entry.key.size());
+        std::string const value(reinterpret_cast<char const*>(entry.value.data()),
+                                entry.value.size());
+        ++entries;
+        wrong += key.substr(0, 3) != "key" || value != value_at(std::stoull(key.substr(3)), state);
+      });
+      if (cache_.holds(*ticket)) {
+        wrong_ += wrong;
+        scanned_ += entries;
+      }
     }
   }
 
@@ -131,15 +154,17 @@ class BlockCacheThreads : public ::testing::Test {
   }
 };
 
-TEST_F(BlockCacheThreads, ReadersBelieveNothingWrongWhileItIsFilledAndInvalidated) {
+TEST_F(BlockCacheThreads, ReadersAndScansBelieveNothingWrongWhileItIsFilledAndInvalidated) {
   std::vector<std::thread> threads;
   for (std::uint64_t seed = 1; seed <= 3; ++seed)
     threads.emplace_back([this, seed] { read_and_fill(seed); });
   threads.emplace_back([this] { flush_on(); });
+  threads.emplace_back([this] { scan_on(); });
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   stop_ = true;
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong_, 0u);
+  EXPECT_GT(scanned_, 1000u);
   EXPECT_GT(counters_.hits, 1000u);
   EXPECT_GT(counters_.invalidated, 100u);
   EXPECT_GT(counters_.evicted, 100u);

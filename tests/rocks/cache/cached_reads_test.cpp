@@ -45,6 +45,7 @@ class CachedReads : public ::testing::Test {
     gpu_.threshold = 1000;
     gpu_.memtable_bytes = 4 << 20;
     gpu_.block_cache_bytes = 4 << 20;
+    gpu_.flushed_memtable_bytes = 0;  // a MultiGet of many keys asks those first
   }
   rocksdb::Status open() {
     rocksdb::DB* db = nullptr;
