@@ -135,6 +135,7 @@ void measure_put(Context& c);
 void measure_sustained(Context& c);
 void measure_get(Context& c);
 void measure_get_half(Context& c);
+void measure_get_hot(Context& c);
 void measure_update(Context& c);
 void measure_range(Context& c);
 void measure_delete(Context& c);

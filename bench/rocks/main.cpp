@@ -27,21 +27,14 @@ struct Item {
 };
 
 constexpr Item kItems[] = {
-    {"put", measure_put},
-    {"get", measure_get},
-    {"range", measure_range},
-    {"delete", measure_delete},
-    {"update", measure_update},
-    {"get-half", measure_get_half},
-    {"transactions", measure_transactions},
-    {"ycsb", measure_ycsb},
-    {"sustained", measure_sustained},
-    {"sizes", measure_sizes},
-    {"memtables", measure_memtables},
-    {"values", measure_values},
-    {"rates", measure_rates},
-    {"single", measure_single},
-    {"reopen", measure_reopen},
+    {"put", measure_put},         {"get", measure_get},
+    {"range", measure_range},     {"delete", measure_delete},
+    {"update", measure_update},   {"get-half", measure_get_half},
+    {"get-hot", measure_get_hot}, {"transactions", measure_transactions},
+    {"ycsb", measure_ycsb},       {"sustained", measure_sustained},
+    {"sizes", measure_sizes},     {"memtables", measure_memtables},
+    {"values", measure_values},   {"rates", measure_rates},
+    {"single", measure_single},   {"reopen", measure_reopen},
 };
 
 /// A signal that ends the process takes the databases along, which may fill the memory of the
