@@ -89,6 +89,17 @@ TEST_F(HotEntries, AreGatheredOnceReadsOfManyKeepFindingKeysInTheCache) {
   db_ = nullptr;  // the thread ends
 }
 
+TEST(HotPace, PausesLongerAsLongAsGatheringBringsLittle) {
+  lsm::HotPace pace(10);
+  EXPECT_EQ(pace.after(1000, 5000, 0), 10u);
+  EXPECT_EQ(pace.after(1100, 5000, 100'000), 20u) << "a tenth more, and little that it lacked";
+  EXPECT_EQ(pace.after(1100, 5000, 100'000), 40u);
+  EXPECT_EQ(pace.after(1300, 5000, 100'000), 10u) << "more entries";
+  EXPECT_EQ(pace.after(1300, 5000, 100'000), 20u);
+  EXPECT_EQ(pace.after(1300, 50'000, 100'000), 10u) << "other keys are read";
+  for (int i = 0; i < 20; ++i) EXPECT_LE(pace.after(1300, 0, 100'000), 640u);
+}
+
 TEST_F(HotEntries, AreNotGatheredForReadsOfFewKeys) {
   open_written("v");
   hot().start({.hits = 1, .asked = kAsked, .pause = 0});

@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/caught.hpp"
 #include "exec/range.hpp"
 
 namespace perdure::lsm {
@@ -64,7 +65,6 @@ bool HotEntries::wait_for_hits(std::uint64_t keys) {
   MutexLock lock(mutex_);
   while (!stopping_ && hits_ < keys) changed_.wait(mutex_);
   due_ = kNever;
-  hits_ = 0;
   return !stopping_;
 }
 
@@ -77,13 +77,24 @@ bool HotEntries::pause(Clock::duration time) {
 }
 
 void HotEntries::run(HotRules rules) {
+  HotPace pace(rules.pause);
+  std::uint64_t machine_then = counters_.hot_hits;
   for (std::uint64_t entries = 0; wait_for_hits(std::max(rules.hits, entries));) {
     auto const began = Clock::now();
-    HotGathered const gathered = gather(rules.asked);
-    if (publish(gathered)) ++counters_.hot_builds;
-    entries = gathered.entries;
-    if (!pause((Clock::now() - began) * rules.pause)) return;
+    std::uint64_t const by_cache = hits_.exchange(0);
+    std::uint64_t const machine_now = counters_.hot_hits;
+    entries = build(rules.asked);
+    auto const times =
+        pace.after(entries, by_cache, machine_now - std::exchange(machine_then, machine_now));
+    if (!pause((Clock::now() - began) * times)) return;
   }
+}
+
+std::uint64_t HotEntries::build(HotAsked const& asked) {
+  HotGathered const gathered = gather(asked);
+  auto published = caught([&]() -> Result<bool> { return publish(gathered); });
+  if (published && *published) ++counters_.hot_builds;
+  return gathered.entries;
 }
 
 HotGathered HotEntries::gather(HotAsked asked) {

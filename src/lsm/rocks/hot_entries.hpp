@@ -8,6 +8,7 @@
 
 #include <rocksdb/db.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -27,8 +28,29 @@ struct HotRules {
   /// many as there were entries then.
   std::uint64_t hits = std::uint64_t{1} << 16;
   HotAsked asked = {};  // its bytes are the owner's
-  /// After each time, a pause of so many times as long as that took.
+  /// After each time, a pause of so many times as long as that took, at least.
   std::uint32_t pause = 19;
+};
+
+/// Pauses twice as long each time, up to a limit, as long as gathering brings little: not many more
+/// entries than the last time, while the machine answers most of what it and the block cache know.
+class HotPace {
+ public:
+  static constexpr std::uint32_t kMostTimes = 64;
+
+  explicit HotPace(std::uint32_t pause) : pause_(pause) {}
+  /// The pause after a gathering; `by_cache` and `by_machine`: keys that each answered before it.
+  std::uint32_t after(std::uint64_t entries, std::uint64_t by_cache, std::uint64_t by_machine) {
+    bool const brings_little = entries <= entries_ + entries_ / 8 && by_cache < by_machine / 4;
+    entries_ = entries;
+    times_ = brings_little ? std::min(2 * times_, kMostTimes) : 1;
+    return pause_ * times_;
+  }
+
+ private:
+  std::uint32_t const pause_;
+  std::uint32_t times_ = 1;
+  std::uint64_t entries_ = 0;
 };
 
 class HotEntries {
@@ -58,6 +80,8 @@ class HotEntries {
 
   void wake();
   void run(HotRules rules);
+  /// The answer is how many entries there are.
+  std::uint64_t build(HotAsked const& asked);
   /// Until so many keys were found; no: it is to stop.
   bool wait_for_hits(std::uint64_t keys);
   bool pause(Clock::duration time);
