@@ -145,7 +145,7 @@ Database::Database(Options const& o, System system, std::string const& directory
     : system_(system) {
   rocksdb::Options const options = rocksdb_options(o, setting);
   perdure::rocks::GpuOptions const gpu = gpu_options(o, setting);
-  bool const plain = system == System::rocksdb;
+  bool const plain = system == System::rocksdb || o.system == "itself";
   rocksdb::Status status;
   if (setting.transactions) {
     rocksdb::TransactionDB* db = nullptr;

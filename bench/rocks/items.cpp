@@ -105,9 +105,10 @@ void Context::compare_turns(Figure const& figure, std::vector<Turn> turns,
 void Context::compare_alike(Figure const& figure, std::uint64_t rocksdb_batch,
                             std::uint64_t perdure_batch, Measure const& measure) {
   Row row{figure.item, figure.what, figure.unit, figure.better, {}, {}, figure.at, perdure_batch};
-  for (std::uint32_t repeat = 0; repeat < o.repeats; ++repeat) {
+  std::array<System, 2> turns{System::rocksdb, System::perdure};
+  for (std::uint32_t repeat = 0; repeat < o.repeats; ++repeat, std::swap(turns[0], turns[1])) {
     bool const last = repeat + 1 == o.repeats;
-    for (System const system : {System::rocksdb, System::perdure}) {
+    for (System const system : turns) {
       if (!measures(system)) continue;
       bool const theirs = system == System::rocksdb;
       std::uint64_t const batch = theirs ? rocksdb_batch : perdure_batch;

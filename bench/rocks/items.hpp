@@ -92,7 +92,8 @@ class Context {
 
  private:
   [[nodiscard]] bool measures(System system) const {
-    return o.system.empty() || o.system == (system == System::rocksdb ? "rocksdb" : "perdure");
+    if (o.system.empty() || o.system == "itself") return true;
+    return o.system == (system == System::rocksdb ? "rocksdb" : "perdure");
   }
   /// The first turn is RocksDB's; `labels` has one a turn.
   void compare_turns(Figure const& figure, std::vector<Turn> turns,

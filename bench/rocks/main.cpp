@@ -80,6 +80,7 @@ Json as_json(Options const& o, Library const& library, Report const& report) {
           {"rocksdb", library.version},
           {"rocksdb_library", library.file},
           {"rocksdb_assertions", library.assertions},
+          {"system", o.system},
           {"device", o.device},
           {"threads", o.threads},
           {"records", o.records},
@@ -171,8 +172,10 @@ void add_options(CommandLine& app, Options& o) {
   app.add_option("--only", o.only, "Of these items alone, with commas between")
       .separated_by(',')
       .check(one_of(item_names()));
-  app.add_option("--system", o.system, "Of this one alone, without a comparison: to profile it")
-      .check(one_of({"rocksdb", "perdure"}));
+  app.add_option("--system", o.system,
+                 "Of this one alone, without a comparison: to profile it; itself: RocksDB beside "
+                 "RocksDB, to see what the benchmark makes of equals")
+      .check(one_of({"rocksdb", "perdure", "itself"}));
   app.add_option("--records", o.records, "Pairs of a database").shows_default().check(positive());
   app.add_option("--threads", o.threads, "Clients, and each system's own threads")
       .shows_default()

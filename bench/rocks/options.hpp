@@ -15,7 +15,7 @@ namespace perdure::bench::rocks {
 struct Options {
   std::string path = "/dev/shm";
   std::vector<std::string> only;  // empty: all
-  std::string system;  // empty: both
+  std::string system;  // empty: both; "itself": RocksDB in Perdure's place, too
   std::uint64_t records = 10'000'000;
   std::uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
   double seconds = 10;

@@ -5,6 +5,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -123,7 +124,7 @@ class CudaMachine {
     /// On failure it is as it was: who goes back to what was before needs no memory for it.
     Status resize(std::size_t n) {
       if (n <= capacity_ && data_ != nullptr) return {};
-      std::size_t const room = n == 0 ? 1 : n;
+      std::size_t const room = std::max(n, kLeastBytes / sizeof(T));
       std::size_t const bytes = room * sizeof(T);
       T* fresh = nullptr;
       cudaError_t const error = fault::failing_allocation.strikes() ? cudaErrorMemoryAllocation
@@ -148,6 +149,9 @@ class CudaMachine {
     [[nodiscard]] T* twin() const { return twin_; }
 
    private:
+    // Growing takes the driver's lock, and waits for all that the device does: not for few bytes.
+    static constexpr std::size_t kLeastBytes = std::size_t{64} << 10;
+
     T* data_ = nullptr;
     T* twin_ = nullptr;
     std::size_t capacity_ = 0;
