@@ -3,7 +3,8 @@
 # GPU where there is one; the table of all figures with their targets comes last. Runs stay as JSON
 # in build/figures-rocks.
 #   scripts/bench_rocks.sh [PART ...]     put get update range transactions ycsb sustained get-half
-#                                         get-hot sizes values memtables rates single reopen; default: all
+#                                         get-hot sizes values device memtables rates single
+#                                         reopen; default: all
 # RECORDS (40000000), LARGE (100000000: YCSB and GET from the LSM tree), SECONDS_EACH (10),
 # REPEATS (3) and DEVICE (automatic) change how much. PERDURE_BENCH_ROCKS names a
 # perdure-bench-rocks that is built already.
@@ -11,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(put get update range transactions ycsb sustained get-half get-hot sizes values memtables rates single reopen)
+[ $# -gt 0 ] || parts=(put get update range transactions ycsb sustained get-half get-hot sizes values device memtables rates single reopen)
 records=${RECORDS:-40000000} large=${LARGE:-100000000}
 figures=build/figures-rocks
 release=$PWD/build/rocksdb-release
@@ -41,7 +42,7 @@ measure() {
 }
 for part in "${parts[@]}"; do
   case $part in
-    put | get | update) measure "$part" "$records" --batch 1000,1000000 ;;
+    put | get | update | device) measure "$part" "$records" --batch 1000,1000000 ;;
     ycsb | get-half | get-hot) measure "$part" "$large" --batch 1000,1000000 ;;
     sustained) measure "$part" "$records" --batch 100000 ;;
     *) measure "$part" "$records" ;;

@@ -28,7 +28,7 @@ TARGETS: dict[tuple[str, str], tuple[float | None, float | None]] = {
     ("ycsb", "D"): (None, 72),
     ("sustained", ""): (5, None),
 }
-LATENCIES = ("single", "rates", "reopen", "memtables")  # every row is shown
+EVERY_ROW = ("single", "rates", "reopen", "memtables", "device")
 
 
 def rows_of(folder: Path) -> list[Row]:
@@ -62,8 +62,8 @@ def verdict(row: Row) -> str:
 
 def main(folder: Path) -> None:
     rows = rows_of(folder)
-    rates = fastest([row for row in rows if row["item"] not in LATENCIES])
-    for row in rates + [row for row in rows if row["item"] in LATENCIES]:
+    rates = fastest([row for row in rows if row["item"] not in EVERY_ROW])
+    for row in rates + [row for row in rows if row["item"] in EVERY_ROW]:
         print(
             f"{row['item']:<13}{row['what'][:62]:<63}{row['rocksdb']:>10.4g}{row['perdure']:>10.4g}"
             f" {row['unit']:<8}{row['ratio']:>7.2f}  {verdict(row)}"

@@ -8,26 +8,45 @@
 
 namespace perdure::bench::rocks {
 
+void fill(PairArrays& arrays, Pairs const& pairs, ArrayCall what, std::size_t count,
+          std::function<std::uint64_t()> const& next) {
+  arrays.count = count;
+  arrays.keys.resize(count * pairs.key_bytes());
+  arrays.values.resize(count * pairs.value_bytes());
+  arrays.statuses.assign(count, KeyStatus::not_found);
+  for (std::size_t i = 0; i < count; ++i) {
+    auto* const key = reinterpret_cast<char*>(arrays.keys.data() + i * pairs.key_bytes());
+    auto* const value = reinterpret_cast<char*>(arrays.values.data() + i * pairs.value_bytes());
+    pairs.key(next(), key);
+    if (what == ArrayCall::put) {
+      pairs.value(key, 0, value);
+    } else {
+      std::fill_n(value, pairs.value_bytes(), 0);
+      value[0] = what == ArrayCall::increment ? 1 : 0;  // the least byte of a counter
+    }
+  }
+}
+
+std::uint64_t check(PairArrays const& arrays, Pairs const& pairs) {
+  for (std::size_t k = 0; k < arrays.count; ++k) {
+    auto const* const key =
+        reinterpret_cast<char const*>(arrays.keys.data() + k * pairs.key_bytes());
+    rocksdb::Slice const value(
+        reinterpret_cast<char const*>(arrays.values.data() + k * pairs.value_bytes()),
+        pairs.value_bytes());
+    if (arrays.statuses[k] != KeyStatus::ok || pairs.version(key, value) != 0)
+      throw Failure("the key " + rocksdb::Slice(key, pairs.key_bytes()).ToString(true) +
+                    " is absent from the arrays, or has a wrong value");
+  }
+  return arrays.count;
+}
+
 ArrayClient::ArrayClient(rocksdb::DB& db, Pairs const& pairs, What what, std::uint64_t operations,
                          std::uint64_t batch, Next next)
     : ArrayRounds(db, pairs, operations, batch), what_(what), next_(std::move(next)) {}
 
 void ArrayClient::fill(PairArrays& arrays, std::size_t count) {
-  arrays.count = count;
-  arrays.keys.resize(count * pairs_.key_bytes());
-  arrays.values.resize(count * pairs_.value_bytes());
-  arrays.statuses.assign(count, KeyStatus::not_found);
-  for (std::size_t i = 0; i < count; ++i) {
-    auto* const key = reinterpret_cast<char*>(arrays.keys.data() + i * pairs_.key_bytes());
-    auto* const value = reinterpret_cast<char*>(arrays.values.data() + i * pairs_.value_bytes());
-    pairs_.key(next_(), key);
-    if (what_ == What::put) {
-      pairs_.value(key, 0, value);
-    } else {
-      std::fill_n(value, pairs_.value_bytes(), 0);
-      value[0] = what_ == What::increment ? 1 : 0;  // the least byte of a counter
-    }
-  }
+  rocks::fill(arrays, pairs_, what_, count, next_);
 }
 
 void ArrayClient::call(PairArrays& arrays) {
@@ -45,18 +64,7 @@ void ArrayClient::call(PairArrays& arrays) {
 }
 
 std::uint64_t ArrayClient::check(PairArrays const& arrays) const {
-  if (what_ != What::get) return 0;
-  for (std::size_t k = 0; k < arrays.count; ++k) {
-    auto const* const key =
-        reinterpret_cast<char const*>(arrays.keys.data() + k * pairs_.key_bytes());
-    rocksdb::Slice const value(
-        reinterpret_cast<char const*>(arrays.values.data() + k * pairs_.value_bytes()),
-        pairs_.value_bytes());
-    if (arrays.statuses[k] != KeyStatus::ok || pairs_.version(key, value) != 0)
-      throw Failure("the key " + rocksdb::Slice(key, pairs_.key_bytes()).ToString(true) +
-                    " is absent from the arrays, or has a wrong value");
-  }
-  return arrays.count;
+  return what_ == What::get ? rocks::check(arrays, pairs_) : 0;
 }
 
 ArrayMixedClient::ArrayMixedClient(rocksdb::DB& db, Pairs const& pairs, std::uint64_t operations,

@@ -70,11 +70,18 @@ struct PairArrays {
   std::vector<KeyStatus> statuses;
 };
 
+enum class ArrayCall : std::uint8_t { put, get, increment };
+/// The arrays of a call: records by `next`, each at version 0; or counters, of which one is added.
+void fill(PairArrays& arrays, Pairs const& pairs, ArrayCall what, std::size_t count,
+          std::function<std::uint64_t()> const& next);
+/// Of a get. How many answers were right; throws Failure where one was not.
+std::uint64_t check(PairArrays const& arrays, Pairs const& pairs);
+
 /// Records by `next`, each at version 0; or counters by `next`, which it adds one to.
 class ArrayClient : public ArrayRounds<PairArrays> {
  public:
   using Next = std::function<std::uint64_t()>;
-  enum class What : std::uint8_t { put, get, increment };
+  using What = ArrayCall;
   ArrayClient(rocksdb::DB& db, Pairs const& pairs, What what, std::uint64_t operations,
               std::uint64_t batch, Next next);
 

@@ -145,6 +145,7 @@ void measure_ycsb(Context& c);
 void measure_sizes(Context& c);
 void measure_memtables(Context& c);
 void measure_values(Context& c);
+void measure_device(Context& c);
 void measure_rates(Context& c);
 void measure_single(Context& c);
 void measure_reopen(Context& c);

@@ -33,8 +33,9 @@ constexpr Item kItems[] = {
     {"get-hot", measure_get_hot}, {"transactions", measure_transactions},
     {"ycsb", measure_ycsb},       {"sustained", measure_sustained},
     {"sizes", measure_sizes},     {"memtables", measure_memtables},
-    {"values", measure_values},   {"rates", measure_rates},
-    {"single", measure_single},   {"reopen", measure_reopen},
+    {"values", measure_values},   {"device", measure_device},
+    {"rates", measure_rates},     {"single", measure_single},
+    {"reopen", measure_reopen},
 };
 
 /// A signal that ends the process takes the databases along, which may fill the memory of the
