@@ -1,6 +1,6 @@
-// Arrays in a GPU's memory, keys, values and outputs, beside the same calls with arrays of the host:
-// what a call costs that has to bring its data to the log, and its answers back. Perdure alone, for
-// RocksDB has no such calls. By all threads, and by one, who has the link for itself.
+// Arrays in a GPU's memory, keys, values and outputs, beside the same calls with arrays of the
+// host: what a call costs that has to bring its data to the log, and its answers back. Perdure
+// alone, for RocksDB has no such calls. By all threads, and by one, who has the link for itself.
 #include <array>
 #include <memory>
 #include <string>
@@ -94,7 +94,8 @@ void measure_arrays(Context& c, Pairs const& pairs, std::uint32_t clients, std::
   std::uint64_t const records = std::min(c.o.records, kMostBytes / pairs.pair_bytes());
   std::string const label =
       std::to_string(pairs.key_bytes()) + "+" + std::to_string(pairs.value_bytes());
-  std::string const of = " of " + label + ", " + std::to_string(clients) + " threads, ";
+  std::string const of =
+      " of " + label + ", " + std::to_string(clients) + (clients == 1 ? " thread, " : " threads, ");
   std::array<std::array<std::vector<double>, 2>, 2> mops;  // of puts and gets, here and there
   for (std::uint32_t repeat = 0; repeat < c.o.repeats; ++repeat) {
     for (bool const far : {false, true}) {

@@ -26,6 +26,8 @@ class DeviceArrays {
   /// Begin to copy, to the host and to the device.
   virtual Status bring(std::byte* to, std::byte const* from, std::size_t bytes) = 0;
   virtual Status send(std::byte* to, std::byte const* from, std::size_t bytes) = 0;
+  /// Whether kernels on the device that machines run on (cuda_machine.cuh) reach this memory.
+  [[nodiscard]] virtual bool is_near(std::byte const* data) const = 0;
   /// Until all that was begun is done.
   virtual Status wait() = 0;
   /// Of pinned memory.

@@ -42,6 +42,11 @@ struct Entries {
   // Besides `values`, where all of them have one size of at most 8 bytes: their bytes, filled up
   // with zeros; of an erase, whatever. Empty: nobody has put them side by side.
   std::span<std::uint64_t const> value_words = {};
+  // The bytes of `keys`, and of `value_column`, once more: in memory of the device, whose engine
+  // reads them there and spares the link. They stay as they are until the call returns. Null:
+  // nobody has them there.
+  std::byte const* device_keys = nullptr;
+  std::byte const* device_values = nullptr;
 };
 
 /// One version of a key.

@@ -115,6 +115,8 @@ class FakeDevice {
       device_.sent_ += bytes;
       return add(to, from, bytes);
     }
+    /// No engine is on it.
+    [[nodiscard]] bool is_near(std::byte const*) const override { return false; }
     Status wait() override {
       if (stream_ != nullptr && stream_->work) std::exchange(stream_->work, nullptr)();
       for (Copy const& one : copies_)

@@ -27,7 +27,7 @@ class CudaArrays final : public DeviceArrays {
   }
 
   Status begin(CUstream_st* stream) override {
-    if (Status s = cuda_status(cudaSetDevice(0), "choosing the device"); !s.ok()) return s;
+    if (Status s = cuda_status(cudaSetDevice(kDevice), "choosing the device"); !s.ok()) return s;
     if (Status s = make(); !s.ok()) return s;
     if (Status s = cuda_status(cudaEventRecord(ready_, stream), "waiting for the caller's stream");
         !s.ok())
@@ -57,6 +57,15 @@ class CudaArrays final : public DeviceArrays {
     return cuda_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_),
                        "copying answers to the GPU");
   }
+  /// Of another GPU's memory, or of what the device sees of the host's, copies alone are made.
+  [[nodiscard]] bool is_near(std::byte const* data) const override {
+    cudaPointerAttributes attributes{};
+    if (cudaPointerGetAttributes(&attributes, data) != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());
+      return false;
+    }
+    return attributes.type == cudaMemoryTypeDevice && attributes.device == kDevice;
+  }
   Status wait() override {
     return cuda_status(cudaStreamSynchronize(stream_), "copying between host and GPU");
   }
@@ -67,6 +76,7 @@ class CudaArrays final : public DeviceArrays {
   }
 
  private:
+  static constexpr int kDevice = 0;  // the machines'
   struct Room {
     std::byte* data = nullptr;
     std::size_t bytes = 0;

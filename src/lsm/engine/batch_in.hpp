@@ -13,6 +13,7 @@
 
 #include "base/assert.hpp"
 #include "exec/counts.hpp"
+#include "lsm/engine/engine.hpp"
 #include "lsm/engine/key_order.hpp"
 #include "lsm/engine/run_on.hpp"
 
@@ -161,19 +162,21 @@ class BatchIn {
   static constexpr std::uint64_t kMostEntries = std::numeric_limits<std::int32_t>::max();
 
   Result<RunPtr> build(Machine& machine, KeyOrder<Machine>& order, RunMaker<Machine>& maker,
-                       Entries const& entries, std::uint32_t most_inside) {
+                       Entries const& entries, EngineOptions const& options) {
     if (Status s = check(entries); !s.ok()) return s;
     std::size_t const n = entries.keys.count;
     if (n == 0) return maker.make(machine, {}, BatchFrom{}, {});
     BatchFrom batch;
     batch.last = static_cast<std::uint32_t>(n - 1);
     batch.first_request = entries.first_request;
+    reads_device_ = Machine::kPoolIsFar || options.reads_device_arrays;
     if (Status s = bring_all(machine, entries, batch); !s.ok()) return s;
     RunShape shape;
     shape.count = static_cast<std::uint32_t>(n);
     if (Status s = key_shape(machine, entries.keys, batch, shape); !s.ok()) return s;
     if (Status s = value_shape(machine, entries, batch, shape); !s.ok()) return s;
-    if (!shape.value_sizes_vary && shape.value_size != 0 && shape.value_size <= most_inside) {
+    if (!shape.value_sizes_vary && shape.value_size != 0 &&
+        shape.value_size <= options.value_bytes_inside) {
       if (Status s = bring_values(machine, entries, batch, shape); !s.ok()) return s;
     }
     BatchKeys const keys{batch.keys, batch.last};
@@ -212,13 +215,14 @@ class BatchIn {
   }
 
   Status bring_all(Machine& machine, Entries const& entries, BatchFrom& batch) {
-    if (Status s = machine.upload(entries.keys, batch.keys, 0); !s.ok()) return s;
+    if (Status s = bring_keys(machine, entries, batch.keys); !s.ok()) return s;
     Column const values = Column::of(std::as_bytes(entries.values));
     exec::ByteColumn values_here;
     if (Status s = machine.upload(values, values_here, 1); !s.ok()) return s;
     if (!entries.values.empty()) batch.values = reinterpret_cast<ValueRef const*>(values_here.data);
-    if (Status s = bring_column(machine, entries.value_column, batch.value_column); !s.ok())
-      return s;
+    Status const placed =
+        bring_places(machine, entries.value_column, batch.value_column, value_offsets_);
+    if (!placed.ok()) return placed;
     batch.has_values = !entries.values.empty() || has_column(entries);
     auto const kinds = bring(machine, kinds_, entries.kinds);
     if (!kinds) return kinds.status();
@@ -229,12 +233,20 @@ class BatchIn {
     return {};
   }
 
-  /// Of a column of values, what tells where each of them is.
-  Status bring_column(Machine& machine, Column const& values, exec::ByteColumn& here) {
-    here = {values.data, nullptr, values.width};
-    if (values.offsets == nullptr) return {};
-    auto const offsets =
-        bring(machine, value_offsets_, std::span(values.offsets, values.count + 1));
+  Status bring_keys(Machine& machine, Entries const& entries, exec::ByteColumn& here) {
+    if (!reads_device_ || entries.device_keys == nullptr)
+      return machine.upload(entries.keys, here, 0);
+    Column keys = entries.keys;
+    keys.data = entries.device_keys;
+    return bring_places(machine, keys, here, key_offsets_);
+  }
+
+  /// Of a column, what tells where each of its elements is.
+  Status bring_places(Machine& machine, Column const& column, exec::ByteColumn& here,
+                      Buffer<std::int64_t>& room) {
+    here = {column.data, nullptr, column.width};
+    if (column.offsets == nullptr) return {};
+    auto const offsets = bring(machine, room, std::span(column.offsets, column.count + 1));
     if (!offsets) return offsets.status();
     here.offsets = offsets.value();
     return {};
@@ -315,6 +327,10 @@ class BatchIn {
     }
     shape.values_inside = !bytes.empty() || !Machine::kPoolIsFar;
     if (bytes.empty()) return {};
+    if (reads_device_ && has_column(entries) && entries.device_values != nullptr) {
+      batch.near = entries.device_values + (bytes.data() - entries.value_column.data);
+      return {};
+    }
     if constexpr (Machine::kPoolIsFar) {
       if (Status s = near_.resize(bytes.size()); !s.ok()) return s;
       batch.near = near_.data();
@@ -363,6 +379,8 @@ class BatchIn {
 
   Buffer<Kind> kinds_;
   Buffer<RequestId> requests_;
+  bool reads_device_ = false;
+  Buffer<std::int64_t> key_offsets_;
   Buffer<std::int64_t> value_offsets_;
   Buffer<std::byte> near_;
   Buffer<std::uint32_t> flags_;

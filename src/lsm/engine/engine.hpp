@@ -172,6 +172,8 @@ struct EngineOptions {
   static constexpr std::uint32_t kMostInside = 1024;
   /// Of the largest values that runs keep themselves, where all of a batch have one size.
   std::uint32_t value_bytes_inside = 8;
+  /// What entries have in memory of a device can be read. That of a GPU does so in any case.
+  bool reads_device_arrays = false;
 };
 
 /// By the CPU's warps, on the workers' threads, which must outlive it.

@@ -46,9 +46,8 @@ class EngineOn final : public MachineEngine {
   [[nodiscard]] bool is_far() const override { return Machine::kPoolIsFar; }
 
   Result<RunPtr> build(Entries const& entries) override {
-    return making_.with([&](Making& s) {
-      return s.batch.build(s.machine, s.order, s.maker, entries, options_.value_bytes_inside);
-    });
+    return making_.with(
+        [&](Making& s) { return s.batch.build(s.machine, s.order, s.maker, entries, options_); });
   }
 
   Result<RunPtr> merge(RunSpan runs) override {

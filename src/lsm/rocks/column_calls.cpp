@@ -49,6 +49,8 @@ rocksdb::Status write(rocksdb::DB& db, ColumnFamilyHandle* family, OpKind kind,
     columns.ops.kind = kind;
     columns.ops.keys = for_log(keys, no_keys);
     if (has_values) columns.ops.values = for_log(values, no_values);
+    columns.device_keys = device.there(given_keys);
+    if (has_values) columns.device_values = device.there(given_values);
     columns.all_requests = keys.count;
     return database->parts().writer->write_columns(write_options(options), columns);
   }

@@ -100,6 +100,12 @@ Column DeviceColumns::bring(Column const& column, char const* what) {
   return here;
 }
 
+std::byte const* DeviceColumns::there(Column const& column) const {
+  if (column.space == MemorySpace::host || column.count == 0 || !begun_) return nullptr;
+  if (!(*way_)->arrays->is_near(column.data)) return nullptr;
+  return column.offsets == nullptr ? column.data : column.data + column.offsets[0];
+}
+
 MutableColumn DeviceColumns::place(MutableColumn const& values) {
   if (values.space == MemorySpace::host) return values;
   MutableColumn here = values;

@@ -44,6 +44,9 @@ class DeviceColumns {
   [[nodiscard]] Column bring(Column const& column, char const* what);
   /// Where values for the caller's array go.
   [[nodiscard]] MutableColumn place(MutableColumn const& values);
+  /// Where an engine on the device finds the first element of a column that was brought; null: it
+  /// does not reach that.
+  [[nodiscard]] std::byte const* there(Column const& column) const;
   /// What could not be brought is an error here.
   rocksdb::Status arrived();
   /// Statuses, and the values of those that are ok; of a mixed batch, of its gets.

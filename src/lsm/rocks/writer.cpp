@@ -331,8 +331,11 @@ rocksdb::Status Writer::append_columns(std::span<Waiting* const> group) {
       }
     });
     std::vector<FamilyBatch> batch;
-    for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t i = 0; i < n; ++i) {
       batch.push_back({columns[i].family, entries[i].entries(), entries[i].has_merges()});
+      batch.back().entries.device_keys = group[i]->columns->device_keys;
+      batch.back().entries.device_values = group[i]->columns->device_values;
+    }
     return batch;
   };
   ViewPtr seen;

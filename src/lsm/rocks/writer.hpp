@@ -88,6 +88,9 @@ class Writer {
   struct Columns {
     std::uint32_t family = 0;
     wal::BatchOps ops;  // `update` is a merge
+    // What the first key and the first value begin with, where a device has them (see Entries).
+    std::byte const* device_keys = nullptr;
+    std::byte const* device_values = nullptr;
     std::span<RequestId const> requests = {};  // empty: 0, 1, ...
     std::uint64_t all_requests = 0;
     RequestId first = 0;
