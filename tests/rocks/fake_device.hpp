@@ -84,6 +84,8 @@ class FakeDevice {
     return std::unique_ptr<exec::DeviceArrays>(std::make_unique<Way>(*this));
   }
   void take_away(std::string why) { why_not_ = std::move(why); }
+  /// Whether an engine runs on it. None does: it is for who asks where arrays are.
+  void set_near(bool near) { near_ = near; }
   /// After so many more copies each fails, until it is called again.
   void fail_after(std::size_t copies) { left_ = copies; }
   [[nodiscard]] std::size_t ways() const { return ways_; }
@@ -115,8 +117,7 @@ class FakeDevice {
       device_.sent_ += bytes;
       return add(to, from, bytes);
     }
-    /// No engine is on it.
-    [[nodiscard]] bool is_near(std::byte const*) const override { return false; }
+    [[nodiscard]] bool is_near(std::byte const*) const override { return device_.near_; }
     Status wait() override {
       if (stream_ != nullptr && stream_->work) std::exchange(stream_->work, nullptr)();
       for (Copy const& one : copies_)
@@ -146,6 +147,7 @@ class FakeDevice {
 
   std::vector<Array> arrays_;
   std::string why_not_;
+  bool near_ = false;
   std::size_t left_ = ~std::size_t{0};
   std::size_t ways_ = 0, sent_ = 0;
 };

@@ -101,7 +101,7 @@ Column DeviceColumns::bring(Column const& column, char const* what) {
 }
 
 std::byte const* DeviceColumns::there(Column const& column) const {
-  if (column.space == MemorySpace::host || column.count == 0 || !begun_) return nullptr;
+  if (column.space == MemorySpace::host || column.count == 0 || !arrived_) return nullptr;
   if (!(*way_)->arrays->is_near(column.data)) return nullptr;
   return column.offsets == nullptr ? column.data : column.data + column.offsets[0];
 }
@@ -128,6 +128,7 @@ Status DeviceColumns::wait() {
 rocksdb::Status DeviceColumns::arrived() {
   if (failure_.ok() && options_.device_statuses != nullptr) has_way("statuses");
   if (failure_.ok() && columns_ > 0) note(wait(), "columns");
+  arrived_ = failure_.ok();
   return failure_;
 }
 

@@ -44,7 +44,7 @@ class DeviceColumns {
   [[nodiscard]] Column bring(Column const& column, char const* what);
   /// Where values for the caller's array go.
   [[nodiscard]] MutableColumn place(MutableColumn const& values);
-  /// Where an engine on the device finds the first element of a column that was brought; null: it
+  /// After arrived(): where an engine on the device finds the first element of the column. Null: it
   /// does not reach that.
   [[nodiscard]] std::byte const* there(Column const& column) const;
   /// What could not be brought is an error here.
@@ -69,6 +69,7 @@ class DeviceColumns {
   MutableColumn values_;  // the caller's; no count where they are on the host
   std::byte* values_here_ = nullptr;
   bool begun_ = false;  // and the way is to be waited for
+  bool arrived_ = false;
   rocksdb::Status failure_;  // the first
 };
 
