@@ -130,6 +130,38 @@ TEST_P(GpuArraysOfRocks, AMixedBatchReadsAndAnswersThere) {
   EXPECT_EQ(out.read(), expected);
 }
 
+/// Enough for the GPU to sort them, from where they lie: the first begins at an odd address.
+TEST_P(GpuArraysOfRocks, SlicesOfByteStringsAreReadFromWhereTheyBegin) {
+  constexpr std::size_t kStrings = 20'000;
+  Strings keys, values;
+  for (std::size_t i = 0; i < kStrings; ++i) {
+    keys.add(std::string(2 + i % 9, 'k') + std::to_string(i));
+    values.add(std::to_string(10'000'000 + i));  // eight bytes: memtables have them
+  }
+  auto const on_gpu = [](Strings const& strings, OnGpu const& memory) {
+    auto* const there = reinterpret_cast<std::byte*>(memory.words().data());
+    EXPECT_EQ(cudaMemcpy(there, strings.data.data(), strings.data.size(), cudaMemcpyDefault),
+              cudaSuccess);
+    Column column = strings.column();
+    column.data = there;
+    column.space = MemorySpace::device;
+    return column;
+  };
+  OnGpu const key_memory(keys.data.size()), value_memory(values.data.size());
+  Column const all = on_gpu(keys, key_memory);
+  Column put_keys = all, put_values = on_gpu(values, value_memory);
+  ++put_keys.offsets, ++put_values.offsets;
+  put_keys.count = put_values.count = kStrings - 1;
+  ASSERT_EQ(put_keys.offsets[0] % 2, 1);
+  ASSERT_TRUE(rocks::put(*db_, family(), put_keys, put_values).ok());
+  VariableValues found;
+  std::vector<KeyStatus> statuses(kStrings);
+  ASSERT_TRUE(rocks::get(*db_, family(), all, found, statuses).ok());
+  EXPECT_EQ(statuses[0], KeyStatus::not_found);
+  for (std::size_t i = 1; i < kStrings; ++i)
+    ASSERT_EQ(at(found, i), std::to_string(10'000'000 + i)) << i;
+}
+
 INSTANTIATE_TEST_SUITE_P(Engines, GpuArraysOfRocks,
                          ::testing::Values(rocks::Device::cpu, rocks::Device::cuda),
                          [](auto const& one) {

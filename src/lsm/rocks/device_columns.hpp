@@ -1,6 +1,7 @@
 // The arrays of a call that lie in a device's memory. Those that it reads come to the host before
 // it begins, and it goes on as with any other; what it answers goes to the device by one copy, once
-// it has ended. Which engine memtables have makes no difference.
+// it has ended. Which engine memtables have makes no difference, but that one on the same device
+// sorts keys and values from where the caller has them.
 //
 // Invariants: what is the caller's is read after what its stream has under way, and of its outputs
 // only those elements change that the call has values for. Nothing is under way when this goes.
