@@ -5,6 +5,8 @@
 #include <mutex>
 #include <utility>
 
+#include "lsm/rocks/lock_slot.hpp"
+
 namespace perdure::lsm {
 
 std::uint64_t lock_clock_us() {
@@ -23,57 +25,7 @@ void LockOwner::set_waits(WaitGraph::Wait wait) {
   wait_ = std::move(wait);
 }
 
-struct LockTable::Lock {
-  // The first holder apart: most locks have no other, and so cost no allocation.
-  rocksdb::TransactionID first = 0;
-  std::vector<rocksdb::TransactionID> others;
-  std::uint64_t expires_us = 0;  // when all holders' time is over; 0: never
-  bool exclusive = false;
-
-  Lock(LockOwner const& owner, bool alone)
-      : first(owner.lock_id), expires_us(owner.expires_us), exclusive(alone) {}
-
-  [[nodiscard]] bool only(rocksdb::TransactionID id) const { return first == id && others.empty(); }
-  [[nodiscard]] std::vector<rocksdb::TransactionID> holders() const {
-    std::vector<rocksdb::TransactionID> all{first};
-    all.insert(all.end(), others.begin(), others.end());
-    return all;
-  }
-  void share(LockOwner const& owner) {
-    others.push_back(owner.lock_id);
-    bool const ends = expires_us != 0 && owner.expires_us != 0;
-    expires_us = ends ? std::max(expires_us, owner.expires_us) : 0;
-  }
-  /// False: it is not a holder.
-  bool leave(rocksdb::TransactionID id) {
-    if (first == id) {
-      first = others.empty() ? 0 : others.back();
-      if (!others.empty()) others.pop_back();
-      return true;
-    }
-    return std::erase(others, id) != 0;
-  }
-};
-
 namespace {
-
-struct OwnedKey {
-  std::string bytes;
-  std::uint64_t hash;
-  explicit OwnedKey(KeyRef const& key) : bytes(key.bytes), hash(key.hash) {}
-};
-struct HashOfKey {
-  using is_transparent = void;
-  std::size_t operator()(OwnedKey const& key) const noexcept { return key.hash; }
-  std::size_t operator()(KeyRef const& key) const noexcept { return key.hash; }
-};
-struct EqualKeys {
-  using is_transparent = void;
-  template <class A, class B>
-  bool operator()(A const& a, B const& b) const {
-    return a.hash == b.hash && a.bytes == b.bytes;
-  }
-};
 
 struct Waiter {
   std::uint64_t hash;  // of its key
@@ -86,7 +38,7 @@ struct Waiter {
 
 struct alignas(64) LockTable::Stripe {
   Mutex mutex;
-  std::unordered_map<OwnedKey, Lock, HashOfKey, EqualKeys> locks PERDURE_GUARDED_BY(mutex);
+  LockSlots locks PERDURE_GUARDED_BY(mutex);
   std::vector<Waiter*> waiters PERDURE_GUARDED_BY(mutex);
 
   /// They wait for nobody from here on, though they have yet to run: who waits for them next is in
@@ -149,7 +101,7 @@ void LockTable::drop_family(std::uint32_t id) {
   family.dropped = true;
   for (Stripe& stripe : family.stripes) {
     MutexLock lock(stripe.mutex);
-    stripe.locks = {};
+    stripe.locks = LockSlots();
   }
 }
 
@@ -176,34 +128,34 @@ LockTable::Attempt LockTable::attempt(Family& family, Stripe& stripe, LockOwner 
                                       KeyRef const& key, bool exclusive)
     PERDURE_REQUIRES(stripe.mutex) {
   Attempt tried;
-  auto const found = stripe.locks.find(key);
+  auto const found = stripe.locks.find(key, key.hash);
   if (found == stripe.locks.end()) {
     if (max_locks_ > 0 && family.locks.load() >= max_locks_) {
       tried.status = rocksdb::Status::Busy(rocksdb::Status::kLockLimit);
       return tried;
     }
-    stripe.locks.emplace(OwnedKey(key), Lock(owner, exclusive));
+    stripe.locks.emplace(LockedKey(key), HeldLock(owner.lock_id, owner.expires_us, exclusive));
     if (max_locks_ > 0) ++family.locks;
     return tried;
   }
-  Lock& lock = found->second;
+  HeldLock& lock = found.value();
   if (lock.only(owner.lock_id)) {
-    if (lock.exclusive && !exclusive) stripe.wake(key.hash, waits_);
-    lock.exclusive = exclusive;
-  } else if (!lock.exclusive && !exclusive) {
-    lock.share(owner);
-  } else if (lock.expires_us != 0 && lock.expires_us <= lock_clock_us() &&
+    if (lock.exclusive() && !exclusive) stripe.wake(key.hash, waits_);
+    lock.set_exclusive(exclusive);
+  } else if (!lock.exclusive() && !exclusive) {
+    lock.share(owner.lock_id, owner.expires_us);
+  } else if (lock.expires_us() != 0 && lock.expires_us() <= lock_clock_us() &&
              all_gave_up(lock, owner.lock_id)) {
-    lock = Lock(owner, exclusive);
+    lock = HeldLock(owner.lock_id, owner.expires_us, exclusive);
   } else {
     tried.status = rocksdb::Status::TimedOut(rocksdb::Status::kLockTimeout);
     tried.holders = lock.holders();
-    tried.expires_us = lock.expires_us;
+    tried.expires_us = lock.expires_us();
   }
   return tried;
 }
 
-bool LockTable::all_gave_up(Lock const& lock, rocksdb::TransactionID but) {
+bool LockTable::all_gave_up(HeldLock const& lock, rocksdb::TransactionID but) {
   MutexLock guard(expiring_mutex_);
   for (rocksdb::TransactionID const id : lock.holders()) {
     if (id == but) continue;
@@ -247,9 +199,9 @@ void LockTable::release(LockOwner const& owner, KeyRef const& key) {
   if (where == nullptr) return;
   Stripe& stripe = where->stripe(key);
   MutexLock lock(stripe.mutex);
-  auto const found = stripe.locks.find(key);
-  if (found == stripe.locks.end() || !found->second.leave(owner.lock_id)) return;
-  if (found->second.first == 0) {
+  auto const found = stripe.locks.find(key, key.hash);
+  if (found == stripe.locks.end() || !found.value().leave(owner.lock_id)) return;
+  if (found->second.is_free()) {
     stripe.locks.erase(found);
     if (max_locks_ > 0) --where->locks;
   }
@@ -274,7 +226,8 @@ std::unordered_multimap<std::uint32_t, rocksdb::KeyLockInfo> LockTable::locks() 
     for (Stripe& stripe : family->stripes) {
       MutexLock lock(stripe.mutex);
       for (auto const& [key, held] : stripe.locks)
-        all.emplace(id, rocksdb::KeyLockInfo{key.bytes, held.holders(), held.exclusive});
+        all.emplace(id, rocksdb::KeyLockInfo{std::string(key.bytes()), held.holders(),
+                                             held.exclusive()});
     }
   }
   return all;

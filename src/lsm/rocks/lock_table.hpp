@@ -55,6 +55,8 @@ class LockOwner {
   WaitGraph::Wait wait_ PERDURE_GUARDED_BY(mutex_);
 };
 
+class HeldLock;
+
 class LockTable {
  public:
   struct Options {
@@ -86,7 +88,6 @@ class LockTable {
   [[nodiscard]] WaitGraph& waits() { return waits_; }
 
  private:
-  struct Lock;
   struct Stripe;
   struct Family;
   struct Attempt;
@@ -98,7 +99,7 @@ class LockTable {
                   bool exclusive);
   rocksdb::Status wait(Stripe& stripe, LockOwner& owner, KeyRef const& key, bool exclusive,
                        Attempt const& failed, std::uint64_t until_us);
-  bool all_gave_up(Lock const& lock, rocksdb::TransactionID but);
+  bool all_gave_up(HeldLock const& lock, rocksdb::TransactionID but);
 
   std::size_t const stripes_;
   std::int64_t const max_locks_;

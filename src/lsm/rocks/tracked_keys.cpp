@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
+#include "base/assert.hpp"
 #include "base/hash.hpp"
 
 namespace perdure::lsm {
@@ -12,21 +14,41 @@ KeyRef::KeyRef(std::uint32_t in, rocksdb::Slice const& key)
       hash(nth_hash(hash_bytes(reinterpret_cast<std::byte const*>(key.data()), key.size()), in)),
       family(in) {}
 
-TrackedKeys::Entry const* TrackedKeys::find(KeyRef const& key) const {
+TrackedKeys::Entry* TrackedKeys::entry_at(KeyRef const& key) const {
   if (held_ == nullptr) return nullptr;
-  auto const found = held_->entries.find(key);
-  return found != held_->entries.end() ? &found->second : nullptr;
+  auto const found = held_->index.find(key, key.hash);
+  return found != held_->index.end() ? &held_->items[*found].entry : nullptr;
 }
 
+TrackedKeys::Entry const* TrackedKeys::find(KeyRef const& key) const { return entry_at(key); }
+
 TrackedKeys::Entry& TrackedKeys::entry_of(KeyRef const& key) {
+  if (Entry* const found = entry_at(key); found != nullptr) return *found;
   if (held_ == nullptr) held_ = std::make_unique<Held>();
-  auto const found = held_->entries.find(key);
-  if (found != held_->entries.end()) return found->second;
   auto* const copy = static_cast<char*>(held_->arena.allocate(key.bytes.size(), 1));
   if (!key.bytes.empty()) std::memcpy(copy, key.bytes.data(), key.bytes.size());
   KeyRef owned = key;
   owned.bytes = {copy, key.bytes.size()};
-  return held_->entries.emplace(owned, Entry{kNotYet, 0, 0, false}).first->second;
+  std::size_t const at = held_->items.size();
+  PERDURE_ASSERT(at < std::numeric_limits<std::uint32_t>::max());
+  held_->items.push_back({owned, {kNotYet, 0, 0, false}});
+  held_->index.insert(static_cast<std::uint32_t>(at));
+  return held_->items.back().entry;
+}
+
+void TrackedKeys::erase(KeyRef const& key) {
+  Items& items = held_->items;
+  Index& index = held_->index;
+  std::uint32_t const at = *index.find(key, key.hash);
+  KeyRef const last = items.back().key;
+  auto const last_at = static_cast<std::uint32_t>(items.size() - 1);
+  index.erase(key, key.hash);
+  if (at != last_at) {
+    index.erase(last, last.hash);
+    items[at] = items.back();
+    index.insert(at);
+  }
+  items.pop_back();
 }
 
 void TrackedKeys::track(KeyRef const& key, rocksdb::SequenceNumber since, bool read_only,
@@ -38,22 +60,21 @@ void TrackedKeys::track(KeyRef const& key, rocksdb::SequenceNumber since, bool r
 }
 
 TrackedKeys::Forgotten TrackedKeys::forget_read(KeyRef const& key) {
-  if (held_ == nullptr) return Forgotten::nothing;
-  auto const found = held_->entries.find(key);
-  if (found == held_->entries.end() || found->second.reads == 0) return Forgotten::nothing;
-  --found->second.reads;
-  if (found->second.reads + found->second.writes != 0) return Forgotten::a_read;
-  held_->entries.erase(found);
+  Entry* const found = entry_at(key);
+  if (found == nullptr || found->reads == 0) return Forgotten::nothing;
+  --found->reads;
+  if (found->reads + found->writes != 0) return Forgotten::a_read;
+  erase(key);
   return Forgotten::the_key;
 }
 
 void TrackedKeys::subtract(TrackedKeys const& newer) {
   newer.for_each([&](KeyRef const& key, Entry const& entry) {
-    auto const found = held_->entries.find(key);
-    if (found == held_->entries.end()) return;
-    found->second.reads -= entry.reads;
-    found->second.writes -= entry.writes;
-    if (found->second.reads + found->second.writes == 0) held_->entries.erase(found);
+    Entry* const found = entry_at(key);
+    if (found == nullptr) return;
+    found->reads -= entry.reads;
+    found->writes -= entry.writes;
+    if (found->reads + found->writes == 0) erase(key);
   });
 }
 
