@@ -79,7 +79,8 @@ class HeldLock {
  public:
   using Id = rocksdb::TransactionID;
 
-  HeldLock(Id holder, std::uint64_t expires_us, bool alone) : first_(holder), exclusive_(alone) {
+  HeldLock(Id holder, std::uint64_t expires_us, bool alone, std::uint32_t place)
+      : first_(holder), place_(place), exclusive_(alone) {
     if (expires_us != 0) rest_ = std::make_unique<Rest>(Rest{{}, expires_us});
   }
 
@@ -89,6 +90,13 @@ class HeldLock {
   [[nodiscard]] bool only(Id id) const {
     return first_ == id && (rest_ == nullptr || rest_->others.empty());
   }
+  [[nodiscard]] bool is_held_by(Id id) const {
+    if (first_ == id) return true;
+    return rest_ != nullptr &&
+           std::find(rest_->others.begin(), rest_->others.end(), id) != rest_->others.end();
+  }
+  /// Where who took it first tracks the key.
+  [[nodiscard]] std::uint32_t place() const { return place_; }
   /// When all holders' time is over; 0: never.
   [[nodiscard]] std::uint64_t expires_us() const {
     return rest_ != nullptr ? rest_->expires_us : 0;
@@ -121,6 +129,7 @@ class HeldLock {
   };
   Id first_;
   std::unique_ptr<Rest> rest_;
+  std::uint32_t place_;
   bool exclusive_;
 };
 

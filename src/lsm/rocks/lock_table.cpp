@@ -64,7 +64,7 @@ struct LockTable::Family {
 };
 
 struct LockTable::Attempt {
-  rocksdb::Status status;
+  Taken taken;
   std::vector<rocksdb::TransactionID> holders;  // where they are in the way
   std::uint64_t expires_us = 0;  // when they may be robbed; 0: never
 };
@@ -105,50 +105,55 @@ void LockTable::drop_family(std::uint32_t id) {
   }
 }
 
-rocksdb::Status LockTable::acquire(LockOwner& owner, KeyRef const& key, bool exclusive) {
+LockTable::Taken LockTable::acquire(LockOwner& owner, KeyRef const& key, bool exclusive,
+                                    std::uint32_t place) {
   Family* const where = family(key.family);
   if (where == nullptr)
-    return rocksdb::Status::InvalidArgument("Column family id not found: " +
-                                            std::to_string(key.family));
+    return {rocksdb::Status::InvalidArgument("Column family id not found: " +
+                                             std::to_string(key.family))};
   Stripe& stripe = where->stripe(key);
   std::uint64_t const until_us =
       owner.timeout_us > 0 ? lock_clock_us() + static_cast<std::uint64_t>(owner.timeout_us) : 0;
   MutexLock lock(stripe.mutex);
   for (;;) {
-    Attempt const tried = attempt(*where, stripe, owner, key, exclusive);
-    if (tried.holders.empty() || owner.timeout_us == 0) return tried.status;
+    Attempt tried = attempt(*where, stripe, owner, key, exclusive, place);
+    if (tried.holders.empty() || owner.timeout_us == 0) return std::move(tried.taken);
     // Whoever comes back late has tried once more, for the lock may have become free unseen.
-    if (until_us != 0 && lock_clock_us() >= until_us) return tried.status;
+    if (until_us != 0 && lock_clock_us() >= until_us) return std::move(tried.taken);
     rocksdb::Status status = wait(stripe, owner, key, exclusive, tried, until_us);
-    if (!status.ok()) return status;
+    if (!status.ok()) return {std::move(status)};
   }
 }
 
 LockTable::Attempt LockTable::attempt(Family& family, Stripe& stripe, LockOwner const& owner,
-                                      KeyRef const& key, bool exclusive)
+                                      KeyRef const& key, bool exclusive, std::uint32_t place)
     PERDURE_REQUIRES(stripe.mutex) {
   Attempt tried;
   auto const found = stripe.locks.find(key, key.hash);
   if (found == stripe.locks.end()) {
     if (max_locks_ > 0 && family.locks.load() >= max_locks_) {
-      tried.status = rocksdb::Status::Busy(rocksdb::Status::kLockLimit);
+      tried.taken.status = rocksdb::Status::Busy(rocksdb::Status::kLockLimit);
       return tried;
     }
-    stripe.locks.emplace(LockedKey(key), HeldLock(owner.lock_id, owner.expires_us, exclusive));
+    stripe.locks.emplace(LockedKey(key),
+                         HeldLock(owner.lock_id, owner.expires_us, exclusive, place));
     if (max_locks_ > 0) ++family.locks;
     return tried;
   }
   HeldLock& lock = found.value();
   if (lock.only(owner.lock_id)) {
-    if (lock.exclusive() && !exclusive) stripe.wake(key.hash, waits_);
-    lock.set_exclusive(exclusive);
+    tried.taken.had_it = true;
+    tried.taken.place = lock.place();
+    if (exclusive) lock.set_exclusive(true);
   } else if (!lock.exclusive() && !exclusive) {
-    lock.share(owner.lock_id, owner.expires_us);
+    tried.taken.had_it = lock.is_held_by(owner.lock_id);
+    tried.taken.place = lock.place();
+    if (!tried.taken.had_it) lock.share(owner.lock_id, owner.expires_us);
   } else if (lock.expires_us() != 0 && lock.expires_us() <= lock_clock_us() &&
              all_gave_up(lock, owner.lock_id)) {
-    lock = HeldLock(owner.lock_id, owner.expires_us, exclusive);
+    lock = HeldLock(owner.lock_id, owner.expires_us, exclusive, place);
   } else {
-    tried.status = rocksdb::Status::TimedOut(rocksdb::Status::kLockTimeout);
+    tried.taken.status = rocksdb::Status::TimedOut(rocksdb::Status::kLockTimeout);
     tried.holders = lock.holders();
     tried.expires_us = lock.expires_us();
   }
@@ -194,6 +199,17 @@ rocksdb::Status LockTable::wait(Stripe& stripe, LockOwner& owner, KeyRef const& 
   return rocksdb::Status::OK();
 }
 
+void LockTable::lower(LockOwner const& owner, KeyRef const& key) {
+  Family* const where = family(key.family);
+  if (where == nullptr) return;
+  Stripe& stripe = where->stripe(key);
+  MutexLock lock(stripe.mutex);
+  auto const found = stripe.locks.find(key, key.hash);
+  if (found == stripe.locks.end() || !found->second.only(owner.lock_id)) return;
+  found.value().set_exclusive(false);
+  stripe.wake(key.hash, waits_);
+}
+
 void LockTable::release(LockOwner const& owner, KeyRef const& key) {
   Family* const where = family(key.family);
   if (where == nullptr) return;
@@ -226,8 +242,8 @@ std::unordered_multimap<std::uint32_t, rocksdb::KeyLockInfo> LockTable::locks() 
     for (Stripe& stripe : family->stripes) {
       MutexLock lock(stripe.mutex);
       for (auto const& [key, held] : stripe.locks)
-        all.emplace(id, rocksdb::KeyLockInfo{std::string(key.bytes()), held.holders(),
-                                             held.exclusive()});
+        all.emplace(
+            id, rocksdb::KeyLockInfo{std::string(key.bytes()), held.holders(), held.exclusive()});
     }
   }
   return all;

@@ -70,9 +70,16 @@ class LockTable {
 
   [[nodiscard]] rocksdb::TransactionID next_id() { return next_id_.fetch_add(1); }
 
-  /// OK also where the owner has it already; it is exclusive or shared then as asked last.
-  /// TimedOut(kLockTimeout), Busy(kDeadlock), and at once Busy(kLockLimit).
-  rocksdb::Status acquire(LockOwner& owner, KeyRef const& key, bool exclusive);
+  struct Taken {
+    rocksdb::Status status;
+    bool had_it = false;      // before this call, though it may have been shared then
+    std::uint32_t place = 0;  // where that was: a hint, for keys move and locks change hands
+  };
+  /// OK also where the owner has it already; what is exclusive stays so. TimedOut(kLockTimeout),
+  /// Busy(kDeadlock), and at once Busy(kLockLimit). `place` is the owner's, and kept with the lock.
+  Taken acquire(LockOwner& owner, KeyRef const& key, bool exclusive, std::uint32_t place);
+  /// The owner's exclusive lock becomes a shared one.
+  void lower(LockOwner const& owner, KeyRef const& key);
   /// A key that was taken from the owner is left alone.
   void release(LockOwner const& owner, KeyRef const& key);
 
@@ -96,7 +103,7 @@ class LockTable {
   Family* family(std::uint32_t id);
   Family& make_family(std::uint32_t id);
   Attempt attempt(Family& family, Stripe& stripe, LockOwner const& owner, KeyRef const& key,
-                  bool exclusive);
+                  bool exclusive, std::uint32_t place);
   rocksdb::Status wait(Stripe& stripe, LockOwner& owner, KeyRef const& key, bool exclusive,
                        Attempt const& failed, std::uint64_t until_us);
   bool all_gave_up(HeldLock const& lock, rocksdb::TransactionID but);

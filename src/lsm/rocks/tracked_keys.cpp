@@ -14,26 +14,32 @@ KeyRef::KeyRef(std::uint32_t in, rocksdb::Slice const& key)
       hash(nth_hash(hash_bytes(reinterpret_cast<std::byte const*>(key.data()), key.size()), in)),
       family(in) {}
 
-TrackedKeys::Entry* TrackedKeys::entry_at(KeyRef const& key) const {
+void TrackedKeys::Held::catch_up() {
+  std::size_t const count = items.size();
+  if (count - indexed > index.size()) index.reserve(count);
+  for (; indexed < count; ++indexed) index.insert(indexed);
+}
+
+TrackedKeys::Entry* TrackedKeys::find(KeyRef const& key) {
   if (held_ == nullptr) return nullptr;
+  held_->catch_up();
   auto const found = held_->index.find(key, key.hash);
   return found != held_->index.end() ? &held_->items[*found].entry : nullptr;
 }
 
-TrackedKeys::Entry const* TrackedKeys::find(KeyRef const& key) const { return entry_at(key); }
+TrackedKeys::Entry* TrackedKeys::find_at(std::uint32_t place, KeyRef const& key) {
+  if (place >= size() || !(held_->items[place].key == key)) return find(key);
+  return &held_->items[place].entry;
+}
 
-TrackedKeys::Entry& TrackedKeys::entry_of(KeyRef const& key) {
-  if (Entry* const found = entry_at(key); found != nullptr) return *found;
+TrackedKeys::Entry& TrackedKeys::append(KeyRef const& key) {
   if (held_ == nullptr) held_ = std::make_unique<Held>();
+  PERDURE_ASSERT(held_->items.size() < std::numeric_limits<std::uint32_t>::max());
   auto* const copy = static_cast<char*>(held_->arena.allocate(key.bytes.size(), 1));
   if (!key.bytes.empty()) std::memcpy(copy, key.bytes.data(), key.bytes.size());
   KeyRef owned = key;
   owned.bytes = {copy, key.bytes.size()};
-  std::size_t const at = held_->items.size();
-  PERDURE_ASSERT(at < std::numeric_limits<std::uint32_t>::max());
-  held_->items.push_back({owned, {kNotYet, 0, 0, false}});
-  held_->index.insert(static_cast<std::uint32_t>(at));
-  return held_->items.back().entry;
+  return held_->items.emplace_back(Item{owned, {kNotYet, 0, 0, false}}).entry;
 }
 
 void TrackedKeys::erase(KeyRef const& key) {
@@ -49,18 +55,19 @@ void TrackedKeys::erase(KeyRef const& key) {
     index.insert(at);
   }
   items.pop_back();
+  --held_->indexed;
 }
 
-void TrackedKeys::track(KeyRef const& key, rocksdb::SequenceNumber since, bool read_only,
-                        bool exclusive) {
-  Entry& entry = entry_of(key);
+void TrackedKeys::track(KeyRef const& key, Entry* known, rocksdb::SequenceNumber since,
+                        bool read_only, bool exclusive) {
+  Entry& entry = known != nullptr ? *known : append(key);
   entry.since = std::min(entry.since, since);
   ++(read_only ? entry.reads : entry.writes);
   entry.exclusive |= exclusive;
 }
 
 TrackedKeys::Forgotten TrackedKeys::forget_read(KeyRef const& key) {
-  Entry* const found = entry_at(key);
+  Entry* const found = find(key);
   if (found == nullptr || found->reads == 0) return Forgotten::nothing;
   --found->reads;
   if (found->reads + found->writes != 0) return Forgotten::a_read;
@@ -70,7 +77,7 @@ TrackedKeys::Forgotten TrackedKeys::forget_read(KeyRef const& key) {
 
 void TrackedKeys::subtract(TrackedKeys const& newer) {
   newer.for_each([&](KeyRef const& key, Entry const& entry) {
-    Entry* const found = entry_at(key);
+    Entry* const found = find(key);
     if (found == nullptr) return;
     found->reads -= entry.reads;
     found->writes -= entry.writes;
@@ -80,7 +87,8 @@ void TrackedKeys::subtract(TrackedKeys const& newer) {
 
 void TrackedKeys::add(TrackedKeys const& newer) {
   newer.for_each([&](KeyRef const& key, Entry const& entry) {
-    Entry& mine = entry_of(key);
+    Entry* const known = find(key);
+    Entry& mine = known != nullptr ? *known : append(key);
     mine.since = std::min(mine.since, entry.since);
     mine.reads += entry.reads;
     mine.writes += entry.writes;

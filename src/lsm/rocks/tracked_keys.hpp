@@ -53,10 +53,15 @@ class TrackedKeys {
   };
 
   /// Null: not tracked.
-  [[nodiscard]] Entry const* find(KeyRef const& key) const;
+  [[nodiscard]] Entry* find(KeyRef const& key);
+  /// The same, by a hint where the key may be: as a rule one look, and no index is needed.
+  [[nodiscard]] Entry* find_at(std::uint32_t place, KeyRef const& key);
+  /// Where a key will be that is tracked next.
+  [[nodiscard]] std::uint32_t next_place() const { return static_cast<std::uint32_t>(size()); }
   [[nodiscard]] std::size_t size() const { return held_ == nullptr ? 0 : held_->items.size(); }
-  /// The key's earliest `since` and its strongest lock count.
-  void track(KeyRef const& key, rocksdb::SequenceNumber since, bool read_only, bool exclusive);
+  /// The key's earliest `since` and its strongest lock count. `known` is what find() says of it.
+  void track(KeyRef const& key, Entry* known, rocksdb::SequenceNumber since, bool read_only,
+             bool exclusive);
   Forgotten forget_read(KeyRef const& key);
   /// Takes back what `newer` counted; keys of which nothing is left go.
   void subtract(TrackedKeys const& newer);
@@ -80,6 +85,8 @@ class TrackedKeys {
   using Items = std::pmr::deque<Item>;
 
   // The index has places alone, so that a look-up of a key that is not there is one small read.
+  // It is behind the items until somebody looks a key up: who asks the lock table first, which
+  // knows what is tracked, makes none.
   struct HashAt {
     Items const* items;
     std::size_t operator()(std::uint32_t at) const noexcept { return (*items)[at].key.hash; }
@@ -96,18 +103,18 @@ class TrackedKeys {
       return (*items)[at].key == key;
     }
   };
-  using Index =
-      tsl::robin_set<std::uint32_t, HashAt, EqualAt, std::allocator<std::uint32_t>, true>;
+  using Index = tsl::robin_set<std::uint32_t, HashAt, EqualAt, std::allocator<std::uint32_t>, true>;
   struct Held {
     std::pmr::monotonic_buffer_resource arena;
     Items items{&arena};
     Index index{0, HashAt{&items}, EqualAt{&items}};
+    std::uint32_t indexed = 0;  // so many items are in it
+
+    void catch_up();
   };
 
-  /// Null: not tracked.
-  [[nodiscard]] Entry* entry_at(KeyRef const& key) const;
-  Entry& entry_of(KeyRef const& key);
-  /// The last item takes its place.
+  Entry& append(KeyRef const& key);
+  /// Of a key that find() has just found. The last item takes its place.
   void erase(KeyRef const& key);
 
   std::unique_ptr<Held> held_;
