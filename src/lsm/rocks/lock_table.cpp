@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
+#include "base/prefetch.hpp"
 #include "lsm/rocks/lock_slot.hpp"
 
 namespace perdure::lsm {
@@ -26,6 +28,9 @@ void LockOwner::set_waits(WaitGraph::Wait wait) {
 }
 
 namespace {
+
+/// The tables take a hash's low bits, the choice of a stripe others.
+std::size_t stripe_of(KeyRef const& key, std::size_t stripes) { return (key.hash >> 40) % stripes; }
 
 struct Waiter {
   std::uint64_t hash;  // of its key
@@ -59,8 +64,7 @@ struct LockTable::Family {
   std::atomic<bool> dropped = false;
   std::vector<Stripe> stripes;
 
-  // The maps take a hash's low bits, the choice of a stripe others.
-  Stripe& stripe(KeyRef const& key) { return stripes[(key.hash >> 40) % stripes.size()]; }
+  Stripe& stripe(KeyRef const& key) { return stripes[stripe_of(key, stripes.size())]; }
 };
 
 struct LockTable::Attempt {
@@ -112,12 +116,13 @@ LockTable::Taken LockTable::acquire(LockOwner& owner, KeyRef const& key, bool ex
     return {rocksdb::Status::InvalidArgument("Column family id not found: " +
                                              std::to_string(key.family))};
   Stripe& stripe = where->stripe(key);
-  std::uint64_t const until_us =
-      owner.timeout_us > 0 ? lock_clock_us() + static_cast<std::uint64_t>(owner.timeout_us) : 0;
+  std::uint64_t until_us = 0;  // the clock is looked at only where it waits
   MutexLock lock(stripe.mutex);
   for (;;) {
     Attempt tried = attempt(*where, stripe, owner, key, exclusive, place);
     if (tried.holders.empty() || owner.timeout_us == 0) return std::move(tried.taken);
+    if (owner.timeout_us > 0 && until_us == 0)
+      until_us = lock_clock_us() + static_cast<std::uint64_t>(owner.timeout_us);
     // Whoever comes back late has tried once more, for the lock may have become free unseen.
     if (until_us != 0 && lock_clock_us() >= until_us) return std::move(tried.taken);
     rocksdb::Status status = wait(stripe, owner, key, exclusive, tried, until_us);
@@ -215,11 +220,60 @@ void LockTable::release(LockOwner const& owner, KeyRef const& key) {
   if (where == nullptr) return;
   Stripe& stripe = where->stripe(key);
   MutexLock lock(stripe.mutex);
+  give_back(*where, stripe, owner, key);
+}
+
+void LockTable::release(LockOwner const& owner, TrackedKeys const& keys) {
+  constexpr std::size_t kMany = 1024;
+  if (keys.size() < kMany) {
+    keys.for_each([&](KeyRef const& key, TrackedKeys::Entry const&) { release(owner, key); });
+    return;
+  }
+  std::vector<std::size_t> ends(stripes_ + 1);  // of the groups, as they fill
+  keys.for_each([&](KeyRef const& key, auto const&) { ++ends[stripe_of(key, stripes_) + 1]; });
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  std::vector<KeyRef const*> order(keys.size());
+  keys.for_each(
+      [&](KeyRef const& key, auto const&) { order[ends[stripe_of(key, stripes_)]++] = &key; });
+  // So that nobody waits long for a stripe, and nobody for a lock that has been given back.
+  constexpr std::size_t kAtOnce = 64;
+  std::size_t begin = 0;
+  for (std::size_t stripe = 0; stripe < stripes_; ++stripe) {
+    for (std::size_t next = begin; begin < ends[stripe]; begin = next) {
+      next = std::min(begin + kAtOnce, ends[stripe]);
+      for (std::size_t i = begin; i < next; ++i) prefetch_line(order[i]);
+      release_group(owner, Keys(order).subspan(begin, next - begin));
+    }
+  }
+}
+
+/// Of one stripe, whatever the family.
+void LockTable::release_group(LockOwner const& owner, Keys group) {
+  for (KeyRef const* const key : group) prefetch_line(key->bytes.data());
+  while (!group.empty()) {
+    KeyRef const& first = *group.front();
+    auto const other = [&](KeyRef const* key) { return key->family != first.family; };
+    auto const end = std::find_if(group.begin(), group.end(), other);
+    Keys const same(group.begin(), end);
+    group = group.subspan(same.size());
+    Family* const where = family(first.family);
+    if (where == nullptr) continue;
+    Stripe& stripe = where->stripe(first);
+    MutexLock lock(stripe.mutex);
+    for (KeyRef const* const key : same) give_back(*where, stripe, owner, *key);
+  }
+}
+
+void LockTable::give_back(Family& family, Stripe& stripe, LockOwner const& owner, KeyRef const& key)
+    PERDURE_REQUIRES(stripe.mutex) {
   auto const found = stripe.locks.find(key, key.hash);
   if (found == stripe.locks.end() || !found.value().leave(owner.lock_id)) return;
   if (found->second.is_free()) {
     stripe.locks.erase(found);
-    if (max_locks_ > 0) --where->locks;
+    if (max_locks_ > 0) --family.locks;
+    // A table that was large is not kept for locks that may never come.
+    constexpr std::size_t kKept = 1024;
+    if (stripe.locks.empty() && stripe.locks.bucket_count() > kKept) stripe.locks = LockSlots();
   }
   if (!stripe.waiters.empty()) stripe.wake(key.hash, waits_);
 }

@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <shared_mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -82,6 +83,8 @@ class LockTable {
   void lower(LockOwner const& owner, KeyRef const& key);
   /// A key that was taken from the owner is left alone.
   void release(LockOwner const& owner, KeyRef const& key);
+  /// The same of many keys, stripe by stripe.
+  void release(LockOwner const& owner, TrackedKeys const& keys);
 
   /// An owner whose `expires_us` is not 0, from its first lock to its last.
   void enroll(LockOwner& owner);
@@ -98,6 +101,7 @@ class LockTable {
   struct Stripe;
   struct Family;
   struct Attempt;
+  using Keys = std::span<KeyRef const* const>;
 
   /// Null: it was dropped. What is not null stays as long as this.
   Family* family(std::uint32_t id);
@@ -106,6 +110,8 @@ class LockTable {
                   bool exclusive, std::uint32_t place);
   rocksdb::Status wait(Stripe& stripe, LockOwner& owner, KeyRef const& key, bool exclusive,
                        Attempt const& failed, std::uint64_t until_us);
+  void give_back(Family& family, Stripe& stripe, LockOwner const& owner, KeyRef const& key);
+  void release_group(LockOwner const& owner, Keys group);
   bool all_gave_up(HeldLock const& lock, rocksdb::TransactionID but);
 
   std::size_t const stripes_;

@@ -65,7 +65,7 @@ void PessimisticTransaction::end() {
 }
 
 void PessimisticTransaction::release_all() {
-  keys_.for_each([&](KeyRef const& key, TrackedKeys::Entry const&) { unguard(key); });
+  shared_.locks.release(*this, keys_);
   keys_.clear();
 }
 
