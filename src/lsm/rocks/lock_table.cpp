@@ -32,6 +32,13 @@ namespace {
 /// The tables take a hash's low bits, the choice of a stripe others.
 std::size_t stripe_of(KeyRef const& key, std::size_t stripes) { return (key.hash >> 40) % stripes; }
 
+/// Fuller than the library would have them: tables of millions of locks are mostly their memory.
+LockSlots no_slots() {
+  LockSlots slots;
+  slots.max_load_factor(0.8F);
+  return slots;
+}
+
 struct Waiter {
   std::uint64_t hash;  // of its key
   rocksdb::TransactionID in_graph;  // 0: not there
@@ -43,7 +50,7 @@ struct Waiter {
 
 struct alignas(64) LockTable::Stripe {
   Mutex mutex;
-  LockSlots locks PERDURE_GUARDED_BY(mutex);
+  LockSlots locks PERDURE_GUARDED_BY(mutex) = no_slots();
   std::vector<Waiter*> waiters PERDURE_GUARDED_BY(mutex);
 
   /// They wait for nobody from here on, though they have yet to run: who waits for them next is in
@@ -105,7 +112,7 @@ void LockTable::drop_family(std::uint32_t id) {
   family.dropped = true;
   for (Stripe& stripe : family.stripes) {
     MutexLock lock(stripe.mutex);
-    stripe.locks = LockSlots();
+    stripe.locks = no_slots();
   }
 }
 
@@ -271,9 +278,10 @@ void LockTable::give_back(Family& family, Stripe& stripe, LockOwner const& owner
   if (found->second.is_free()) {
     stripe.locks.erase(found);
     if (max_locks_ > 0) --family.locks;
-    // A table that was large is not kept for locks that may never come.
-    constexpr std::size_t kKept = 1024;
-    if (stripe.locks.empty() && stripe.locks.bucket_count() > kKept) stripe.locks = LockSlots();
+    // A table that was large is not kept for locks that may never come: at most 256 KiB. To make it
+    // anew costs a tenth of a lock's time, for its pages.
+    constexpr std::size_t kKept = 4096;
+    if (stripe.locks.empty() && stripe.locks.bucket_count() > kKept) stripe.locks = no_slots();
   }
   if (!stripe.waiters.empty()) stripe.wake(key.hash, waits_);
 }
