@@ -54,7 +54,7 @@ is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" 
 # Names, one a line, the Debian packages that this run needs.
 wanted_packages() {
   printf '%s\n' g++ make cmake ninja-build binutils libhwy-dev libisal-dev liburing-dev libgtest-dev librapidcheck-dev \
-    libcli11-dev nlohmann-json3-dev pkg-config librocksdb-dev
+    libcli11-dev nlohmann-json3-dev pkg-config librocksdb-dev robin-map-dev
   "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
   "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null || echo python3-dev
   case " $* " in *" --bench "*) printf '%s\n' maven unzip fio ;; esac

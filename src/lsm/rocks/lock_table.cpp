@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <numeric>
 #include <utility>
+
+#include "base/prefetch.hpp"
+#include "lsm/rocks/lock_slot.hpp"
 
 namespace perdure::lsm {
 
@@ -23,57 +27,17 @@ void LockOwner::set_waits(WaitGraph::Wait wait) {
   wait_ = std::move(wait);
 }
 
-struct LockTable::Lock {
-  // The first holder apart: most locks have no other, and so cost no allocation.
-  rocksdb::TransactionID first = 0;
-  std::vector<rocksdb::TransactionID> others;
-  std::uint64_t expires_us = 0;  // when all holders' time is over; 0: never
-  bool exclusive = false;
-
-  Lock(LockOwner const& owner, bool alone)
-      : first(owner.lock_id), expires_us(owner.expires_us), exclusive(alone) {}
-
-  [[nodiscard]] bool only(rocksdb::TransactionID id) const { return first == id && others.empty(); }
-  [[nodiscard]] std::vector<rocksdb::TransactionID> holders() const {
-    std::vector<rocksdb::TransactionID> all{first};
-    all.insert(all.end(), others.begin(), others.end());
-    return all;
-  }
-  void share(LockOwner const& owner) {
-    others.push_back(owner.lock_id);
-    bool const ends = expires_us != 0 && owner.expires_us != 0;
-    expires_us = ends ? std::max(expires_us, owner.expires_us) : 0;
-  }
-  /// False: it is not a holder.
-  bool leave(rocksdb::TransactionID id) {
-    if (first == id) {
-      first = others.empty() ? 0 : others.back();
-      if (!others.empty()) others.pop_back();
-      return true;
-    }
-    return std::erase(others, id) != 0;
-  }
-};
-
 namespace {
 
-struct OwnedKey {
-  std::string bytes;
-  std::uint64_t hash;
-  explicit OwnedKey(KeyRef const& key) : bytes(key.bytes), hash(key.hash) {}
-};
-struct HashOfKey {
-  using is_transparent = void;
-  std::size_t operator()(OwnedKey const& key) const noexcept { return key.hash; }
-  std::size_t operator()(KeyRef const& key) const noexcept { return key.hash; }
-};
-struct EqualKeys {
-  using is_transparent = void;
-  template <class A, class B>
-  bool operator()(A const& a, B const& b) const {
-    return a.hash == b.hash && a.bytes == b.bytes;
-  }
-};
+/// The tables take a hash's low bits, the choice of a stripe others.
+std::size_t stripe_of(KeyRef const& key, std::size_t stripes) { return (key.hash >> 40) % stripes; }
+
+/// Fuller than the library would have them: tables of millions of locks are mostly their memory.
+LockSlots no_slots() {
+  LockSlots slots;
+  slots.max_load_factor(0.8F);
+  return slots;
+}
 
 struct Waiter {
   std::uint64_t hash;  // of its key
@@ -86,7 +50,7 @@ struct Waiter {
 
 struct alignas(64) LockTable::Stripe {
   Mutex mutex;
-  std::unordered_map<OwnedKey, Lock, HashOfKey, EqualKeys> locks PERDURE_GUARDED_BY(mutex);
+  LockSlots locks PERDURE_GUARDED_BY(mutex) = no_slots();
   std::vector<Waiter*> waiters PERDURE_GUARDED_BY(mutex);
 
   /// They wait for nobody from here on, though they have yet to run: who waits for them next is in
@@ -107,12 +71,11 @@ struct LockTable::Family {
   std::atomic<bool> dropped = false;
   std::vector<Stripe> stripes;
 
-  // The maps take a hash's low bits, the choice of a stripe others.
-  Stripe& stripe(KeyRef const& key) { return stripes[(key.hash >> 40) % stripes.size()]; }
+  Stripe& stripe(KeyRef const& key) { return stripes[stripe_of(key, stripes.size())]; }
 };
 
 struct LockTable::Attempt {
-  rocksdb::Status status;
+  Taken taken;
   std::vector<rocksdb::TransactionID> holders;  // where they are in the way
   std::uint64_t expires_us = 0;  // when they may be robbed; 0: never
 };
@@ -149,61 +112,67 @@ void LockTable::drop_family(std::uint32_t id) {
   family.dropped = true;
   for (Stripe& stripe : family.stripes) {
     MutexLock lock(stripe.mutex);
-    stripe.locks = {};
+    stripe.locks = no_slots();
   }
 }
 
-rocksdb::Status LockTable::acquire(LockOwner& owner, KeyRef const& key, bool exclusive) {
+LockTable::Taken LockTable::acquire(LockOwner& owner, KeyRef const& key, bool exclusive,
+                                    std::uint32_t place) {
   Family* const where = family(key.family);
   if (where == nullptr)
-    return rocksdb::Status::InvalidArgument("Column family id not found: " +
-                                            std::to_string(key.family));
+    return {rocksdb::Status::InvalidArgument("Column family id not found: " +
+                                             std::to_string(key.family))};
   Stripe& stripe = where->stripe(key);
-  std::uint64_t const until_us =
-      owner.timeout_us > 0 ? lock_clock_us() + static_cast<std::uint64_t>(owner.timeout_us) : 0;
+  std::uint64_t until_us = 0;  // the clock is looked at only where it waits
   MutexLock lock(stripe.mutex);
   for (;;) {
-    Attempt const tried = attempt(*where, stripe, owner, key, exclusive);
-    if (tried.holders.empty() || owner.timeout_us == 0) return tried.status;
+    Attempt tried = attempt(*where, stripe, owner, key, exclusive, place);
+    if (tried.holders.empty() || owner.timeout_us == 0) return std::move(tried.taken);
+    if (owner.timeout_us > 0 && until_us == 0)
+      until_us = lock_clock_us() + static_cast<std::uint64_t>(owner.timeout_us);
     // Whoever comes back late has tried once more, for the lock may have become free unseen.
-    if (until_us != 0 && lock_clock_us() >= until_us) return tried.status;
+    if (until_us != 0 && lock_clock_us() >= until_us) return std::move(tried.taken);
     rocksdb::Status status = wait(stripe, owner, key, exclusive, tried, until_us);
-    if (!status.ok()) return status;
+    if (!status.ok()) return {std::move(status)};
   }
 }
 
 LockTable::Attempt LockTable::attempt(Family& family, Stripe& stripe, LockOwner const& owner,
-                                      KeyRef const& key, bool exclusive)
+                                      KeyRef const& key, bool exclusive, std::uint32_t place)
     PERDURE_REQUIRES(stripe.mutex) {
   Attempt tried;
-  auto const found = stripe.locks.find(key);
+  auto const found = stripe.locks.find(key, key.hash);
   if (found == stripe.locks.end()) {
     if (max_locks_ > 0 && family.locks.load() >= max_locks_) {
-      tried.status = rocksdb::Status::Busy(rocksdb::Status::kLockLimit);
+      tried.taken.status = rocksdb::Status::Busy(rocksdb::Status::kLockLimit);
       return tried;
     }
-    stripe.locks.emplace(OwnedKey(key), Lock(owner, exclusive));
+    stripe.locks.emplace(LockedKey(key),
+                         HeldLock(owner.lock_id, owner.expires_us, exclusive, place));
     if (max_locks_ > 0) ++family.locks;
     return tried;
   }
-  Lock& lock = found->second;
+  HeldLock& lock = found.value();
   if (lock.only(owner.lock_id)) {
-    if (lock.exclusive && !exclusive) stripe.wake(key.hash, waits_);
-    lock.exclusive = exclusive;
-  } else if (!lock.exclusive && !exclusive) {
-    lock.share(owner);
-  } else if (lock.expires_us != 0 && lock.expires_us <= lock_clock_us() &&
+    tried.taken.had_it = true;
+    tried.taken.place = lock.place();
+    if (exclusive) lock.set_exclusive(true);
+  } else if (!lock.exclusive() && !exclusive) {
+    tried.taken.had_it = lock.is_held_by(owner.lock_id);
+    tried.taken.place = lock.place();
+    if (!tried.taken.had_it) lock.share(owner.lock_id, owner.expires_us);
+  } else if (lock.expires_us() != 0 && lock.expires_us() <= lock_clock_us() &&
              all_gave_up(lock, owner.lock_id)) {
-    lock = Lock(owner, exclusive);
+    lock = HeldLock(owner.lock_id, owner.expires_us, exclusive, place);
   } else {
-    tried.status = rocksdb::Status::TimedOut(rocksdb::Status::kLockTimeout);
+    tried.taken.status = rocksdb::Status::TimedOut(rocksdb::Status::kLockTimeout);
     tried.holders = lock.holders();
-    tried.expires_us = lock.expires_us;
+    tried.expires_us = lock.expires_us();
   }
   return tried;
 }
 
-bool LockTable::all_gave_up(Lock const& lock, rocksdb::TransactionID but) {
+bool LockTable::all_gave_up(HeldLock const& lock, rocksdb::TransactionID but) {
   MutexLock guard(expiring_mutex_);
   for (rocksdb::TransactionID const id : lock.holders()) {
     if (id == but) continue;
@@ -242,16 +211,77 @@ rocksdb::Status LockTable::wait(Stripe& stripe, LockOwner& owner, KeyRef const& 
   return rocksdb::Status::OK();
 }
 
+void LockTable::lower(LockOwner const& owner, KeyRef const& key) {
+  Family* const where = family(key.family);
+  if (where == nullptr) return;
+  Stripe& stripe = where->stripe(key);
+  MutexLock lock(stripe.mutex);
+  auto const found = stripe.locks.find(key, key.hash);
+  if (found == stripe.locks.end() || !found->second.only(owner.lock_id)) return;
+  found.value().set_exclusive(false);
+  stripe.wake(key.hash, waits_);
+}
+
 void LockTable::release(LockOwner const& owner, KeyRef const& key) {
   Family* const where = family(key.family);
   if (where == nullptr) return;
   Stripe& stripe = where->stripe(key);
   MutexLock lock(stripe.mutex);
-  auto const found = stripe.locks.find(key);
-  if (found == stripe.locks.end() || !found->second.leave(owner.lock_id)) return;
-  if (found->second.first == 0) {
+  give_back(*where, stripe, owner, key);
+}
+
+void LockTable::release(LockOwner const& owner, TrackedKeys const& keys) {
+  constexpr std::size_t kMany = 1024;
+  if (keys.size() < kMany) {
+    keys.for_each([&](KeyRef const& key, TrackedKeys::Entry const&) { release(owner, key); });
+    return;
+  }
+  std::vector<std::size_t> ends(stripes_ + 1);  // of the groups, as they fill
+  keys.for_each([&](KeyRef const& key, auto const&) { ++ends[stripe_of(key, stripes_) + 1]; });
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  std::vector<KeyRef const*> order(keys.size());
+  keys.for_each(
+      [&](KeyRef const& key, auto const&) { order[ends[stripe_of(key, stripes_)]++] = &key; });
+  // So that nobody waits long for a stripe, and nobody for a lock that has been given back.
+  constexpr std::size_t kAtOnce = 64;
+  std::size_t begin = 0;
+  for (std::size_t stripe = 0; stripe < stripes_; ++stripe) {
+    for (std::size_t next = begin; begin < ends[stripe]; begin = next) {
+      next = std::min(begin + kAtOnce, ends[stripe]);
+      for (std::size_t i = begin; i < next; ++i) prefetch_line(order[i]);
+      release_group(owner, Keys(order).subspan(begin, next - begin));
+    }
+  }
+}
+
+/// Of one stripe, whatever the family.
+void LockTable::release_group(LockOwner const& owner, Keys group) {
+  for (KeyRef const* const key : group) prefetch_line(key->bytes.data());
+  while (!group.empty()) {
+    KeyRef const& first = *group.front();
+    auto const other = [&](KeyRef const* key) { return key->family != first.family; };
+    auto const end = std::find_if(group.begin(), group.end(), other);
+    Keys const same(group.begin(), end);
+    group = group.subspan(same.size());
+    Family* const where = family(first.family);
+    if (where == nullptr) continue;
+    Stripe& stripe = where->stripe(first);
+    MutexLock lock(stripe.mutex);
+    for (KeyRef const* const key : same) give_back(*where, stripe, owner, *key);
+  }
+}
+
+void LockTable::give_back(Family& family, Stripe& stripe, LockOwner const& owner, KeyRef const& key)
+    PERDURE_REQUIRES(stripe.mutex) {
+  auto const found = stripe.locks.find(key, key.hash);
+  if (found == stripe.locks.end() || !found.value().leave(owner.lock_id)) return;
+  if (found->second.is_free()) {
     stripe.locks.erase(found);
-    if (max_locks_ > 0) --where->locks;
+    if (max_locks_ > 0) --family.locks;
+    // A table that was large is not kept for locks that may never come: at most 256 KiB. To make it
+    // anew costs a tenth of a lock's time, for its pages.
+    constexpr std::size_t kKept = 4096;
+    if (stripe.locks.empty() && stripe.locks.bucket_count() > kKept) stripe.locks = no_slots();
   }
   if (!stripe.waiters.empty()) stripe.wake(key.hash, waits_);
 }
@@ -274,7 +304,8 @@ std::unordered_multimap<std::uint32_t, rocksdb::KeyLockInfo> LockTable::locks() 
     for (Stripe& stripe : family->stripes) {
       MutexLock lock(stripe.mutex);
       for (auto const& [key, held] : stripe.locks)
-        all.emplace(id, rocksdb::KeyLockInfo{key.bytes, held.holders(), held.exclusive});
+        all.emplace(
+            id, rocksdb::KeyLockInfo{std::string(key.bytes()), held.holders(), held.exclusive()});
     }
   }
   return all;

@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <shared_mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -55,6 +56,8 @@ class LockOwner {
   WaitGraph::Wait wait_ PERDURE_GUARDED_BY(mutex_);
 };
 
+class HeldLock;
+
 class LockTable {
  public:
   struct Options {
@@ -68,11 +71,20 @@ class LockTable {
 
   [[nodiscard]] rocksdb::TransactionID next_id() { return next_id_.fetch_add(1); }
 
-  /// OK also where the owner has it already; it is exclusive or shared then as asked last.
-  /// TimedOut(kLockTimeout), Busy(kDeadlock), and at once Busy(kLockLimit).
-  rocksdb::Status acquire(LockOwner& owner, KeyRef const& key, bool exclusive);
+  struct Taken {
+    rocksdb::Status status;
+    bool had_it = false;      // before this call, though it may have been shared then
+    std::uint32_t place = 0;  // where that was: a hint, for keys move and locks change hands
+  };
+  /// OK also where the owner has it already; what is exclusive stays so. TimedOut(kLockTimeout),
+  /// Busy(kDeadlock), and at once Busy(kLockLimit). `place` is the owner's, and kept with the lock.
+  Taken acquire(LockOwner& owner, KeyRef const& key, bool exclusive, std::uint32_t place);
+  /// The owner's exclusive lock becomes a shared one.
+  void lower(LockOwner const& owner, KeyRef const& key);
   /// A key that was taken from the owner is left alone.
   void release(LockOwner const& owner, KeyRef const& key);
+  /// The same of many keys, stripe by stripe.
+  void release(LockOwner const& owner, TrackedKeys const& keys);
 
   /// An owner whose `expires_us` is not 0, from its first lock to its last.
   void enroll(LockOwner& owner);
@@ -86,19 +98,21 @@ class LockTable {
   [[nodiscard]] WaitGraph& waits() { return waits_; }
 
  private:
-  struct Lock;
   struct Stripe;
   struct Family;
   struct Attempt;
+  using Keys = std::span<KeyRef const* const>;
 
   /// Null: it was dropped. What is not null stays as long as this.
   Family* family(std::uint32_t id);
   Family& make_family(std::uint32_t id);
   Attempt attempt(Family& family, Stripe& stripe, LockOwner const& owner, KeyRef const& key,
-                  bool exclusive);
+                  bool exclusive, std::uint32_t place);
   rocksdb::Status wait(Stripe& stripe, LockOwner& owner, KeyRef const& key, bool exclusive,
                        Attempt const& failed, std::uint64_t until_us);
-  bool all_gave_up(Lock const& lock, rocksdb::TransactionID but);
+  void give_back(Family& family, Stripe& stripe, LockOwner const& owner, KeyRef const& key);
+  void release_group(LockOwner const& owner, Keys group);
+  bool all_gave_up(HeldLock const& lock, rocksdb::TransactionID but);
 
   std::size_t const stripes_;
   std::int64_t const max_locks_;

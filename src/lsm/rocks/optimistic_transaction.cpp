@@ -36,7 +36,8 @@ Status OptimisticTransaction::guard(rocksdb::ColumnFamilyHandle* family, rocksdb
     if (pinned_ == nullptr) pinned_ = store_.pin();
     since = db_.GetLatestSequenceNumber();
   }
-  track(KeyRef(family->GetID(), key), since, how);
+  KeyRef const ref(family->GetID(), key);
+  track(ref, keys_.find(ref), since, how);
   return Status::OK();
 }
 

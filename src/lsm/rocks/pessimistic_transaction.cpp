@@ -65,7 +65,7 @@ void PessimisticTransaction::end() {
 }
 
 void PessimisticTransaction::release_all() {
-  keys_.for_each([&](KeyRef const& key, TrackedKeys::Entry const&) { unguard(key); });
+  shared_.locks.release(*this, keys_);
   keys_.clear();
 }
 
@@ -82,10 +82,8 @@ Status PessimisticTransaction::guard(rocksdb::ColumnFamilyHandle* family, rocksd
                                      Guard const& how) {
   if (skip_concurrency_control_) return Status::OK();
   KeyRef const ref(family->GetID(), key);
-  TrackedKeys::Entry const* const before = keys_.find(ref);
+  auto [status, before] = lock(ref, how.exclusive);
   bool const upgrade = before != nullptr && how.exclusive && !before->exclusive;
-  Status status;
-  if (before == nullptr || upgrade) status = shared_.locks.acquire(*this, ref, how.exclusive);
 
   take_due_snapshot();
   rocksdb::SequenceNumber since = before != nullptr ? before->since : kNotYet;
@@ -97,13 +95,30 @@ Status PessimisticTransaction::guard(rocksdb::ColumnFamilyHandle* family, rocksd
   } else if (status.ok()) {
     status = validate(ref, since);
     if (!status.ok() && upgrade) {
-      shared_.locks.acquire(*this, ref, false).PermitUncheckedError();  // never waits
+      shared_.locks.lower(*this, ref);
     } else if (!status.ok() && before == nullptr) {
       unguard(ref);
     }
   }
-  if (status.ok() && !how.assume_tracked) track(ref, since, how);
+  if (status.ok() && !how.assume_tracked) track(ref, before, since, how);
   return status;
+}
+
+PessimisticTransaction::Hold PessimisticTransaction::lock(KeyRef const& key, bool exclusive) {
+  // One whose time may end may have lost locks of keys that it tracks. It takes none of them again.
+  if (expires_us != 0) {
+    TrackedKeys::Entry* const before = keys_.find(key);
+    if (before != nullptr && (before->exclusive || !exclusive)) return {Status::OK(), before};
+    return {shared_.locks.acquire(*this, key, exclusive, 0).status, before};
+  }
+  // Others have the locks of all that they track, so the one look tells both.
+  auto taken = shared_.locks.acquire(*this, key, exclusive, keys_.next_place());
+  if (taken.status.ok())
+    return {Status::OK(), taken.had_it ? keys_.find_at(taken.place, key) : nullptr};
+  TrackedKeys::Entry* const before = keys_.find(key);
+  // The locks of a family that was dropped are gone.
+  if (before != nullptr && (before->exclusive || !exclusive)) return {Status::OK(), before};
+  return {std::move(taken.status), before};
 }
 
 Status PessimisticTransaction::validate(KeyRef const& key, rocksdb::SequenceNumber& since) {

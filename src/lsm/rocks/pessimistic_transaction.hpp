@@ -77,6 +77,11 @@ class PessimisticTransaction final : public BaseTransaction, private LockOwner {
   void unguard(KeyRef const& key) override { shared_.locks.release(*this, key); }
   bool give_up() override;
 
+  struct Hold {
+    rocksdb::Status status;
+    TrackedKeys::Entry* before;  // null: it was not tracked
+  };
+  Hold lock(KeyRef const& key, bool exclusive);
   void start(rocksdb::TransactionOptions const& options);
   void end();
   void release_all();

@@ -145,9 +145,12 @@ rocksdb::Status BaseTransaction::write(Change const& change) {
   return status;
 }
 
-void BaseTransaction::track(KeyRef const& key, rocksdb::SequenceNumber since, Guard const& how) {
-  keys_.track(key, since, how.read_only, how.exclusive);
-  if (!savepoints_.empty()) savepoints_.back().keys.track(key, since, how.read_only, how.exclusive);
+void BaseTransaction::track(KeyRef const& key, TrackedKeys::Entry* known,
+                            rocksdb::SequenceNumber since, Guard const& how) {
+  keys_.track(key, known, since, how.read_only, how.exclusive);
+  if (savepoints_.empty()) return;
+  TrackedKeys& later = savepoints_.back().keys;
+  later.track(key, later.find(key), since, how.read_only, how.exclusive);
 }
 
 void BaseTransaction::UndoGetForUpdate(rocksdb::ColumnFamilyHandle* family,

@@ -63,7 +63,9 @@ class BaseTransaction : public TransactionCalls {
   void begin_anew(rocksdb::WriteOptions const& options);
   [[nodiscard]] SnapshotPtr const& snapshot_ptr() const { return now_.snapshot; }
   void take_due_snapshot();
-  void track(KeyRef const& key, rocksdb::SequenceNumber since, Guard const& how);
+  /// `known` is what keys_ has of the key.
+  void track(KeyRef const& key, TrackedKeys::Entry* known, rocksdb::SequenceNumber since,
+             Guard const& how);
 
   rocksdb::DB& db_;
   TransactionStore& store_;

@@ -23,7 +23,7 @@ class PlainWriter final : public LockOwner {
     for (KeyRef const& key : keys_) shared_.locks.release(*this, key);
   }
   Status lock(KeyRef const& key) {
-    Status status = shared_.locks.acquire(*this, key, true);
+    Status status = shared_.locks.acquire(*this, key, true, 0).status;
     if (status.ok()) keys_.push_back(key);
     return status;
   }
