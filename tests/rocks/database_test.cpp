@@ -296,6 +296,46 @@ TEST(RocksDatabase, MemtablesThatAreReadALotStay) {
   EXPECT_FALSE(has_memtables(*db)) << "once nobody reads them";
 }
 
+/// Larger values are pinned where their memtable has them, by one holder a call.
+TEST(RocksDatabase, ValuesOfAMultiGetOutliveTheirMemtableAndOneAnother) {
+  TemporaryDirectory const directory;
+  GpuOptions no_flushed = gpu();
+  no_flushed.flushed_memtable_bytes = 0;
+  rocksdb::DB* opened = nullptr;
+  ASSERT_TRUE(perdure::rocks::open(options(), no_flushed, directory / "db", &opened).ok());
+  std::unique_ptr<rocksdb::DB> const db(opened);
+  auto const value = [](int i) {
+    return std::string(100 + i % 400, static_cast<char>('a' + i % 26));
+  };
+  std::vector<std::string> keys;
+  WriteBatch batch;
+  for (int i = 0; i < kMany; ++i) {
+    keys.push_back(key(i));
+    ASSERT_TRUE(batch.Put(keys.back(), value(i)).ok());
+  }
+  ASSERT_TRUE(db->Write({}, &batch).ok());
+  std::vector<Slice> const slices(keys.begin(), keys.end());
+  std::vector<rocksdb::PinnableSlice> values(slices.size());
+  std::vector<rocksdb::Status> statuses(slices.size());
+  db->MultiGet({}, db->DefaultColumnFamily(), slices.size(), slices.data(), values.data(),
+               statuses.data());
+  ASSERT_TRUE(db->Flush({}).ok());
+  for (std::size_t i = 0; i < values.size(); i += 2) values[i].Reset();
+  std::atomic<int> wrong = 0;
+  std::thread other([&] {
+    for (std::size_t i = 1; i < values.size(); i += 4) {
+      wrong += values[i] != Slice(value(static_cast<int>(i)));
+      values[i].Reset();
+    }
+  });
+  for (std::size_t i = 3; i < values.size(); i += 4) {
+    wrong += values[i] != Slice(value(static_cast<int>(i)));
+    values[i].Reset();
+  }
+  other.join();
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST(RocksDatabase, ASnapshotSeesWhatItSawThoughMemtablesAreFlushedBelowIt) {
   TemporaryDirectory directory;
   auto const db = open(directory / "db");

@@ -11,6 +11,7 @@
 #include "lsm/rocks/merging.hpp"
 #include "lsm/rocks/rocksdb_version.hpp"
 #include "lsm/rocks/status.hpp"
+#include "lsm/rocks/value_pins.hpp"
 #include "lsm/rocks/value_prefetch.hpp"
 
 namespace perdure::lsm {
@@ -22,12 +23,11 @@ using rocksdb::PinnableSlice;
 using rocksdb::ReadOptions;
 using rocksdb::Slice;
 
-/// Below this a copy costs less than keeping the memtable.
-constexpr std::uint64_t kCopied = 1024;
+/// Up to this a copy costs less than keeping the memtable as long as the value; of many values
+/// less, for their room would be made anew.
+constexpr std::uint64_t kCopied = 1024, kCopiedOfMany = 128;
 /// From so many keys on flushed memtables are asked.
 constexpr std::size_t kManyKeys = 256;
-
-void release_view(void* view, void*) { delete static_cast<ViewPtr*>(view); }
 
 /// One key, where it lies.
 Column column_of(Slice const& key, std::int64_t const (&offsets)[2]) {
@@ -104,16 +104,6 @@ std::size_t Reader::below(Sight const& sight, ColumnFamilyHandle* family,
   return cached_.multi_get(sight.options, family, keys, values, statuses, sorted);
 }
 
-void Reader::pin(ViewPtr const& view, Answer const& found, PinnableSlice* value) {
-  if (found.inside)
-    return value->PinSelf(Slice(reinterpret_cast<char const*>(&found.word), found.size));
-  Slice const slice = slice_of(found.value());
-  if (found.size <= kCopied)
-    value->PinSelf(slice);
-  else
-    value->PinSlice(slice, release_view, new ViewPtr(view), nullptr);
-}
-
 std::optional<rocksdb::Status> Reader::from_tables(Sight const& sight, ColumnFamilyHandle* family,
                                                    Slice const& key, PinnableSlice* value) {
   RunList const runs = sight.view->runs(family->GetID());
@@ -133,7 +123,7 @@ std::optional<rocksdb::Status> Reader::from_tables(Sight const& sight, ColumnFam
     merge(sight, family, {&key, 1}, {&first, 1}, {{}, sight.view->last}, value, &status);
     return status;
   }
-  pin(sight.view, answer, value);
+  ValuePins(sight.view, kCopied).pin(answer, value);
   return rocksdb::Status::OK();
 }
 
@@ -266,13 +256,14 @@ void Reader::multi_get(Sight const& sight, ColumnFamilyHandle* family, std::span
     return;
   }
   std::vector<std::size_t> absent, merges;
+  ValuePins pins(sight.view, keys.size() < kManyKeys ? kCopied : kCopiedOfMany);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (std::size_t const next = i + kValuesAhead; next < keys.size())
       prefetch_value(answers[next]);
     values[i].Reset();
     switch (answers[i].found) {
       case Found::put:
-        pin(sight.view, answers[i], &values[i]);
+        pins.pin(answers[i], &values[i]);
         statuses[i] = rocksdb::Status::OK();
         break;
       case Found::erased: statuses[i] = rocksdb::Status::NotFound(); break;

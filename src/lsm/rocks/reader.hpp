@@ -94,7 +94,6 @@ class Reader {
   Below get_below(Sight const& sight, rocksdb::ColumnFamilyHandle* family,
                   std::span<rocksdb::Slice const> keys, std::span<std::size_t const> which,
                   bool sorted);
-  static void pin(ViewPtr const& view, Answer const& found, rocksdb::PinnableSlice* value);
 
   rocksdb::DB& base_;
   Engine& engine_;
