@@ -131,6 +131,7 @@ TEST_F(FlushedMemtables, ThatFillLittleOfASegmentLeaveIt) {
 TEST_F(FlushedMemtables, OfMillionsOfPairsAreSeveralFilesAndNoKeyIsLost) {
   constexpr std::uint64_t kPairs = 2'200'000;
   options_.disable_auto_compactions = true;
+  cache_bytes_ = rocks::GpuOptions().block_cache_bytes;
   open(0, std::uint64_t{1} << 26);
   rocksdb::DB* const db = db_.get();
   std::vector<std::uint64_t> keys(kPairs), values(kPairs), found(kPairs);

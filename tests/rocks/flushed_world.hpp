@@ -46,6 +46,7 @@ class FlushedWorld : public ::testing::Test {
     gpu.memtable_bytes = memtable_bytes;
     gpu.idle_millis = 100'000;
     gpu.flushed_memtable_bytes = flushed_bytes;
+    gpu.block_cache_bytes = cache_bytes_;
     rocksdb::DB* db = nullptr;
     auto const s = rocks::open(options_, gpu, directory_ / "db", &db);
     ASSERT_TRUE(s.ok()) << s.ToString();
@@ -119,6 +120,7 @@ class FlushedWorld : public ::testing::Test {
 
   testing::TemporaryDirectory directory_;
   rocksdb::Options options_;
+  std::uint64_t cache_bytes_ = std::uint64_t{4} << 20;  // ten times what the keys need
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<std::string> names_;
   Strings keys_;
