@@ -23,8 +23,8 @@ using rocksdb::PinnableSlice;
 using rocksdb::ReadOptions;
 using rocksdb::Slice;
 
-/// Up to this a copy costs less than keeping the memtable as long as the value; of many values, what
-/// a string holds without memory of its own.
+/// Up to this a copy costs less than keeping the memtable as long as the value; of many values,
+/// what a string holds without memory of its own.
 constexpr std::uint64_t kCopied = 1024, kCopiedOfMany = 15;
 /// From so many keys on flushed memtables are asked.
 constexpr std::size_t kManyKeys = 256;
