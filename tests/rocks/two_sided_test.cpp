@@ -1,6 +1,7 @@
 // Which side does what, and when a run comes to the other one.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
@@ -134,6 +135,34 @@ TEST_F(LsmTwoSides, SeeksAndFetchesPayTooAndThenNeedNoLaunch) {
   EXPECT_EQ(device_.fetches, 1u);
   EXPECT_EQ(host_.copies_in, 1u);
   EXPECT_EQ(host_.seeks + host_.fetches, 6u);
+}
+
+/// Many readers would keep it waiting behind their launches.
+TEST_F(LsmTwoSides, WhoFetchesWaitsForACopyThatIsOnItsWay) {
+  for (bool const arrives : {true, false}) {
+    begin();
+    write(40);
+    host_.refuses_copies = !arrives;
+    host_.holds_copies = true;
+    std::uint64_t const copies = host_.copies_in, by_host = host_.fetches,
+                        by_device = device_.fetches;
+    auto const fetch = [&, run = runs_->list()[0]] {
+      EntryBlock block;
+      EXPECT_TRUE(engine_->fetch(*run, 0, 3, block).ok());
+      EXPECT_EQ(block.size(), 3u);
+    };
+    std::thread payer(fetch);
+    while (host_.copies_in == copies) std::this_thread::yield();
+    std::thread second(fetch), third(fetch);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(host_.fetches + device_.fetches, by_host + by_device);
+    host_.holds_copies = false;
+    host_.holds_copies.notify_all();
+    for (std::thread* const one : {&payer, &second, &third}) one->join();
+    EXPECT_EQ(host_.fetches - by_host, arrives ? 3u : 0u);
+    EXPECT_EQ(device_.fetches - by_device, arrives ? 0u : 3u);
+    keys_ = 0;
+  }
 }
 
 TEST_F(LsmTwoSides, ManyKeysBringTheHostsRunsToTheDevice) {

@@ -15,6 +15,7 @@ struct SideCalls {
   std::atomic<std::uint64_t> builds = 0, merges = 0, finds = 0, chains = 0, folds = 0, seeks = 0,
                              fetches = 0, ranges = 0, copies_in = 0, keys = 0;
   std::atomic<bool> refuses_copies = false;
+  std::atomic<bool> holds_copies = false;  // until it is false
 
   [[nodiscard]] std::uint64_t reads() const {
     return finds + chains + folds + seeks + fetches + ranges;
@@ -76,6 +77,7 @@ class CountingSide final : public MachineEngine {
   Status copy_out(Run const& run, std::byte* to) override { return engine_->copy_out(run, to); }
   Result<RunPtr> copy_in(MachineEngine& from, Run const& run) override {
     ++calls_->copies_in;
+    calls_->holds_copies.wait(true);
     if (calls_->refuses_copies) return Status{Code::no_space, "no copies, as the test asked"};
     return engine_->copy_in(from, run);
   }

@@ -133,7 +133,8 @@ void TwoSidedEngine::settle(Side side, TwoSidedRun const& run, double cost) {
 void TwoSidedEngine::bring(Side side, TwoSidedRun const& run) {
   bool const is_image = side == Side::host;
   if (is_image && !room_->take(run.bytes())) return run.give_up(side);
-  auto copy = engine(side).copy_in(engine(other(side)), *run.on(other(side)));
+  auto copy =
+      caught([&] { return engine(side).copy_in(engine(other(side)), *run.on(other(side))); });
   if (!copy) {
     if (is_image) room_->give_back(run.bytes());
     return run.give_up(side);
@@ -207,6 +208,7 @@ Status TwoSidedEngine::seek(Run const& run, Column const& keys, Bound bound,
   TwoSidedRun const& one = TwoSidedRun::of(run);
   Side const wish = side_of_keys(keys.count);
   settle(wish, one, cost_without(wish, keys.count, 1));
+  if (wish == Side::host) one.wait_for(wish);
   Side const side = there(wish, one);
   return engine(side).seek(*one.on(side), keys, bound, positions);
 }
@@ -215,6 +217,7 @@ Status TwoSidedEngine::fetch(Run const& run, std::uint32_t first, std::uint32_t 
                              EntryBlock& block) {
   TwoSidedRun const& one = TwoSidedRun::of(run);
   settle(Side::host, one, kLaunchesOfFetch * rules_.launch);
+  one.wait_for(Side::host);
   Side const side = there(Side::host, one);
   return engine(side).fetch(*one.on(side), first, count, block);
 }

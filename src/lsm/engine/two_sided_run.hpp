@@ -3,7 +3,8 @@
 // reads never cost more than twice what they would have, had their number been known before.
 //
 // Invariants: a run is on one side from the beginning, and what is on a side stays there. Only who
-// pay() has named brings it to the other, and nobody waits meanwhile.
+// pay() has named brings it to the other. Who reads a few entries waits for that: many readers at a
+// device, a launch each, would keep the copy waiting behind them for seconds.
 #pragma once
 
 #include <array>
@@ -66,13 +67,20 @@ class TwoSidedRun final : public Run {
     double paid = place.paid.load(std::memory_order_relaxed);
     while (!place.paid.compare_exchange_weak(paid, paid + cost, std::memory_order_relaxed)) {
     }
-    return paid + cost >= price && !place.taken.exchange(true, std::memory_order_relaxed);
+    if (paid + cost < price || place.taken.exchange(true, std::memory_order_relaxed)) return false;
+    place.under_way.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  /// Until the copy that somebody brings is there, or given up.
+  void wait_for(Side side) const {
+    if (on(side) == nullptr) at(side).under_way.wait(true, std::memory_order_acquire);
   }
   void publish(Side side, RunPtr run) const {
     Place& place = at(side);
     place.taken.store(true, std::memory_order_relaxed);
     place.owner = std::move(run);
     place.run.store(place.owner.get(), std::memory_order_release);
+    place.arrive();
   }
   /// Of the host, with bytes() of the room, which the run gives back at its end.
   void publish_image(RunPtr run, std::shared_ptr<ImageRoom> room) const {
@@ -82,6 +90,7 @@ class TwoSidedRun final : public Run {
   /// There will be another try once reads have cost as much again.
   void give_up(Side side) const {
     Place& place = at(side);
+    place.arrive();
     place.paid.store(0, std::memory_order_relaxed);
     place.taken.store(false, std::memory_order_relaxed);
   }
@@ -92,6 +101,12 @@ class TwoSidedRun final : public Run {
     RunPtr owner;
     std::atomic<double> paid = 0;  // ns
     std::atomic<bool> taken = false;  // it is there, or somebody brings it
+    std::atomic<bool> under_way = false;
+
+    void arrive() {
+      under_way.store(false, std::memory_order_release);
+      under_way.notify_all();
+    }
   };
   [[nodiscard]] Place& at(Side side) const { return places_[static_cast<std::size_t>(side)]; }
 
