@@ -250,6 +250,8 @@ void Flusher::wait_for_compaction(Generation const& generation) {
 rocksdb::Status Flusher::flush(GenerationPtr const& generation, Files* prepared) {
   exec::Range const range("rocks flush");
   if (!generation->ingested) {
+    if (Status s = tables_.compact(*generation); !s.ok()) return to_rocks(s);
+    tables_.prepare_removal(generation);
     if (auto s = ingest(*generation, prepared); !s.ok()) return s;
     generation->ingested = true;  // never again: operands would count twice
   }

@@ -280,8 +280,14 @@ Status Tables::compact(Generation& generation) {
   return {};
 }
 
+void Tables::prepare_removal(GenerationPtr const& generation) {
+  kept_ = worth_keeping(engine_, generation, flushed_bytes_);
+  leaves_ = generation;
+}
+
 std::uint64_t Tables::remove(GenerationPtr const& generation) {
-  GenerationPtr kept = worth_keeping(engine_, generation, flushed_bytes_);
+  if (leaves_ != generation) prepare_removal(generation);  // it became RocksDB's by a write
+  leaves_ = nullptr;
   MutexLock lock(mutex_);
   PERDURE_ASSERT(!generations_.empty() && generations_.back() == generation);
   generations_.pop_back();
@@ -289,8 +295,9 @@ std::uint64_t Tables::remove(GenerationPtr const& generation) {
   snapshot_ = nullptr;
   // Where no generation is left, RocksDB gets writes again once any_ says so, and not before.
   if (!generations_.empty()) snapshot_ = std::make_shared<BaseSnapshot>(base_);
-  flushed_.add(std::move(kept), snapshot_ != nullptr ? snapshot_->get()->GetSequenceNumber()
-                                                     : base_.GetLatestSequenceNumber());
+  flushed_.add(std::exchange(kept_, nullptr), snapshot_ != nullptr
+                                                  ? snapshot_->get()->GetSequenceNumber()
+                                                  : base_.GetLatestSequenceNumber());
   return publish();
 }
 

@@ -106,6 +106,9 @@ class Tables {
   [[nodiscard]] std::vector<GenerationPtr> sealed() const;
   /// One run a family in place of several, with the same entries.
   Status compact(Generation& generation);
+  /// Makes what will be kept of it. Before RocksDB gets it: from then on until the next view is
+  /// published, a reader's iterators pass over all that they must not see.
+  void prepare_removal(GenerationPtr const& generation);
   /// RocksDB has it. The sequence number of RocksDB that readers see from now on.
   std::uint64_t remove(GenerationPtr const& generation);
 
@@ -126,6 +129,7 @@ class Tables {
   exec::Workers& workers_;
   std::uint64_t const memtable_bytes_;
   std::uint64_t const flushed_bytes_;
+  GenerationPtr leaves_, kept_;  // by prepare_removal(); the flusher's alone
   std::atomic<bool> any_ = false;
   std::atomic<std::uint64_t> ahead_ = 0;  // of sequence() before RocksDB's own, without generations
   GenerationPtr active_;  // the writer's; null or generations_.front()
