@@ -175,8 +175,7 @@ void measure_rates(Context& c) {
   }
 }
 
-/// RocksDB's memtable has memory that was used before, in both systems: one whose load went another
-/// way would meet fresh pages, and few Puts that do are what a 99th percentile shows.
+/// Both systems' RocksDB has taken single Puts before, though Perdure's load went another way.
 void warm_by_single_puts(Options const& o, rocksdb::DB& db, std::uint64_t records) {
   constexpr std::uint64_t kPuts = 100'000;
   put_records(o, db, pairs_of(o), 0, std::min(records, kPuts), 1);
