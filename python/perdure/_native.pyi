@@ -1,6 +1,7 @@
 """The extension module: the public C++ API, call for call. Users go through perdure.Store."""
 
 import enum
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -452,3 +453,6 @@ class Store:
 
 def devices() -> list[DeviceInfo]: ...
 def survives(medium: Medium) -> Survival: ...
+def litmus(
+    runs: int, seconds: float, managed: bool, go_on: Callable[[float], None]
+) -> dict[str, Any]: ...

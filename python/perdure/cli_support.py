@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -336,6 +336,11 @@ class JsonResult:
             else None
         )
 
+    @property
+    def stream(self) -> TextIO:
+        """Where a command's lines go: standard output, unless the JSON goes there."""
+        return sys.stderr if self.to_stdout else sys.stdout
+
     def write(self, data: dict[str, Any]) -> None:
         if self._output is None:
             return
@@ -353,9 +358,8 @@ def report(result: JsonResult, data: dict[str, Any], summary: str) -> None:
 
 
 def answers_to(result: JsonResult) -> Callable[[str], None]:
-    """Where a command prints its lines: standard output, unless the JSON goes there."""
-    stream = sys.stderr if result.to_stdout else sys.stdout
-    return lambda line: print(line, file=stream)
+    """Prints a line where the command's lines go."""
+    return lambda line: print(line, file=result.stream)
 
 
 @contextmanager

@@ -8,14 +8,16 @@ from __future__ import annotations
 import os
 import platform
 import resource
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 import perdure
-from perdure import _native
+from perdure import _doctor_litmus, _native
 from perdure.cli_support import (
+    FAULTS,
     JsonOption,
     JsonResult,
     OverwriteOption,
@@ -180,10 +182,13 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     return lines
 
 
-def doctor(overwrite: OverwriteOption = False, json_file: JsonOption = None) -> None:
-    """Tell what this machine offers: devices, media and what survives on them, limits."""
-    result = JsonResult(json_file, overwrite)
-    facts: dict[str, Any] = {
+class LitmusMemory(StrEnum):
+    pinned = "pinned"
+    managed = "managed"
+
+
+def _facts() -> dict[str, Any]:
+    return {
         "version": perdure.__version__,
         "cuda_build": perdure.built_with_cuda,
         "cpu": _cpu(),
@@ -191,7 +196,38 @@ def doctor(overwrite: OverwriteOption = False, json_file: JsonOption = None) -> 
         "media": _media(),
         "limits": _limits(),
     }
+
+
+def doctor(
+    litmus: Annotated[
+        bool,
+        typer.Option("--litmus", help="Test which orders and atomics hold between CPU and GPU."),
+    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Two seconds, to try it.")] = False,
+    runs: Annotated[
+        int | None, typer.Option("--runs", metavar="N", help="Of each litmus test; 10,000,000.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", metavar="S", help="Of all tests together; 60.")
+    ] = None,
+    memory: Annotated[
+        LitmusMemory, typer.Option("--memory", help="Where the words of litmus tests lie.")
+    ] = LitmusMemory.pinned,
+    overwrite: OverwriteOption = False,
+    json_file: JsonOption = None,
+) -> None:
+    """Tell what this machine offers: devices, media and what survives on them, limits; on request
+    which orders of memory accesses hold between CPU and GPU."""
+    result = JsonResult(json_file, overwrite)
     say = answers_to(result)
+    facts = _facts()
+    if litmus:
+        facts["litmus"] = _doctor_litmus.run(runs, seconds, memory.value, quick)
+        _doctor_litmus.tell(facts["litmus"], result.stream)
+        report(result, facts, _doctor_litmus.summary(facts["litmus"]))
+        if not facts["litmus"]["sound"]:
+            raise typer.Exit(FAULTS)
+        return
     for line in _lines(facts):
         say(line)
     usable = [device["device"] for device in facts["devices"] if device["available"]]

@@ -12,6 +12,7 @@ ROOMS_BELOW = {
     "fault": {"base"},  # part of test builds alone, which base/hooks.hpp brings in
     "base": {"fault"},
     "exec": {"fault", "base"},
+    "measure": {"exec", "fault", "base"},
     "pm": {"exec", "fault", "base"},
     "wal": {"pm", "exec", "fault", "base"},
     "gpm": {"wal", "pm", "exec", "fault", "base"},

@@ -1,0 +1,81 @@
+"""`perdure doctor --litmus`: which orders of memory accesses and which atomics hold here, between
+threads of the host and a GPU.
+
+Invariant: the exit status is 1 if and only if something that Perdure relies on was seen to fail.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perdure import _native
+from perdure._doctor_tables import Column, show
+from perdure.cli_support import Failure, plural, progress
+
+RUNS, QUICK_RUNS = 10_000_000, 20_000
+SECONDS, QUICK_SECONDS = 60.0, 2.0
+
+_COLUMNS = (
+    Column("test"),
+    Column("between"),
+    Column("order"),
+    Column("scope"),
+    Column("memory"),
+    Column("seen", right=True),
+    Column("of runs", right=True),
+    Column("the model"),
+    Column("verdict"),
+    Column("relied on by"),
+)
+
+
+def run(runs: int | None, seconds: float | None, memory: str, quick: bool) -> dict[str, Any]:
+    """All tests, with a progress bar."""
+    if runs is not None and runs < 1:
+        raise Failure(f"--runs {runs}: give at least 1")
+    if seconds is not None and seconds <= 0:
+        raise Failure(f"--seconds {seconds}: give more than 0")
+    with progress("litmus tests", 1) as done:
+        return _native.litmus(
+            runs or (QUICK_RUNS if quick else RUNS),
+            seconds or (QUICK_SECONDS if quick else SECONDS),
+            memory == "managed",
+            done,
+        )
+
+
+def _row(line: dict[str, Any]) -> list[str]:
+    return [
+        line["test"],
+        line["sides"],
+        line["order"],
+        line["scope"],
+        line["memory"],
+        f"{line['seen']:,}",
+        f"{line['runs']:,}",
+        "allows it" if line["allowed"] else "forbids it",
+        line["verdict"],
+        line["relied_on"],
+    ]
+
+
+def tell(found: dict[str, Any], stream: Any) -> None:
+    """The table, and what of it Perdure relies on."""
+    show(f"litmus tests: {found['cpu']}", _COLUMNS, map(_row, found["lines"]), stream)
+    tested = f"with {found['gpu']}" if found["gpu"] else f"no GPU was tested: {found['why_no_gpu']}"
+    print(tested, file=stream)
+    for line in found["lines"]:
+        if line["relied_on"]:
+            state = "FAILED" if line["verdict"] == "BROKEN" else "held"
+            print(
+                f"{state:6} {line['relied_on']}: {line['test']} {line['sides']} {line['order']}",
+                file=stream,
+            )
+
+
+def summary(found: dict[str, Any]) -> str:
+    relied = [line for line in found["lines"] if line["relied_on"]]
+    broken = [line for line in relied if line["verdict"] == "BROKEN"]
+    if broken:
+        return f"{len(broken)} of {plural(len(relied), 'thing')} that Perdure relies on FAILED"
+    return f"all {plural(len(relied), 'thing')} held that Perdure relies on and this machine has"

@@ -1,0 +1,141 @@
+// All litmus tests of this machine, in a table: see perdure/litmus.h.
+#include "perdure/litmus.h"
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "exec/cuda/cuda_info.hpp"
+#include "measure/litmus_cases.hpp"
+#include "measure/litmus_runner.hpp"
+
+namespace perdure {
+
+namespace {
+
+using namespace measure;
+
+LitmusVerdict verdict_of(bool allowed, std::uint64_t seen) {
+  if (allowed) return seen == 0 ? LitmusVerdict::not_seen : LitmusVerdict::weak;
+  return seen == 0 ? LitmusVerdict::holds : LitmusVerdict::broken;
+}
+
+LitmusLine line_of(LitmusCase const& one, Counted const& counted, bool shares_atomics) {
+  LitmusLine line;
+  line.test = one.test->name;
+  line.sides = one.shown_sides();
+  line.order = one.test->is_update() ? "relaxed" : std::string(name(one.order));
+  line.scope = one.has(SideOf::gpu) ? std::string(name(one.scope)) : "-";
+  line.allowed = one.allowed(shares_atomics);
+  line.relied_on = one.relied_on();
+  line.runs = counted.runs;
+  line.seen = counted.seen;
+  line.seconds = counted.seconds;
+  return line;
+}
+
+LitmusLine handed_over(Counted const& counted) {
+  LitmusLine line;
+  line.test = "handover";
+  line.sides = "cpu -> gpu -> cpu";
+  line.order = "kernel begins, ends";
+  line.scope = "system";
+  line.relied_on = kByBatches;
+  line.runs = counted.runs;
+  line.seen = counted.seen;
+  line.seconds = counted.seconds;
+  return line;
+}
+
+void add(LitmusReport& report, LitmusLine line, std::string_view memory) {
+  line.memory = memory;
+  line.verdict = verdict_of(line.allowed, line.seen);
+  if (line.verdict == LitmusVerdict::broken && !line.relied_on.empty()) report.sound = false;
+  report.lines.push_back(std::move(line));
+}
+
+/// Why these options cannot be had; empty: they can.
+std::string refusal(LitmusOptions const& options, LitmusGpu* gpu) {
+  if (options.runs == 0) return "runs must be at least 1";
+  if (options.memory != LitmusMemory::managed) return "";
+  if (gpu == nullptr) return "managed memory needs a GPU; use memory pinned, the host's";
+  if (gpu->shares_managed()) return "";
+  return "on this machine host and GPU may not access managed memory at the same time "
+         "(concurrentManagedAccess is 0); use memory pinned";
+}
+
+std::string processor() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown processor";
+}
+
+}  // namespace
+
+std::string_view name(LitmusVerdict verdict) {
+  switch (verdict) {
+    case LitmusVerdict::holds: return "holds";
+    case LitmusVerdict::not_seen: return "not seen";
+    case LitmusVerdict::weak: return "weak";
+    case LitmusVerdict::broken: return "BROKEN";
+  }
+  return "";
+}
+
+namespace {
+
+std::string_view shown_memory(LitmusGpu const* gpu, LitmusMemory memory) {
+  if (gpu == nullptr) return "host";
+  return memory == LitmusMemory::managed ? "managed" : "pinned";
+}
+
+/// Runs what there is and adds it to the report, sharing out the seconds among what is left.
+Status run_all(LitmusGpu* gpu, LitmusRunner& runner, LitmusOptions const& options,
+               GoOn const& go_on, LitmusReport& report) {
+  std::vector<LitmusCase> const cases = litmus_cases(gpu != nullptr);
+  std::string_view const memory = shown_memory(gpu, options.memory);
+  bool const shares_atomics =
+      gpu != nullptr && gpu->shares_atomics(options.memory == LitmusMemory::managed);
+  std::size_t const all = cases.size() + (gpu == nullptr ? 0 : 1);
+  double left = options.seconds;
+  while (report.lines.size() < all) {
+    std::size_t const done = report.lines.size();
+    if (go_on && !go_on(static_cast<double>(done) / static_cast<double>(all)))
+      return {Code::stopped, "litmus: stopped between two tests"};
+    double const share = left / static_cast<double>(all - done);
+    auto counted = done < cases.size() ? runner.run(cases[done], options.runs, share)
+                                       : runner.hand_over(options.runs, share);
+    if (!counted.ok()) return counted.status();
+    left = std::max(0.0, left - counted->seconds);
+    add(report,
+        done < cases.size() ? line_of(cases[done], *counted, shares_atomics)
+                            : handed_over(*counted),
+        memory);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<LitmusReport> litmus(LitmusOptions const& options, GoOn const& go_on) {
+  LitmusReport report;
+  report.cpu = processor();
+  std::unique_ptr<LitmusGpu> gpu;
+  if (auto made = make_litmus_gpu(); made.ok()) {
+    gpu = std::move(*made);
+    report.gpu = exec::gpu_info().description;
+  } else {
+    report.why_no_gpu = made.status().message();
+  }
+  if (std::string const why = refusal(options, gpu.get()); !why.empty())
+    return Status{Code::invalid_argument, "litmus: " + why};
+  auto runner = LitmusRunner::make(gpu.get(), options.memory);
+  if (!runner.ok()) return runner.status();
+  if (Status s = run_all(gpu.get(), **runner, options, go_on, report); !s.ok()) return s;
+  return report;
+}
+
+}  // namespace perdure
