@@ -10,6 +10,7 @@
 #include "errors.hpp"
 #include "gil.hpp"
 #include "perdure/litmus.h"
+#include "perdure/measure.h"
 
 namespace perdure::python {
 
@@ -84,11 +85,52 @@ nb::dict run_litmus(std::uint64_t runs, double seconds, bool managed, nb::object
   return all;
 }
 
+nb::dict as_dict(MeasuredRow const& row) {
+  nb::dict all;
+  all["what"] = row.what;
+  all["how"] = row.how;
+  all["threads"] = row.threads;
+  all["span_bytes"] = row.span_bytes;
+  all["access_bytes"] = row.access_bytes;
+  all["value"] = row.value;
+  all["unit"] = row.unit;
+  return all;
+}
+
+nb::dict run_measure(double seconds, std::uint64_t memory_bytes, bool quick, bool oversubscribe,
+                     nb::object go_on) {
+  MeasureOptions const options{.seconds = seconds,
+                               .memory_bytes = memory_bytes,
+                               .quick = quick,
+                               .oversubscribe = oversubscribe};
+  MeasureReport const report =
+      watched(std::move(go_on), [&](GoOn const& asked) { return measure_machine(options, asked); });
+  nb::list rows, left_out;
+  for (MeasuredRow const& row : report.rows) rows.append(as_dict(row));
+  for (LeftOut const& one : report.left_out) {
+    nb::dict reason;
+    reason["what"] = one.what;
+    reason["why"] = one.why;
+    left_out.append(reason);
+  }
+  nb::dict all;
+  all["cpu"] = report.cpu;
+  all["gpu"] = report.gpu;
+  all["memory_bytes"] = report.memory_bytes;
+  all["seconds"] = report.seconds;
+  all["rows"] = rows;
+  all["left_out"] = left_out;
+  return all;
+}
+
 }  // namespace
 
 void bind_machine(nb::module_& module) {
   module.def("litmus", &run_litmus, nb::arg("runs"), nb::arg("seconds"), nb::arg("managed"),
              nb::arg("go_on"));
+  module.def("measure", &run_measure, nb::arg("seconds"), nb::arg("memory_bytes"), nb::arg("quick"),
+             nb::arg("oversubscribe"), nb::arg("go_on"));
+  module.def("numbers_of_stores", [] { return as_list(numbers_of_stores()); });
 }
 
 }  // namespace perdure::python

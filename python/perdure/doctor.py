@@ -1,4 +1,5 @@
-"""`perdure doctor`: what this machine offers a store, and what would survive on each medium.
+"""`perdure doctor`: what this machine offers a store, and what would survive on each medium; and,
+where asked for, what memory here does (_doctor_litmus) and how fast (_doctor_measure).
 
 Invariant: it reports what it reads from the system and from the engine, and changes nothing.
 """
@@ -8,16 +9,20 @@ from __future__ import annotations
 import os
 import platform
 import resource
+from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import perdure
-from perdure import _doctor_litmus, _native
+from perdure import _doctor_litmus, _doctor_measure, _native
+from perdure._outputs import PNG, Output
 from perdure.cli_support import (
     FAULTS,
+    Failure,
     JsonOption,
     JsonResult,
     OverwriteOption,
@@ -198,40 +203,107 @@ def _facts() -> dict[str, Any]:
     }
 
 
+def _check(asked: dict[str, Any], needs: str, given: bool) -> None:
+    """Options that would do nothing are refused."""
+    for option, value in asked.items():
+        if value and not given:
+            raise Failure(f"{option} needs {needs}")
+
+
+def _examine(
+    say: Callable[[str], None],
+    facts: dict[str, Any],
+    tests: list[tuple[str, Callable[[], dict[str, Any]], Any]],
+    stream: Any,
+) -> str:
+    """Runs what was asked for; answers the summary."""
+    if not tests:
+        for line in _lines(facts):
+            say(line)
+        usable = [device["device"] for device in facts["devices"] if device["available"]]
+        return f"stores can run on: {', '.join(usable)}"
+    summaries = []
+    for name, run, module in tests:
+        facts[name] = run()
+        module.tell(facts[name], stream)
+        summaries.append(module.summary(facts[name]))
+    return "; ".join(summaries)
+
+
 def doctor(
     litmus: Annotated[
         bool,
         typer.Option("--litmus", help="Test which orders and atomics hold between CPU and GPU."),
     ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Two seconds, to try it.")] = False,
+    measure: Annotated[
+        bool,
+        typer.Option("--measure", help="Measure memory, the GPU's memory, and the link."),
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Two seconds of each, for a look at it.")
+    ] = False,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--seconds", metavar="S", help="Of all litmus tests, or measurements; 60."),
+    ] = None,
     runs: Annotated[
         int | None, typer.Option("--runs", metavar="N", help="Of each litmus test; 10,000,000.")
-    ] = None,
-    seconds: Annotated[
-        float | None, typer.Option("--seconds", metavar="S", help="Of all tests together; 60.")
     ] = None,
     memory: Annotated[
         LitmusMemory, typer.Option("--memory", help="Where the words of litmus tests lie.")
     ] = LitmusMemory.pinned,
+    memory_bytes: Annotated[
+        str | None,
+        typer.Option(
+            "--memory-bytes",
+            metavar="SIZE",
+            help="What measured arrays may take; half of what is free.",
+        ),
+    ] = None,
+    oversubscribe: Annotated[
+        bool,
+        typer.Option(
+            "--oversubscribe",
+            help="Also sort more managed memory than the GPU has; hangs some GPUs.",
+        ),
+    ] = False,
+    plot: Annotated[
+        str | None,
+        typer.Option("--plot", metavar="FILE", help="Plot the measurements to a PNG file."),
+    ] = None,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Tell what this machine offers: devices, media and what survives on them, limits; on request
-    which orders of memory accesses hold between CPU and GPU."""
+    """Tell what this machine offers: devices, media and what survives on them, limits; and, where
+    asked for, which orders of memory accesses hold between CPU and GPU, and how fast memory is."""
+    _check({"--runs": runs, "--memory": memory is LitmusMemory.managed}, "--litmus", litmus)
+    of_measuring = {
+        "--memory-bytes": memory_bytes,
+        "--oversubscribe": oversubscribe,
+        "--plot": plot,
+    }
+    _check(of_measuring, "--measure", measure)
+    _check({"--quick": quick, "--seconds": seconds}, "--litmus or --measure", litmus or measure)
     result = JsonResult(json_file, overwrite)
-    say = answers_to(result)
+    picture = None
+    if plot is not None:
+        _doctor_measure.check_plotting(plot)
+        picture = Output("--plot", plot, PNG, overwrite=overwrite)
     facts = _facts()
+    tests = []
     if litmus:
-        facts["litmus"] = _doctor_litmus.run(runs, seconds, memory.value, quick)
-        _doctor_litmus.tell(facts["litmus"], result.stream)
-        report(result, facts, _doctor_litmus.summary(facts["litmus"]))
-        if not facts["litmus"]["sound"]:
-            raise typer.Exit(FAULTS)
-        return
-    for line in _lines(facts):
-        say(line)
-    usable = [device["device"] for device in facts["devices"] if device["available"]]
-    report(result, facts, f"stores can run on: {', '.join(usable)}")
+        run = partial(_doctor_litmus.run, runs, seconds, memory.value, quick)
+        tests.append(("litmus", run, _doctor_litmus))
+    if measure:
+        run = partial(_doctor_measure.run, seconds, memory_bytes, quick, oversubscribe)
+        tests.append(("measure", run, _doctor_measure))
+    summary = _examine(answers_to(result), facts, tests, result.stream)
+    if picture is not None:
+        with picture.writing() as unfinished:
+            _doctor_measure.plot(facts["measure"], unfinished)
+    report(result, facts, summary)
+    if litmus and not facts["litmus"]["sound"]:
+        raise typer.Exit(FAULTS)
 
 
 def register(app: typer.Typer) -> None:

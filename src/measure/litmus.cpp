@@ -2,11 +2,11 @@
 #include "perdure/litmus.h"
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "exec/cpu/processor.hpp"
 #include "exec/cuda/cuda_info.hpp"
 #include "measure/litmus_cases.hpp"
 #include "measure/litmus_runner.hpp"
@@ -66,13 +66,6 @@ std::string refusal(LitmusOptions const& options, LitmusGpu* gpu) {
          "(concurrentManagedAccess is 0); use memory pinned";
 }
 
-std::string processor() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);)
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  return "unknown processor";
-}
-
 }  // namespace
 
 std::string_view name(LitmusVerdict verdict) {
@@ -122,7 +115,7 @@ Status run_all(LitmusGpu* gpu, LitmusRunner& runner, LitmusOptions const& option
 
 Result<LitmusReport> litmus(LitmusOptions const& options, GoOn const& go_on) {
   LitmusReport report;
-  report.cpu = processor();
+  report.cpu = exec::processor_name();
   std::unique_ptr<LitmusGpu> gpu;
   if (auto made = make_litmus_gpu(); made.ok()) {
     gpu = std::move(*made);

@@ -9,6 +9,7 @@
 
 #include "base/process.hpp"
 #include "exec/cpu/cpu_lanes.hpp"
+#include "measure/measuring.hpp"
 
 namespace perdure::measure {
 
@@ -24,10 +25,6 @@ constexpr std::uint64_t kCellWords =
 constexpr std::uint64_t kSeenWords = kMostThreads * kPassRuns;
 constexpr std::uint64_t kMetWords = std::uint64_t{kMostTeams} * kMostThreads * kMetStride;
 constexpr auto kPatience = std::chrono::seconds(20);  // with a kernel that does not end
-
-double seconds_since(std::chrono::steady_clock::time_point then) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
-}
 
 }  // namespace
 

@@ -17,6 +17,11 @@
 
 namespace perdure::exec {
 
+/// In any direction; ends when the stream says so.
+inline cudaError_t begin_copy(void* to, void const* from, std::size_t bytes, cudaStream_t stream) {
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream);
+}
+
 enum class GpuMemory : std::uint8_t { device, managed };
 
 class CudaWork {
