@@ -1,5 +1,5 @@
-/* Sequentiality contexts: memory regions, each with the last write in it (3.6.2.2). A write next to a
- * context's last write, in the direction that it goes, extends it; any other begins a new one.
+/* Sequentiality contexts: memory regions, each with the last write in it (3.6.2.2). A write next to
+ * a context's last write, in the direction that it goes, extends it; any other begins a new one.
  *
  * Invariants: an open context stands in the table under the line of its last write. A newer context
  * with the same entry closes it, so that as many are open as the table has entries.
@@ -20,7 +20,7 @@ typedef struct Share {
 
 typedef struct Context {
   Function* function; /* NULL: the entry is free */
-  Addr low, high;     /* the region */
+  Addr low, high; /* the region */
   Addr last, last_end;
   Direction direction;
   ULong piece;
@@ -49,7 +49,8 @@ static void close(Context* context) {
 
 static void credit(Context* context, Group* group) {
   UInt i = 0;
-  while (i < kSharers - 1 && context->shares[i].group != group && context->shares[i].group != NULL) i++;
+  while (i < kSharers - 1 && context->shares[i].group != group && context->shares[i].group != NULL)
+    i++;
   if (context->shares[i].group == NULL) context->shares[i].group = group;
   context->shares[i].writes++;
 }

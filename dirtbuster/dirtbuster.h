@@ -1,4 +1,5 @@
-/* What the parts of the Valgrind tool share: functions under test, groups of writes, lines, contexts.
+/* What the parts of the Valgrind tool share: functions under test, groups of writes, lines,
+ * contexts.
  *
  * Invariant: Valgrind runs one thread of the program at a time, so nothing here is locked.
  * Section numbers are those of the thesis that DirtBuster comes from (docs/dirtbuster.md names it).
@@ -19,17 +20,17 @@ enum {
   kFilterLines = 1 << 20
 };
 
-/* Functions whose writes are watched: one name pattern or one range of addresses each. */
+/* A function whose writes are watched: what its name fits or its range of addresses has. */
 typedef struct Function {
   const HChar* object;   /* the end of the object's path; empty: any */
-  const HChar* pattern;  /* of the symbol, with *, ? and |; NULL: the range counts */
-  Addr first, end;       /* as in the object's file */
+  const HChar* pattern;  /* of the symbol, with *, ? and |; may be empty */
+  Addr first, end;       /* as in the object's file; may be 0 */
   Bool seen;             /* some of it has run */
   struct Group* current[kThreads]; /* in a library: the group of the call that each thread is in */
 } Function;
 
-/* All writes of one function at one line of code, by one line that called it, to one kind of memory.
- * Distances are in instructions. Bucket i counts numbers from 2^i on. */
+/* All writes of one function at one line of code, by one line that called it, to one kind of
+ * memory. Distances are in instructions. Bucket i counts numbers from 2^i on. */
 typedef struct Group {
   struct Group* next;
   Function* function;
@@ -43,7 +44,7 @@ typedef struct Group {
   const HChar* caller_symbol; /* where is_call */
 
   ULong writes, bytes;
-  ULong sequential_writes;           /* in contexts of more than one line */
+  ULong sequential_writes; /* in contexts of more than one line */
   ULong context_lines, context_blocks; /* lines and internal lines that the contexts covered */
   ULong contexts[kBuckets], context_bytes[kBuckets]; /* by size */
   ULong pieces, reread_pieces; /* of contexts, a page each; those of which a line was read soon */
@@ -53,7 +54,7 @@ typedef struct Group {
   ULong rewritten, rewritten_sum, rewritten_far;
   ULong reread_at[kBuckets], rewritten_at[kBuckets];
 
-  ULong fenced, fenced_min, unfenced; /* lines with a fence or atomic soon after, and without */
+  ULong fenced, fenced_min; /* lines with a fence or atomic soon after their last write */
   ULong fenced_at[kBuckets];
 } Group;
 
@@ -68,9 +69,9 @@ typedef struct Store {
 } Store;
 
 /* --- counters (main.c) */
-extern ULong instructions;        /* executed by all threads, up to the last that was added */
-extern ULong thread_before[];     /* by thread: add `instructions` to have its own count */
-extern ThreadId running;          /* the thread */
+extern ULong instructions; /* executed by all threads, up to the last that was added */
+extern ULong thread_before[]; /* by thread: add `instructions` to have its own count */
+extern ThreadId running; /* the thread */
 extern Addr stack_low, stack_high; /* its stack */
 extern ULong option_cache_lines;
 extern ULong option_fence_window;
@@ -91,7 +92,7 @@ void functions_each(void (*visit)(const Function*));
 /* --- contexts.c */
 /* What a write is part of. */
 typedef struct Streak {
-  ULong piece;    /* the serial number of the context's piece: its part of one page */
+  ULong piece; /* the serial number of the context's piece: its part of one page */
   Bool continues; /* the write extended a context */
 } Streak;
 

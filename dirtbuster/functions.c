@@ -1,8 +1,8 @@
 /* Which functions are watched, and the groups that their writes are counted in.
  *
- * Invariants: the list is read once, before the program runs. A group is made once for each function,
- * line of code and kind of memory, and never freed; so a translated instruction may hold it. Names
- * that groups point to are copies of their own, since Valgrind's may vanish.
+ * Invariants: the list is read once, before the program runs. A group is made once for each
+ * function, line of code and kind of memory, and never freed; so a translated instruction may hold
+ * it. Names that groups point to are copies of their own, since Valgrind's may vanish.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -23,9 +23,8 @@ enum { kMostFunctions = 256, kHeads = 4096, kFrames = 12, kMostBytes = 1 << 20, 
 static Function functions[kMostFunctions];
 static UInt function_count;
 
-/* --- the list: one function a line, fields with tabs between them:
- *     name   OBJECT  PATTERN
- *     range  OBJECT  FIRST  END       (hexadecimal) */
+/* --- the list: one function a line, with tabs between its fields:
+ *     OBJECT  PATTERN  FIRST  END     the last two hexadecimal, and 0 where the pattern is all */
 
 static HChar* next_field(HChar** at) {
   HChar* field = *at;
@@ -37,14 +36,10 @@ static HChar* next_field(HChar** at) {
 static void add_function(HChar* line) {
   tl_assert(function_count < kMostFunctions);
   Function* function = &functions[function_count++];
-  Bool by_name = VG_(strcmp)(next_field(&line), "name") == 0;
   function->object = next_field(&line);
-  if (by_name) {
-    function->pattern = next_field(&line);
-  } else {
-    function->first = VG_(strtoull16)(next_field(&line), NULL);
-    function->end = VG_(strtoull16)(next_field(&line), NULL);
-  }
+  function->pattern = next_field(&line);
+  function->first = VG_(strtoull16)(next_field(&line), NULL);
+  function->end = VG_(strtoull16)(next_field(&line), NULL);
 }
 
 void functions_load(const HChar* path) {
@@ -97,7 +92,7 @@ static const HChar* object_of(Addr address) {
 
 static Bool is_in(const Function* function, const HChar* symbol, Addr address) {
   if (!ends_with(object_of(address), function->object)) return False;
-  if (function->pattern != NULL) return symbol != NULL && matches(function->pattern, symbol);
+  if (symbol != NULL && matches(function->pattern, symbol)) return True;
   Addr at = in_file(address);
   return at >= function->first && at < function->end;
 }
@@ -223,7 +218,7 @@ Group* groups_of_call(Function* function, ThreadId thread, Addr return_address) 
   UInt entry = (caller ^ (UWord)function / 64) % kHeads;
   if (known[entry].function == function && known[entry].caller == caller) return known[entry].group;
   Group group = {.function = function,
-                 .symbol = keep(function->pattern == NULL ? "" : function->pattern),
+                 .symbol = keep(function->pattern),
                  .object = keep(object_of(caller)),
                  .is_call = True,
                  .caller_symbol = symbol_of(caller)};

@@ -1,11 +1,11 @@
 /* Adds to each block of the program the counting of instructions, a call for each fence, a call for
- * each store of a watched function, and, for every other access, a look at the filter of watched lines,
- * with a call where the line may be one.
+ * each store of a watched function, and, for every other access, a look at the filter of watched
+ * lines, with a call where the line may be one.
  *
- * Invariant: at any call, `instructions` plus the offset that is passed is the number of instructions
- * that ran before. `instructions` is brought up to date before each exit of the block.
- * Atomics are fences, and their own words no candidates for pre-stores: they are not counted as writes.
- * Known loss: an access that straddles two lines is looked up by its first one.
+ * Invariant: at any call, `instructions` plus the offset that is passed is the number of
+ * instructions that ran before. `instructions` is brought up to date before each exit of the block.
+ * Atomics are fences, and their own words no candidates for pre-stores: they are not counted as
+ * writes. Known loss: an access that straddles two lines is looked up by its first one.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -92,8 +92,7 @@ typedef VG_REGPARM(3) void (*Access)(Addr address, SizeT size, UWord offset);
 
 static void look_up(Block* block, Access access, const HChar* name, IRExpr* address, SizeT size,
                     IRExpr* guard) {
-  IRExpr** arguments =
-      mkIRExprVec_3(address, mkIRExpr_HWord(size), mkIRExpr_HWord(block->pending));
+  IRExpr** arguments = mkIRExprVec_3(address, mkIRExpr_HWord(size), mkIRExpr_HWord(block->pending));
   IRDirty* call = unsafeIRDirty_0_N(3, name, VG_(fnptr_to_fnentry)((void*)access), arguments);
   call->guard = both(block, is_perhaps_watched(block, address), guard);
   addStmtToIRSB(block->out, IRStmt_Dirty(call));
@@ -141,8 +140,8 @@ static void add_entry(Block* block) {
   addStmtToIRSB(block->out, IRStmt_Put(layout->offset_IP, mkIRExpr_HWord(block->address)));
   IRExpr* stack = assign(block, Ity_I64, IRExpr_Get(layout->offset_SP, Ity_I64));
   IRExpr** arguments = mkIRExprVec_2(word(block->function), stack);
-  IRDirty* call = unsafeIRDirty_0_N(2, "enter_library",
-                                    VG_(fnptr_to_fnentry)((void*)enter_library), arguments);
+  IRDirty* call =
+      unsafeIRDirty_0_N(2, "enter_library", VG_(fnptr_to_fnentry)((void*)enter_library), arguments);
   const Int offsets[] = {layout->offset_IP, layout->offset_SP, layout->offset_FP};
   call->nFxState = 3;
   for (Int i = 0; i < 3; i++) {

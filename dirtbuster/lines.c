@@ -1,5 +1,5 @@
-/* Cache lines that watched functions have written: when, whether they are read or written again, and
- * how soon a fence follows (3.6.2.2, 3.6.2.3).
+/* Cache lines that watched functions have written: when, whether they are read or written again,
+ * and how soon a fence follows (3.6.2.2, 3.6.2.3).
  *
  * Invariants: a line with a group is being watched, and its filter byte is set. A pass over a line
  * begins with its first write, and ends with a write that does not continue a streak. What has been
@@ -110,10 +110,7 @@ static void finish_pending(Pending* mine, ULong thread_now) {
     if (line->group == NULL) continue;
     ULong distance = thread_now - line->thread_when;
     Group* group = line->group;
-    if (distance > option_fence_window) {
-      group->unfenced++;
-      continue;
-    }
+    if (distance > option_fence_window) continue;
     group->fenced++;
     if (distance < group->fenced_min) group->fenced_min = distance;
     group->fenced_at[bucket_of(distance)]++;

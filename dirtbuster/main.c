@@ -1,5 +1,6 @@
-/* The Valgrind tool `dirtbuster`: its options, its counters of instructions, and what it does when the
- * program maps memory, calls the system, changes threads or ends. Translation is in instrument.c.
+/* The Valgrind tool `dirtbuster`: its options, its counters of instructions, and what it does when
+ * the program maps memory, calls the system, changes threads or ends. Translation is in
+ * instrument.c.
  *
  * Invariant: `instructions` counts those of all threads. A thread's own count is
  * thread_before[thread] + instructions while it runs.

@@ -18,9 +18,12 @@ static Bool first;
 static void text(const HChar* name, const HChar* value) {
   VG_(fprintf)(out, "\"%s\": \"", name);
   for (const HChar* at = value == NULL ? "" : value; *at != '\0'; at++) {
-    if (*at == '"' || *at == '\\') VG_(fprintf)(out, "\\%c", *at);
-    else if ((UChar)*at < 0x20) VG_(fprintf)(out, "?");
-    else VG_(fprintf)(out, "%c", *at);
+    if (*at == '"' || *at == '\\')
+      VG_(fprintf)(out, "\\%c", *at);
+    else if ((UChar)*at < 0x20)
+      VG_(fprintf)(out, "?");
+    else
+      VG_(fprintf)(out, "%c", *at);
   }
   VG_(fprintf)(out, "\", ");
 }
@@ -82,7 +85,6 @@ static void write_group(const Group* group) {
   buckets("rewritten_at", group->rewritten_at);
   number("fenced", group->fenced);
   number("fenced_min", group->fenced == 0 ? 0 : group->fenced_min);
-  number("unfenced", group->unfenced);
   buckets("fenced_at", group->fenced_at);
   VG_(fprintf)(out, "\"is_call\": %s, \"on_stack\": %s}", group->is_call ? "true" : "false",
                group->on_stack ? "true" : "false");

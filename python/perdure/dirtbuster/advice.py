@@ -15,7 +15,7 @@ from typing import Any
 from perdure.dirtbuster import decoding, tool
 
 SEQUENTIAL = 0.3  # of the writes, in contexts of more than a line: then the code writes in sequence
-FENCED = 0.25  # of the lines, with a fence soon after: then a fence waits for the writes
+FENCED = 0.25  # of the passes, with a fence soon after: then a fence waits for the writes
 REWRITTEN = 0.25  # of the passes over lines: then cleaning would write in vain
 REREAD = 0.25  # of the pieces of contexts: then skipping would read from memory
 _LINE_BYTES, _INTERNAL_BYTES = 64, 256
@@ -42,8 +42,7 @@ class Site:
 
     @property
     def fenced(self) -> float:
-        counts = self.counts
-        return _share(counts["fenced"], counts["fenced"] + counts["unfenced"])
+        return _share(self.counts["fenced"], self.counts["passes"])
 
     @property
     def rewritten(self) -> float:
@@ -135,8 +134,13 @@ def sites_of(groups: Sequence[dict[str, Any]]) -> list[Site]:
     """The groups, with those that only follow another line's passes added to it."""
     by_function: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for group in groups:
-        key = (group["symbol"], group["object"], group["caller"], group["on_stack"],
-               group["line"] if group["is_call"] else 0)
+        key = (
+            group["symbol"],
+            group["object"],
+            group["caller"],
+            group["on_stack"],
+            group["line"] if group["is_call"] else 0,
+        )
         by_function.setdefault(key, []).append(group)
     return [site for some in by_function.values() for site in _folded(some)]
 
@@ -150,8 +154,13 @@ def _folded(groups: list[dict[str, Any]]) -> list[Site]:
     for group in groups:
         if any(group is leader for leader in leaders):
             continue
-        near = min(sites, key=lambda site: (
-            site.counts["file"] != group["file"], abs(site.lines[0] - group["line"])))
+        near = min(
+            sites,
+            key=lambda site: (
+                site.counts["file"] != group["file"],
+                abs(site.lines[0] - group["line"]),
+            ),
+        )
         near.counts = tool.summed(near.counts, group)
         near.lines.append(group["line"])
     return sites
@@ -162,9 +171,16 @@ def all_of(groups: Sequence[dict[str, Any]]) -> list[Advice]:
     merged: dict[tuple[Any, ...], Advice] = {}
     for advice in (advise(site) for site in sites_of(groups)):
         counts = advice.site.counts
-        key = (counts["symbol"], counts["object"], counts["file"], counts["caller"],
-               counts["on_stack"], counts["line"] if counts["is_call"] else 0,
-               advice.choice, advice.why)
+        key = (
+            counts["symbol"],
+            counts["object"],
+            counts["file"],
+            counts["caller"],
+            counts["on_stack"],
+            counts["line"] if counts["is_call"] else 0,
+            advice.choice,
+            advice.why,
+        )
         if key not in merged:
             merged[key] = advice
             continue

@@ -65,8 +65,9 @@ def dirtbuster(
     plot: Annotated[
         str | None, typer.Option(metavar="FILE", help="Draw the distances into a PNG.")
     ] = None,
-    build: Annotated[bool, typer.Option("--build", help="Build the Valgrind tool, and end.")]
-    = False,
+    build: Annotated[
+        bool, typer.Option("--build", help="Build the Valgrind tool, and end.")
+    ] = False,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
@@ -82,17 +83,31 @@ def dirtbuster(
     if plot is not None:
         report.check_plot()
     target = programs.find(program or [])
-    if steps > 1:
-        tool.build()  # now, and not after the program has run once
+    _check_tools(functions, steps)
     options = _Options(
-        [one for one in (functions or "").split(",") if one], steps, top, seconds,
-        parse_size("--cache", cache), fence_window,
+        [one for one in (functions or "").split(",") if one],
+        steps,
+        top,
+        seconds,
+        parse_size("--cache", cache),
+        fence_window,
     )
     with ExitStack() as stack:
         folder = _folder(stack, keep)
         data, status = _look(target, options, folder, result, plot)
     _write(result, data)
     raise typer.Exit(128 - status if status < 0 else status)
+
+
+def _check_tools(functions: str | None, steps: int) -> None:
+    """Now, and not after the program has run once."""
+    from perdure.dirtbuster import sampling, tool
+
+    if functions is None:
+        sampling.perf_program()
+        sampling.check_permission()
+    if steps > 1:
+        tool.build()
 
 
 def _folder(stack: ExitStack, keep: str | None) -> Path:
@@ -109,14 +124,17 @@ def _given_input(folder: Path) -> Path | None:
     """Standard input, in a file: each step's run of the program reads all of it."""
     if sys.stdin is None or sys.stdin.isatty():
         return None
+    if not Path("/dev/stdin").is_char_device():
+        print("perdure: reads standard input to its end, for each step's run", file=sys.stderr)
     path = folder / "stdin"
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     return path
 
 
-def _look(target: Any, options: _Options, folder: Path, result: JsonResult, plot: str | None
-          ) -> tuple[dict[str, Any], int]:
+def _look(
+    target: Any, options: _Options, folder: Path, result: JsonResult, plot: str | None
+) -> tuple[dict[str, Any], int]:
     from perdure.dirtbuster import report, sampling
 
     stream = sys.stderr if result.to_stdout else sys.stdout
@@ -132,8 +150,10 @@ def _look(target: Any, options: _Options, folder: Path, result: JsonResult, plot
         data["sampling"] = report.samples_data(samples, hot)
         _tell_end(samples)
         if samples.store_share < report.WRITE_INTENSIVE or not hot:
-            print("Not write-intensive: below 10 % stores, so pre-stores would change nothing.",
-                  file=stream)
+            print(
+                "Not write-intensive: below 10 % stores, so pre-stores would change nothing.",
+                file=stream,
+            )
             return data, 0 if samples.stopped else status
         watched = hot
         status = 0 if samples.stopped else status
@@ -152,12 +172,15 @@ def _tell_end(samples: Any) -> None:
     if samples.stopped:
         print("perdure: the program was ended after --seconds", file=sys.stderr)
     elif samples.status != 0:
-        print(f"perdure: the program failed in step 1: {sampling.ended_by(samples.status)}",
-              file=sys.stderr)
+        print(
+            f"perdure: the program failed in step 1: {sampling.ended_by(samples.status)}",
+            file=sys.stderr,
+        )
 
 
-def _watch(target: Any, watched: Sequence[Any], options: _Options, folder: Path, stdin: Path | None
-           ) -> tuple[dict[str, Any], int]:
+def _watch(
+    target: Any, watched: Sequence[Any], options: _Options, folder: Path, stdin: Path | None
+) -> tuple[dict[str, Any], int]:
     from perdure.dirtbuster import tool
 
     seconds = None if options.seconds is None else options.seconds * _SLOWEST
@@ -165,22 +188,29 @@ def _watch(target: Any, watched: Sequence[Any], options: _Options, folder: Path,
     return tool.run(target, watched, folder, limits, stdin)
 
 
-def _advise(found: dict[str, Any], options: _Options, stream: Any, plot: str | None
-            ) -> dict[str, Any]:
+def _advise(
+    found: dict[str, Any], options: _Options, stream: Any, plot: str | None
+) -> dict[str, Any]:
     from perdure.dirtbuster import advice, report
 
     for function in found["functions"]:
         if not function["seen"]:
             name = function["pattern"] or f"{function['first']:#x}"
-            print(f"note: {name} did not run under Valgrind, which has no AVX-512: name what ran"
-                  " in its stead by --functions", file=stream)
+            print(
+                f"note: {name} did not run under Valgrind, which has no AVX-512: name what ran"
+                " in its stead by --functions",
+                file=stream,
+            )
     everything = advice.all_of(found["groups"])
     print(f"Steps 2 and 3: {found['instructions']:,} instructions", file=stream)
     report.show_advice(stream, everything, options.top)
     if plot is not None:
         report.plot(Path(plot), everything, options.top)
-    return {"instructions": found["instructions"], "watched": found["functions"],
-            "advice": report.advice_data(everything)}
+    return {
+        "instructions": found["instructions"],
+        "watched": found["functions"],
+        "advice": report.advice_data(everything),
+    }
 
 
 def _write(result: JsonResult, data: dict[str, Any]) -> None:

@@ -36,8 +36,11 @@ class Object:
             ]
             self._starts = _function_starts(elf)
             self._text_end = max(
-                (s["p_vaddr"] + s["p_filesz"] for s in elf.iter_segments("PT_LOAD")
-                 if s["p_flags"] & 1),
+                (
+                    s["p_vaddr"] + s["p_filesz"]
+                    for s in elf.iter_segments("PT_LOAD")
+                    if s["p_flags"] & 1
+                ),
                 default=0,
             )
 
@@ -92,11 +95,10 @@ def watched_name(symbol: str) -> str:
     functions in several variants, and chooses by processor; Valgrind's is another one."""
     symbol = symbol.split("@", 1)[0]
     match = _VARIANT.match(symbol)
-    if match is None:
-        return symbol
-    if match[1] in ("memmove", "memcpy", "mempcpy"):
+    name = match[1] if match else symbol
+    if name in ("memmove", "memcpy", "mempcpy"):
         return _COPIES
-    return f"__{match[1]}_*"
+    return f"__{name}_*" if match or name == "memset" else symbol
 
 
 def shown_name(symbol: str) -> str:

@@ -55,9 +55,7 @@ def _check(program: Program) -> None:
         try:
             _check_elf(program, ELFFile(file))
         except ELFError:
-            raise Failure(
-                f"{program.path}: neither an ELF program nor a script with #!"
-            ) from None
+            raise Failure(f"{program.path}: neither an ELF program nor a script with #!") from None
 
 
 def _check_elf(program: Program, elf: ELFFile) -> None:

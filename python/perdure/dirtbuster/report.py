@@ -21,14 +21,16 @@ from perdure.dirtbuster.sampling import CLOCK, Hot, Samples
 
 WRITE_INTENSIVE = 0.1  # of the time or of the accesses (3.7.1)
 _WIDTH = 120
+_NEXT_LINES, _RUNS = 3, 4
 
 
 def demangled(names: Sequence[str]) -> dict[str, str]:
     """By binutils' c++filt; without it names stay as they are linked."""
     if shutil.which("c++filt") is None or not names:
         return {name: name for name in names}
-    done = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True,
-                          check=True)
+    done = subprocess.run(
+        ["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True
+    )
     return dict(zip(names, done.stdout.split("\n"), strict=False))
 
 
@@ -48,12 +50,17 @@ def show_samples(stream: TextIO, samples: Samples, hot: Sequence[Hot]) -> None:
     if not hot:
         return
     table = Table("stores", "function", "object", "called from", box=None, pad_edge=False)
-    names = demangled([name for one in hot
-                       for name in (one.first.symbol, *_callers(one).split(" < "))])
+    names = demangled(
+        [name for one in hot for name in (one.first.symbol, *_callers(one).split(" < "))]
+    )
     for one in hot:
         callers = " < ".join(names[name] for name in _callers(one).split(" < "))
-        table.add_row(f"{one.stores / samples.stores:.0%}", names[one.first.symbol],
-                      Path(one.first.object).name, callers)
+        table.add_row(
+            f"{one.stores / samples.stores:.0%}",
+            names[one.first.symbol],
+            Path(one.first.object).name,
+            callers,
+        )
     console.print(table)
 
 
@@ -74,8 +81,19 @@ def place(advice: Advice) -> str:
     counts, lines = advice.site.counts, advice.site.lines
     if not counts["file"]:
         return f"{Path(counts['object']).name}+{counts['address']:#x}"
-    several = f"-{max(lines)}" if len(lines) > 1 else ""
-    return f"{Path(counts['file']).name}:{min(lines)}{several}"
+    return f"{Path(counts['file']).name}:{_runs(lines)}"
+
+
+def _runs(lines: Sequence[int]) -> str:
+    """Lines with little between them as one, the first few of them."""
+    runs: list[list[int]] = []
+    for line in sorted(set(lines)):
+        if runs and line - runs[-1][1] <= _NEXT_LINES:
+            runs[-1][1] = line
+        else:
+            runs.append([line, line])
+    shown = [str(first) if first == last else f"{first}-{last}" for first, last in runs[:_RUNS]]
+    return ",".join(shown) + (",..." if len(runs) > _RUNS else "")
 
 
 def show_advice(stream: TextIO, all_advice: Sequence[Advice], most: int) -> None:
@@ -87,20 +105,24 @@ def show_advice(stream: TextIO, all_advice: Sequence[Advice], most: int) -> None
         counts, site = one.site.counts, one.site
         title = " from ".join(shown_name(names[name]) for name in _names(one) if name)
         stack = ", on the stack" if counts["on_stack"] else ""
-        console.print(f"\n[bold]{one.choice.upper()}[/bold]  {title}, {place(one)}{stack}:"
-                      f" {one.why}")
+        console.print(
+            f"\n[bold]{one.choice.upper()}[/bold]  {title}, {place(one)}{stack}: {one.why}"
+        )
         console.print(
             f"    {counts['bytes'] / total:.0%} of the bytes; sequential {site.sequential:.0%},"
             f" mostly {show_size(site.context_bytes)};"
             f" re-read {_distance(site.reread_distance)} ({site.reread:.0%}),"
             f" re-write {_distance(site.rewrite_distance)} ({site.rewritten:.0%});"
-            f" fence {_fence(one)}")
+            f" fence {_fence(one)}"
+        )
         if one.effect:
             console.print(f"    expected: {one.effect}")
     if len(all_advice) > most:
         rest = sum(one.site.counts["bytes"] for one in all_advice[most:])
-        console.print(f"\n{len(all_advice) - most} more with {rest / total:.0%} of the bytes"
-                      f" (--top {len(all_advice)} shows them)")
+        console.print(
+            f"\n{len(all_advice) - most} more with {rest / total:.0%} of the bytes"
+            f" (--top {len(all_advice)} shows them)"
+        )
 
 
 def _names(one: Advice) -> tuple[str, str]:
@@ -178,8 +200,12 @@ def plot(path: Path, all_advice: Sequence[Advice], most: int) -> None:
         for one in all_advice[:most]:
             counts = one.site.counts
             shares = [count / max(1, counts["passes"]) for count in counts[name]]
-            axis.step([2.0**power for power in range(len(shares))], shares, where="post",
-                      label=f"{one.choice}: {place(one)}")
+            axis.step(
+                [2.0**power for power in range(len(shares))],
+                shares,
+                where="post",
+                label=f"{one.choice}: {place(one)}",
+            )
         axis.set_xscale("log")
         axis.set_xlabel(f"instructions to the next {title}")
     axes[0].set_ylabel("share of lines written")

@@ -34,9 +34,10 @@ _INSTALL_PERF = "Debian: apt-get install linux-perf; Ubuntu: linux-tools-generic
 @dataclass
 class Frame:
     offset: int
-    symbol: str  # as linked, not demangled; or the address range of one that has no name
+    symbol: str  # as linked, not demangled; the address of one that has no name
     object: str
-    span: tuple[int, int] | None = None  # addresses, where there is no name
+    named: bool
+    span: tuple[int, int] | None = None  # addresses that its function begins and ends at
 
 
 @dataclass
@@ -63,16 +64,21 @@ class Samples:
         return self.stores / self.total if self.total else 0.0
 
     def hottest(self, most: int, least_share: float) -> list[Hot]:
-        enough = [one for one in self.functions.values()
-                  if one.stores >= max(1, least_share * self.stores)]
+        enough = [
+            one
+            for one in self.functions.values()
+            if one.stores >= max(1, least_share * self.stores)
+        ]
         return sorted(enough, key=lambda one: -one.stores)[:most]
 
 
 def perf_program() -> str:
     found = shutil.which("perf")
     if found is None:
-        raise Failure(f"dirtbuster: no perf, which step 1 samples with ({_INSTALL_PERF});"
-                      " or name the functions: --functions NAME,NAME")
+        raise Failure(
+            f"dirtbuster: no perf, which step 1 samples with ({_INSTALL_PERF});"
+            " or name the functions: --functions NAME,NAME"
+        )
     return found
 
 
@@ -80,18 +86,23 @@ def check_permission() -> None:
     try:
         level = int(_PARANOID.read_text())
     except (OSError, ValueError):
-        raise Failure("dirtbuster: this kernel has no perf events; run where it has, or name the"
-                      " functions: --functions NAME,NAME") from None
+        raise Failure(
+            "dirtbuster: this kernel has no perf events; run where it has, or name the"
+            " functions: --functions NAME,NAME"
+        ) from None
     if level > 2 and os.geteuid() != 0:
-        raise Failure(f"dirtbuster: {_PARANOID} is {level}, so only root may sample; lower it"
-                      " (sudo sysctl kernel.perf_event_paranoid=2), or name the functions:"
-                      " --functions NAME,NAME")
+        raise Failure(
+            f"dirtbuster: {_PARANOID} is {level}, so only root may sample; lower it"
+            " (sudo sysctl kernel.perf_event_paranoid=2), or name the functions:"
+            " --functions NAME,NAME"
+        )
 
 
 def has_counters(perf: str) -> bool:
     tried = subprocess.run(
         [perf, "record", "-q", "-e", f"{_STORES}:u", "-o", "/dev/null", "--", "true"],
-        capture_output=True, check=False,
+        capture_output=True,
+        check=False,
     )
     return tried.returncode == 0
 
@@ -99,15 +110,24 @@ def has_counters(perf: str) -> bool:
 def record(program: Program, folder: Path, seconds: float | None, stdin: Path | None) -> Samples:
     """Runs the program under perf. Its output goes to standard error."""
     perf = perf_program()
-    check_permission()
     way = COUNTERS if has_counters(perf) else CLOCK
     if way == COUNTERS:
         events = ["-c", _PERIOD, "-e", f"{_LOADS}:u", "-e", f"{_STORES}:u"]
     else:
         events = ["-F", _HERTZ, "-e", "cpu-clock:u"]
     data, status = folder / "perf.data", folder / "status"
-    command = [perf, "record", "-q", *events, "--call-graph", f"dwarf,{_STACK_BYTES}",
-               "-o", str(data), "--", *_limited(program.command, status, seconds)]
+    command = [
+        perf,
+        "record",
+        "-q",
+        *events,
+        "--call-graph",
+        f"dwarf,{_STACK_BYTES}",
+        "-o",
+        str(data),
+        "--",
+        *_limited(program.command, status, seconds),
+    ]
     with open(stdin or os.devnull, "rb") as given:
         done = run_program(command, stdin=given, stdout=2, stderr=subprocess.PIPE)
     if not status.exists():
@@ -134,9 +154,22 @@ def _pass_on(errors: str) -> None:
 
 def _read(perf: str, data: Path, way: str) -> Samples:
     with subprocess.Popen(
-        [perf, "script", "-i", str(data), "--no-demangle", "--no-inline", "--max-stack",
-         str(_FRAMES), "-F", "event,ip,sym,symoff,dso"],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace",
+        [
+            perf,
+            "script",
+            "-i",
+            str(data),
+            "--no-demangle",
+            "--no-inline",
+            "--max-stack",
+            str(_FRAMES),
+            "-F",
+            "event,ip,sym,symoff,dso",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
     ) as script:
         assert script.stdout is not None
         samples = Samples(way)
@@ -155,24 +188,24 @@ def _read(perf: str, data: Path, way: str) -> Samples:
 
 def _frame(match: re.Match[str]) -> Frame:
     offset, symbol, path = int(match[1], 16), match[2].split("@", 1)[0], match[4]
-    if symbol != "[unknown]":
-        return Frame(offset, symbol, path)
+    named = symbol != "[unknown]"
     code = objects.load(path)
     span = code.function_at(offset) if code else None
-    name = f"{span[0]:#x}" if span else "[unknown]"
-    return Frame(offset, name, path, span)
+    if not named and span:
+        symbol = f"{span[0]:#x}"
+    return Frame(offset, symbol, path, named, span)
 
 
 def _count(samples: Samples, event: str, frames: list[Frame]) -> None:
     if not frames:
         return
     leaf = frames[0]
-    store = _STORES in event if samples.way == COUNTERS else decoding.is_store(
-        leaf.object, leaf.offset)
+    store = (
+        _STORES in event if samples.way == COUNTERS else decoding.is_store(leaf.object, leaf.offset)
+    )
     samples.total += 1
     samples.stores += store
-    hot = samples.functions.setdefault(
-        (leaf.object, objects.watched_name(leaf.symbol)), Hot(leaf))
+    hot = samples.functions.setdefault((leaf.object, objects.watched_name(leaf.symbol)), Hot(leaf))
     hot.samples += 1
     hot.stores += store
     if store:

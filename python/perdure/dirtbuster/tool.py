@@ -24,8 +24,9 @@ from perdure.dirtbuster.sampling import Hot
 
 _INSTALL = "Debian, Ubuntu: apt-get install valgrind gcc"
 # Valgrind runs repeated instructions one step at a time, so the C library is to use others.
-_TUNABLES = "glibc.cpu.x86_rep_movsb_threshold=0x7fffffff:glibc.cpu.x86_rep_stosb_threshold=" \
-    "0x7fffffff"
+_TUNABLES = (
+    "glibc.cpu.x86_rep_movsb_threshold=0x7fffffff:glibc.cpu.x86_rep_stosb_threshold=0x7fffffff"
+)
 
 
 @dataclass
@@ -41,74 +42,104 @@ def source_folder() -> Path:
     for folder in (here / "source", here.parents[2] / "dirtbuster"):
         if (folder / "build.sh").is_file():
             return folder
-    raise Failure("dirtbuster: the C source of its Valgrind tool is not there; install perdure"
-                  " again, or run it from a clone")
+    raise Failure(
+        "dirtbuster: the C source of its Valgrind tool is not there; install perdure"
+        " again, or run it from a clone"
+    )
 
 
 def valgrind_program() -> str:
     found = shutil.which("valgrind")
     if found is None:
-        raise Failure(f"dirtbuster: no valgrind, which steps 2 and 3 need ({_INSTALL}); or stop"
-                      " after step 1: --steps 1")
+        raise Failure(
+            f"dirtbuster: no valgrind, which steps 2 and 3 need ({_INSTALL}); or stop"
+            " after step 1: --steps 1"
+        )
     return found
 
 
 def build() -> Path:
     """The folder with the tool, which is built where it is not there yet."""
     source = source_folder()
-    version = subprocess.run([valgrind_program(), "--version"], capture_output=True, check=True)
-    digest = hashlib.sha256(version.stdout)
+    asked = [valgrind_program(), "--version"]
+    version = subprocess.run(asked, capture_output=True, text=True, check=False)
+    if version.returncode != 0:
+        raise Failure(f"dirtbuster: {asked[0]} does not run: {version.stderr.strip()} ({_INSTALL})")
+    digest = hashlib.sha256(version.stdout.encode())
     for file in sorted(source.iterdir()):
         if file.suffix in (".c", ".h", ".sh"):
             digest.update(file.read_bytes())
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "perdure" / "dirtbuster" / digest.hexdigest()[:16]
     if not (folder / "dirtbuster-amd64-linux").is_file():
-        done = subprocess.run([str(source / "build.sh"), str(folder)], capture_output=True,
-                              text=True, check=False)
+        done = subprocess.run(
+            [str(source / "build.sh"), str(folder)], capture_output=True, text=True, check=False
+        )
         if done.returncode != 0:
             raise Failure(f"dirtbuster: its Valgrind tool cannot be built: {done.stderr.strip()}")
     return folder
 
 
 def lines_of(functions: Sequence[Hot | str]) -> list[str]:
-    """The tool's list, one function a line. A name by hand may say in which object: LIB:NAME."""
+    """The tool's list, one function a line. A name by hand may say in which object: LIB:NAME.
+
+    A function may have several names, and Valgrind choose another than perf, so its addresses are
+    there too; not those of the C library's variants, which are others under Valgrind."""
     lines: list[str] = []
     for one in functions:
         if isinstance(one, str):
             where, _, name = one.rpartition(":") if "::" not in one else ("", "", one)
-            lines.append(f"name\t{where}\t{objects.watched_name(name)}")
-        elif one.first.span is not None:
-            first, end = one.first.span
-            lines.append(f"range\t{one.first.object}\t{first:x}\t{end:x}")
-        else:
-            where = os.path.basename(one.first.object)
-            lines.append(f"name\t{where}\t{objects.watched_name(one.first.symbol)}")
+            lines.append(f"{where}\t{objects.watched_name(name)}\t0\t0")
+            continue
+        where, symbol = os.path.basename(one.first.object), one.first.symbol
+        pattern = objects.watched_name(symbol)
+        first, end = one.first.span if one.first.span and pattern == symbol else (0, 0)
+        lines.append(f"{where}\t{pattern if one.first.named else ''}\t{first:x}\t{end:x}")
     return list(dict.fromkeys(lines))
 
 
-def run(program: Program, functions: Sequence[Hot | str], folder: Path, limits: Limits,
-        stdin: Path | None) -> tuple[dict[str, Any], int]:
+def run(
+    program: Program,
+    functions: Sequence[Hot | str],
+    folder: Path,
+    limits: Limits,
+    stdin: Path | None,
+) -> tuple[dict[str, Any], int]:
     """What the tool counted, and the program's exit status. What the program prints is dropped: it
     has been seen in step 1."""
     library = build()
     listed = folder / "functions"
     listed.write_text("".join(line + "\n" for line in lines_of(functions)))
-    command = [valgrind_program(), "--tool=dirtbuster", "-q", "--demangle=no",
-               "--trace-children=yes", "--read-inline-info=yes", "--fullpath-after=",
-               f"--functions={listed}", f"--out={folder}/counts.%p.json",
-               f"--cache-bytes={limits.cache_bytes}", f"--fence-window={limits.fence_window}"]
+    command = [
+        valgrind_program(),
+        "--tool=dirtbuster",
+        "-q",
+        "--demangle=no",
+        "--trace-children=yes",
+        "--read-inline-info=yes",
+        "--fullpath-after=",
+        f"--functions={listed}",
+        f"--out={folder}/counts.%p.json",
+        f"--cache-bytes={limits.cache_bytes}",
+        f"--fence-window={limits.fence_window}",
+    ]
     if limits.seconds is not None:
         command.append(f"--seconds={limits.seconds}")
     tunables = ":".join(filter(None, (os.environ.get("GLIBC_TUNABLES"), _TUNABLES)))
     environment = {**os.environ, "VALGRIND_LIB": str(library), "GLIBC_TUNABLES": tunables}
     with open(stdin or os.devnull, "rb") as given:
-        done = run_program([*command, *program.command], stdin=given, env=environment,
-                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        done = run_program(
+            [*command, *program.command],
+            stdin=given,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
     counted = [json.loads(one.read_text()) for one in sorted(folder.glob("counts.*.json"))]
     if not counted:
-        raise Failure(f"dirtbuster: Valgrind could not run {program.path}:"
-                      f" {done.stderr.strip()[-400:]}")
+        raise Failure(
+            f"dirtbuster: Valgrind could not run {program.path}: {done.stderr.strip()[-400:]}"
+        )
     return _merged(counted), done.returncode
 
 
@@ -124,7 +155,9 @@ def _merged(counted: list[dict[str, Any]]) -> dict[str, Any]:
             groups[key] = summed(groups[key], group) if key in groups else group
     seen = {
         (function["object"], function["pattern"], function["first"])
-        for one in counted for function in one["functions"] if function["seen"]
+        for one in counted
+        for function in one["functions"]
+        if function["seen"]
     }
     functions = [
         {**function, "seen": (function["object"], function["pattern"], function["first"]) in seen}
