@@ -239,8 +239,8 @@ def test_stores_are_told_from_other_instructions(tmp_path: Path) -> None:
     from perdure.dirtbuster import decoding
 
     cases = (
-        ("mov %rax, (%rdi)", True), ("mov (%rdi), %rax", False), ("add $1, (%rdi)", True),
-        ("cmp $1, (%rdi)", False), ("vmovdqu %ymm0, (%rdi)", True), ("push %rax", True),
+        ("mov %rax, (%rdi)", True), ("mov (%rdi), %rax", False), ("addl $1, (%rdi)", True),
+        ("cmpl $1, (%rdi)", False), ("vmovdqu %ymm0, (%rdi)", True), ("push %rax", True),
         ("vmovdqu64 %zmm0, (%rdi)", True), ("vaddpd (%rdi), %ymm1, %ymm2", False),
         ("movntdq %xmm0, (%rdi)", True), ("prefetchw (%rdi)", False), ("lea 8(%rdi), %rax", False),
     )  # fmt: skip

@@ -65,10 +65,10 @@ def _before(code: objects.Object, offset: int) -> capstone.CsInsn | None:
     """The instruction that falls through to this one, or None at the begin of a function and after
     a jump."""
     found = code.function_at(offset)
-    start, end = (code.offset_of(one) for one in found) if found else (None, None)
-    if start is None or end is None:
+    start = code.offset_of(found[0]) if found else None
+    if found is None or start is None:
         return None
-    before = _ends(code, start, end).get(offset)
+    before = _ends(code, start, start + found[1] - found[0]).get(offset)
     return None if before is None else next(_machine().disasm(code.bytes[before:offset], before, 1))
 
 

@@ -1,6 +1,6 @@
-/* Writes whose right advice is known, one function each: listings 2, 3 and 4 of the thesis's chapter 3
- * and what its rules tell apart. Each has some thousands of writes, enough for shares that do not hang
- * on chance.
+/* Writes whose right advice is known, one function each: listings 2, 3 and 4 of the thesis's
+ * chapter 3 and what its rules tell apart. Each has some thousands of writes, enough for shares
+ * that do not hang on chance.
  *
  * Invariant: every function that is watched is kept out of line, under its own name.
  */
