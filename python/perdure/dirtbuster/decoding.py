@@ -17,7 +17,7 @@ from perdure.dirtbuster import objects
 _LONGEST = 15  # bytes of an instruction
 _JUMPS = ("jmp", "ret", "hlt", "ud2")  # nothing falls through these
 _ALWAYS = ("push", "call", "enter")
-_READ_ONLY = ("cmp", "test", "bt", "prefetch", "clflush", "clwb", "cldemote", "jmp", "nop", "v")
+_VECTOR_READS = ("vldmxcsr", "vgatherpf", "vscatterpf", "verr", "verw", "vmptrld", "vmclear")
 
 
 @cache
@@ -34,13 +34,14 @@ def _stores(instruction: capstone.CsInsn) -> bool:
     memory = [one for one in instruction.operands if one.type == x86_const.X86_OP_MEM]
     if any(one.access & capstone.CS_AC_WRITE for one in memory):
         return True
-    # Capstone does not know the access of all vector instructions; those that move say by order.
+    # Capstone calls the memory that vector instructions write read. It is their first operand, as
+    # that of no other vector instruction but those of the list.
     first = instruction.operands[0] if instruction.operands else None
-    return bool(
+    return (
         first is not None
         and first.type == x86_const.X86_OP_MEM
-        and (name.startswith(("mov", "vmov")) or not name.startswith(_READ_ONLY))
-        and not first.access
+        and name.startswith(("v", "mov"))
+        and not name.startswith(_VECTOR_READS)
     )
 
 
