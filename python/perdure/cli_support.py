@@ -49,6 +49,10 @@ _ELSEWHERE = {
         "perdure.demo",
         "Run the main job on real input: replay, crash and check, look rows up, verify.",
     ),
+    "dirtbuster": (
+        "perdure.dirtbuster.command",
+        "Find a program's writes that pre-stores would help: demote, clean, skip or leave.",
+    ),
     "rocks": (
         "perdure._cli_rocks",
         "Work on databases of RocksDB with memtables on a GPU or on CPU warps.",
