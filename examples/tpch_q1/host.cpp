@@ -49,7 +49,7 @@ std::uint64_t filter(Block const& block, Query query) {
 template <class Rows>
 void run(Work const& work, BlockQueue& queue, Totals& to) {
   HostGroups groups;
-  for (auto next = queue.take(1); next.count > 0; next = queue.take(1)) {
+  for (auto next = queue.take(1, 1); next.count > 0; next = queue.take(1, 1)) {
     Block const& block = work.blocks[next.first];
     if (work.stage == Stage::filter) {
       to.add(key_of('*', '*'), {filter<Rows>(block, work.query), 0, 0, 0, 0, 0});

@@ -23,6 +23,7 @@ struct Work {
   Form form = Form::columns;
   Query query;
   Stage stage = Stage::whole;
+  bool shared = false;  // several devices take from the queue
 };
 
 /// What one thread of the host makes of blocks until the queue has none.

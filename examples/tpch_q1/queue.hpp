@@ -16,12 +16,13 @@ class BlockQueue {
     std::size_t first = 0, count = 0;
   };
 
-  /// At most `most`, and at most a quarter of what is left, so that no device has much when the
-  /// others find nothing more. None: count is 0.
-  Blocks take(std::size_t most) {
+  /// A quarter of what is left, but from least to most, so that no device has much when the others
+  /// find nothing more. None: count is 0.
+  Blocks take(std::size_t least, std::size_t most) {
     std::size_t first = next_.load(std::memory_order_relaxed);
     while (first < blocks_) {
-      std::size_t const count = std::min(most, std::max<std::size_t>(1, (blocks_ - first) / 4));
+      std::size_t const left = blocks_ - first;
+      std::size_t const count = std::min(left, std::clamp(left / 4, least, most));
       if (next_.compare_exchange_weak(first, first + count, std::memory_order_relaxed))
         return {first, count};
     }

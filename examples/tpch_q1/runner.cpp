@@ -81,7 +81,7 @@ Result<double> Runner::prepare(Mode mode) {
 }
 
 Result<Answer> Runner::run(Mode mode, Query query, Stage stage) {
-  Work const work{table_->blocks, table_->form, query, stage};
+  Work const work{table_->blocks, table_->form, query, stage, mode == Mode::both};
   bool const with_host = mode == Mode::cpu || mode == Mode::both;
   auto const begin = Clock::now();
   BlockQueue queue(work.blocks.size());
