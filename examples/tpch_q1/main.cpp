@@ -3,6 +3,8 @@
 //   tpch_q1 generate FOLDER SCALE
 //   tpch_q1 load FOLDER POOL columns|rows
 //   tpch_q1 run POOL [MODE] [RUNS] [THREADS] [DAY]    MODE: cpu, gpu, both, gpu-memory
+//   tpch_q1 check POOL      all modes, over rows that it generates, answer as the host's threads;
+//                           77: no GPU here
 //
 // `run` prints one JSON object: the answer, and the times of a median run. DAY is a number of days
 // since 1970: rows shipped later do not count.
@@ -13,6 +15,7 @@
 #include <cstdlib>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -30,7 +33,7 @@ using Arguments = std::span<char const* const>;
 Status usage() {
   return {Code::invalid_argument,
           "tpch_q1 generate FOLDER SCALE | load FOLDER POOL columns|rows | "
-          "run POOL [MODE] [RUNS] [THREADS] [DAY]"};
+          "run POOL [MODE] [RUNS] [THREADS] [DAY] | check POOL"};
 }
 
 unsigned cores() { return std::max(1u, std::thread::hardware_concurrency()); }
@@ -123,12 +126,46 @@ Status run_query(Arguments arguments) {
   return {};
 }
 
+constexpr int kNoGpu = 77;
+
+/// Whether each mode answers as `cpu` does.
+Status check_modes(Table& table) {
+  Runner runner(table, cores());
+  for (Stage const stage : {Stage::filter, Stage::whole}) {
+    auto expected = runner.run(Mode::cpu, {kValidationDay}, stage);
+    if (!expected) return expected.status();
+    for (Mode const mode : {Mode::gpu, Mode::both, Mode::gpu_memory}) {
+      if (auto prepared = runner.prepare(mode); !prepared) return prepared.status();
+      auto answer = runner.run(mode, {kValidationDay}, stage);
+      if (!answer) return answer.status();
+      if (answer->totals == expected->totals) continue;
+      return {Code::device_error, "mode " + std::string(name(mode)) + " answers\n" +
+                                      answer->totals.table() + "and mode cpu\n" +
+                                      expected->totals.table()};
+    }
+  }
+  return {};
+}
+
+Status check(Arguments arguments) {
+  if (arguments.size() != 1) return usage();
+  Columns const columns = generate(0.1, cores());
+  for (Form const form : {Form::columns, Form::rows}) {
+    if (Status s = load(arguments[0], columns, form); !s.ok()) return s;
+    auto table = read_pool(arguments[0]);
+    if (!table) return table.status();
+    if (Status s = check_modes(*table); !s.ok()) return s;
+  }
+  return {};
+}
+
 Status command(Arguments arguments) {
   if (arguments.empty()) return usage();
   std::string const name = arguments[0];
   if (name == "generate") return make_columns(arguments.subspan(1));
   if (name == "load") return load_pool(arguments.subspan(1));
   if (name == "run") return run_query(arguments.subspan(1));
+  if (name == "check") return check(arguments.subspan(1));
   return usage();
 }
 
@@ -139,5 +176,7 @@ int main(int argc, char** argv) {
   auto const arguments = std::span<char const* const>(argv, static_cast<std::size_t>(argc));
   perdure::Status const s = perdure::q1::command(arguments.subspan(1));
   if (!s.ok()) std::fprintf(stderr, "%s\n", s.message().c_str());
-  return s.ok() ? 0 : 1;
+  if (s.ok()) return 0;
+  bool const checks = arguments.size() > 1 && std::string_view(arguments[1]) == "check";
+  return checks && s.code() == perdure::Code::unsupported ? perdure::q1::kNoGpu : 1;
 }
