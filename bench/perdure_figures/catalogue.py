@@ -11,6 +11,7 @@ from perdure_figures import (
     dash_pools,
     gpm,
     hrocks,
+    prestores,
     real_world,
     tables,
     throughput,
@@ -51,6 +52,12 @@ _MEDIA = (
     "Baselines are rebuilt from papers."
 )
 
+_THESIS = "Optimizing the Use of Heterogeneous Memory (X. Wu, thesis; chapter 3: EuroSys '25)"
+_MODELLED = (
+    "The thesis's machines (Xeon and Optane; ThunderX and an FPGA) are modelled; times of DRAM are "
+    "this machine's."
+)
+
 
 def _dash(
     name: str,
@@ -74,6 +81,18 @@ def _hrocks(
     differs: str = _BESIDE,
 ) -> Figure:
     return Figure(name, title, section, shows, plan, read, differs, paper=_HROCKS)
+
+
+def _prestores(
+    name: str,
+    title: str,
+    section: str,
+    shows: str,
+    plan: Callable[[Setting], list[Run]],
+    read: Callable[[Setting, Results], Drawn],
+) -> Figure:
+    why = "pre-stores are instructions of the CPU"
+    return Figure(name, title, section, shows, plan, read, _MODELLED, ("cpu",), why, _THESIS)
 
 
 _ALL = (
@@ -457,6 +476,30 @@ _ALL = (
         hrocks.read_cost,
         "FoundationDB is not measured again: its column is the paper's. The server is the paper's"
         " without its GPU (6,320 USD), and an H100 is taken at 30,000 USD.",
+    ),
+    _prestores(
+        "prestores-3.3",
+        "Cleaning and skipping",
+        "3.4.1",
+        "write amplification and gain by the size of elements and threads",
+        prestores.plan_elements,
+        prestores.read_elements,
+    ),
+    _prestores(
+        "prestores-3.5",
+        "Demoting before a fence",
+        "3.4.2",
+        "gain by the reads between a write and its fence",
+        prestores.plan_fences,
+        prestores.read_fences,
+    ),
+    _prestores(
+        "prestores-misuse",
+        "Cleaning a line that is rewritten",
+        "3.5",
+        "what cleaning costs where it is misused",
+        prestores.plan_misuse,
+        prestores.read_misuse,
     ),
 )
 
