@@ -42,6 +42,7 @@ BASELINE_FACES = {
     "baseline.hpp",
     "cpu_baseline.hpp",
     "prestore_listings.hpp",
+    "hetero.hpp",
     "adapter.h",
 }  # all that the benchmark sees of a baseline
 # Dash itself, behind the face of the tables that it is measured beside, one operation at a time.

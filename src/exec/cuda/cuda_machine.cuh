@@ -409,6 +409,13 @@ class CudaMachine {
     fault::kernels_ended();
     return cuda_status(error, "running a batch");
   }
+  /// Whether all that was launched has ended; does not wait.
+  Result<bool> done() {
+    cudaError_t const error = cudaStreamQuery(stream_);
+    if (error == cudaErrorNotReady) return false;
+    if (Status s = cuda_status(error, "running a batch"); !s.ok()) return s;
+    return true;
+  }
   /// Launches, on a stream of their own, what may run beside what is launched until rejoin(); it
   /// comes after what was launched before.
   template <class F>
