@@ -55,10 +55,10 @@ Totals model(Columns const& columns, Query query) {
     std::uint64_t const price = columns.as<std::uint32_t>(Name::price)[i];
     std::uint64_t const discount = columns.as<std::uint8_t>(Name::discount)[i];
     std::uint64_t const disc_price = price * (100 - discount);
-    totals.add(key_of(columns.as<std::uint8_t>(Name::flag)[i],
-                      columns.as<std::uint8_t>(Name::status)[i]),
-               {1, columns.as<std::uint16_t>(Name::quantity)[i], discount, price, disc_price,
-                disc_price * (100u + columns.as<std::uint8_t>(Name::tax)[i])});
+    totals.add(
+        key_of(columns.as<std::uint8_t>(Name::flag)[i], columns.as<std::uint8_t>(Name::status)[i]),
+        {1, columns.as<std::uint16_t>(Name::quantity)[i], discount, price, disc_price,
+         disc_price * (100u + columns.as<std::uint8_t>(Name::tax)[i])});
   }
   return totals;
 }
@@ -169,8 +169,7 @@ TEST(TpchQ1, ADamagedRecordIsRefusedAndNamed) {
   ASSERT_TRUE(damage(*pool, second_piece));
   Status const refused = read_pool(*pool).status();
   EXPECT_EQ(refused.code(), Code::corrupt);
-  EXPECT_NE(refused.message().find("column l_extendedprice, piece 1 is damaged"),
-            std::string::npos)
+  EXPECT_NE(refused.message().find("column l_extendedprice, piece 1 is damaged"), std::string::npos)
       << refused.message();
   EXPECT_NE(refused.message().find("load lineitem again"), std::string::npos);
 }
