@@ -17,6 +17,7 @@ import json
 import os
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +28,7 @@ import systems
 
 DAY = 10471  # 1998-09-02, as TPC-H's validation has it
 FORMS, MODES = ("columns", "rows"), ("cpu", "gpu", "both", "gpu-memory")
-LIMIT = 300  # seconds of one command
+LIMIT = 60  # seconds of one command
 AVERAGES_DIFFER = 1e-13  # at most, relatively: the order in which doubles are divided
 
 
@@ -69,7 +70,10 @@ def alike(one: systems.Answer, other: systems.Answer) -> bool:
 
 
 def run_perdure(program: Path, pool: Path, mode: str, args: argparse.Namespace) -> dict[str, Any]:
-    done = command(program, "run", pool, mode, args.runs, args.threads, DAY)
+    try:
+        done = command(program, "run", pool, mode, args.runs, args.threads, DAY)
+    except subprocess.TimeoutExpired:
+        return {"why_not": f"it took more than {LIMIT} s"}
     if done.returncode != 0:
         return {"why_not": done.stderr.strip()}
     report: dict[str, Any] = json.loads(done.stdout)
@@ -102,16 +106,25 @@ def make_columns(args: argparse.Namespace) -> None:
         lineitem.make(args.folder, args.scale)
 
 
+class Found(dict[str, dict[str, Any]]):
+    """What each system answered; says so as it comes."""
+
+    def __setitem__(self, name: str, one: dict[str, Any]) -> None:
+        super().__setitem__(name, one)
+        said = f"{1000 * one['query_s']:.2f} ms" if "query_s" in one else one["why_not"]
+        print(f"  {name}: {said}", file=sys.stderr, flush=True)
+
+
 def run_all(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    found = Found()
     for form in args.forms:
         pool = args.folder / f"{form}.pool"
         begin = time.perf_counter()
         must(args.program, "load", args.folder, pool, form)
         loaded = time.perf_counter() - begin
         for mode in args.modes:
-            found[f"perdure {form}, {mode}"] = run_perdure(args.program, pool, mode, args)
-            found[f"perdure {form}, {mode}"]["load_s"] = loaded
+            one = run_perdure(args.program, pool, mode, args)
+            found[f"perdure {form}, {mode}"] = {**one, "load_s": loaded}
         pool.unlink()
     columns = column_files.read(args.folder)
     duckdb, acero = systems.duckdb, systems.acero

@@ -3,6 +3,7 @@
 // is loaded into a pool passed check() (column_files.hpp), so a query need not look.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -39,7 +40,9 @@ struct Row {
   std::uint16_t quantity, shipdate;
   std::uint8_t discount, tax, flag, status;
 };
-static_assert(sizeof(Row) == 12);
+inline constexpr std::size_t kRowWords = 3;
+static_assert(sizeof(Row) == kRowWords * sizeof(std::uint32_t));
+static_assert(std::endian::native == std::endian::little);
 
 /// Rows that one thread or one thread block adds up at a time. The sums of so many rows fit in the
 /// words of RowSums (sums.hpp).
@@ -67,8 +70,11 @@ struct Quad {
 
 template <std::size_t kBytes>
 Q1_FN void fetch(void* to, std::byte const* from) {
-  constexpr std::size_t kAligned = kBytes < 16 ? kBytes : 16;
-  __builtin_memcpy(to, __builtin_assume_aligned(from, kAligned), kBytes);
+  constexpr std::size_t kPart = kBytes < 16 ? kBytes : 16;
+  static_assert(kBytes % kPart == 0);
+  for (std::size_t at = 0; at < kBytes; at += kPart)
+    __builtin_memcpy(static_cast<std::byte*>(to) + at, __builtin_assume_aligned(from + at, kPart),
+                     kPart);
 }
 
 /// A block of columns.
@@ -99,7 +105,7 @@ class ColumnBlock {
     return block_.data[kColumn] + std::size_t{i} * 4 * kWidth;
   }
 
-  Block const& block_;
+  Block block_;
 };
 
 /// A block of rows.
@@ -112,23 +118,25 @@ class RowBlock {
     for (unsigned lane = 0; lane < 4; ++lane) to[lane] = four.shipdate[lane];
   }
   Q1_FN Quad quad(std::uint32_t i) const {
-    Row rows[4];
-    fetch<sizeof rows>(rows, block_.data[0] + std::size_t{i} * sizeof rows);
+    // Three words a row. In whole words, for a kernel reads them by 16 bytes then.
+    std::uint32_t words[4 * kRowWords];
+    fetch<sizeof words>(words, block_.data[0] + std::size_t{i} * sizeof words);
     Quad four;
     for (unsigned lane = 0; lane < 4; ++lane) {
-      four.price[lane] = rows[lane].price;
-      four.quantity[lane] = rows[lane].quantity;
-      four.shipdate[lane] = rows[lane].shipdate;
-      four.discount[lane] = rows[lane].discount;
-      four.tax[lane] = rows[lane].tax;
-      four.flag[lane] = rows[lane].flag;
-      four.status[lane] = rows[lane].status;
+      std::uint32_t const* const row = words + lane * kRowWords;
+      four.price[lane] = row[0];
+      four.quantity[lane] = static_cast<std::uint16_t>(row[1]);
+      four.shipdate[lane] = static_cast<std::uint16_t>(row[1] >> 16);
+      four.discount[lane] = static_cast<std::uint8_t>(row[2]);
+      four.tax[lane] = static_cast<std::uint8_t>(row[2] >> 8);
+      four.flag[lane] = static_cast<std::uint8_t>(row[2] >> 16);
+      four.status[lane] = static_cast<std::uint8_t>(row[2] >> 24);
     }
     return four;
   }
 
  private:
-  Block const& block_;
+  Block block_;
 };
 
 }  // namespace perdure::q1

@@ -283,17 +283,29 @@ TEST(TpchQ1, ChargesPassAWord) {
 }
 
 TEST(TpchQ1, EachBlockGoesToOneTaker) {
-  std::vector<std::atomic<int>> taken(5000);
+  std::vector<std::atomic<int>> taken(200000);
   BlockQueue queue(taken.size());
   auto const take = [&](std::size_t least, std::size_t most) {
     for (auto next = queue.take(least, most); next.count > 0; next = queue.take(least, most))
       for (std::size_t i = 0; i < next.count; ++i) ++taken[next.first + i];
   };
+  auto const first = queue.take(32, 2048);  // while nobody else does
+  ASSERT_EQ(first.count, 2048u);
+  for (std::size_t i = 0; i < first.count; ++i) ++taken[first.first + i];
   {
     std::jthread const few([&] { take(1, 1); }), many([&] { take(32, 2048); });
     take(1, 1);
   }
   EXPECT_TRUE(std::ranges::all_of(taken, [](auto const& one) { return one == 1; }));
+}
+
+TEST(TpchQ1, AQuarterOfWhatIsLeftIsTakenWithinBounds) {
+  BlockQueue queue(1000);
+  EXPECT_EQ(queue.take(32, 2048).count, 250u);
+  EXPECT_EQ(queue.take(1, 1).first, 250u);
+  EXPECT_EQ(queue.take(700, 2048).count, 700u);
+  EXPECT_EQ(queue.take(100, 2048).count, 49u);
+  EXPECT_EQ(queue.take(100, 2048).count, 0u);
 }
 
 }  // namespace
