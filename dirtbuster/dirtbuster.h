@@ -85,6 +85,7 @@ void functions_load(const HChar* path);
 Function* functions_find(Addr address, Bool* is_entry);
 Bool functions_in_library(Addr address);
 Group* groups_of_line(Function* function, Addr address, Bool on_stack);
+/* NULL: the code was not called, but jumped to from within. */
 Group* groups_of_call(Function* function, ThreadId thread, Addr return_address);
 void groups_each(void (*visit)(const Group*));
 void functions_each(void (*visit)(const Function*));

@@ -90,8 +90,9 @@ static const HChar* object_of(Addr address) {
   return VG_(get_objname)(VG_(current_DiEpoch)(), address, &object) ? object : "";
 }
 
-static Bool is_in(const Function* function, const HChar* symbol, Addr address) {
-  if (!ends_with(object_of(address), function->object)) return False;
+static Bool is_in(const Function* function, const HChar* object, const HChar* symbol,
+                  Addr address) {
+  if (!ends_with(object, function->object)) return False;
   if (symbol != NULL && matches(function->pattern, symbol)) return True;
   Addr at = in_file(address);
   return at >= function->first && at < function->end;
@@ -101,8 +102,9 @@ Function* functions_find(Addr address, Bool* is_entry) {
   const HChar* symbol;
   DiEpoch epoch = VG_(current_DiEpoch)();
   if (!VG_(get_fnname)(epoch, address, &symbol)) symbol = NULL;
+  const HChar* object = object_of(address);
   for (UInt i = 0; i < function_count; i++) {
-    if (!is_in(&functions[i], symbol, address)) continue;
+    if (!is_in(&functions[i], object, symbol, address)) continue;
     functions[i].seen = True;
     *is_entry = VG_(get_fnname_if_entry)(epoch, address, &symbol);
     return &functions[i];
@@ -110,8 +112,7 @@ Function* functions_find(Addr address, Bool* is_entry) {
   return NULL;
 }
 
-/* Of what these write, the caller's line says more than their own. */
-Bool functions_in_library(Addr address) {
+static Bool look_up_library(Addr address) {
   static const HChar* const patterns[] = {"*/libc.so*", "*/libc-*", "*/libstdc++.so*",
                                           "*/ld-linux*", "*/libc++.so*"};
   for (UInt i = 0; i < sizeof patterns / sizeof patterns[0]; i++)
@@ -119,6 +120,21 @@ Bool functions_in_library(Addr address) {
   const HChar* symbol; /* a static program has the library in itself */
   return VG_(get_fnname)(VG_(current_DiEpoch)(), address, &symbol) &&
          VG_(string_match)("__mem*_*", symbol);
+}
+
+/* Of what these write, the caller's line says more than their own. Answers are remembered: a
+ * library that is unloaded leaves some that may be wrong of another at its addresses. */
+Bool functions_in_library(Addr address) {
+  static struct {
+    Addr address;
+    Bool answer;
+  } known[kHeads];
+  UInt entry = address % kHeads;
+  if (known[entry].address != address) {
+    known[entry].answer = look_up_library(address);
+    known[entry].address = address;
+  }
+  return known[entry].answer;
 }
 
 void functions_each(void (*visit)(const Function*)) {
@@ -208,6 +224,16 @@ static Addr caller_of(ThreadId thread, Addr return_address) {
   return return_address - 1;
 }
 
+static Group* group_of_caller(Function* function, Addr caller) {
+  Group group = {.function = function,
+                 .symbol = keep(function->pattern),
+                 .object = keep(object_of(caller)),
+                 .is_call = True,
+                 .caller_symbol = symbol_of(caller)};
+  set_line(&group, caller);
+  return find_group(&group);
+}
+
 Group* groups_of_call(Function* function, ThreadId thread, Addr return_address) {
   static struct {
     Function* function;
@@ -217,15 +243,10 @@ Group* groups_of_call(Function* function, ThreadId thread, Addr return_address) 
   Addr caller = caller_of(thread, return_address);
   UInt entry = (caller ^ (UWord)function / 64) % kHeads;
   if (known[entry].function == function && known[entry].caller == caller) return known[entry].group;
-  Group group = {.function = function,
-                 .symbol = keep(function->pattern),
-                 .object = keep(object_of(caller)),
-                 .is_call = True,
-                 .caller_symbol = symbol_of(caller)};
-  set_line(&group, caller);
+  if (object_of(caller)[0] == '\0') return NULL;
   known[entry].function = function;
   known[entry].caller = caller;
-  return known[entry].group = find_group(&group);
+  return known[entry].group = group_of_caller(function, caller);
 }
 
 void groups_each(void (*visit)(const Group*)) {

@@ -43,7 +43,8 @@ static VG_REGPARM(2) void hot_store(Addr address, Store* store) {
 }
 
 static VG_REGPARM(2) void enter_library(Function* function, Addr stack_pointer) {
-  function->current[running] = groups_of_call(function, running, *(Addr*)stack_pointer);
+  Group* group = groups_of_call(function, running, *(Addr*)stack_pointer);
+  if (group != NULL) function->current[running] = group;
 }
 
 static VG_REGPARM(1) void pass_fence(UWord offset) { lines_fence(offset); }

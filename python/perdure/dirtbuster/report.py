@@ -22,6 +22,8 @@ from perdure.dirtbuster.sampling import CLOCK, Hot, Samples
 WRITE_INTENSIVE = 0.1  # of the time or of the accesses (3.7.1)
 _WIDTH = 120
 _NEXT_LINES, _RUNS = 3, 4
+_SHOWN = 0.01  # of the bytes written, to be in the lines for people
+_FEW_SAMPLES = 100
 
 
 def demangled(names: Sequence[str]) -> dict[str, str]:
@@ -47,6 +49,8 @@ def way(samples: Samples) -> str:
 def show_samples(stream: TextIO, samples: Samples, hot: Sequence[Hot]) -> None:
     console = _console(stream)
     console.print(f"Step 1: {samples.total:,} {way(samples)}; {samples.store_share:.0%} stores")
+    if samples.total < _FEW_SAMPLES:
+        console.print("        few samples: let the program run longer, to be sure of this")
     if not hot:
         return
     table = Table("stores", "function", "object", "called from", box=None, pad_edge=False)
@@ -98,16 +102,15 @@ def _runs(lines: Sequence[int]) -> str:
 
 def show_advice(stream: TextIO, all_advice: Sequence[Advice], most: int) -> None:
     console = _console(stream)
-    shown = all_advice[:most]
-    names = demangled([name for one in shown for name in _names(one)])
     total = sum(one.site.counts["bytes"] for one in all_advice)
+    shown = [one for one in all_advice[:most] if one.site.counts["bytes"] >= _SHOWN * total]
+    names = demangled([name for one in shown for name in _names(one)])
     for one in shown:
         counts, site = one.site.counts, one.site
         title = " from ".join(shown_name(names[name]) for name in _names(one) if name)
+        where = ", ".join(filter(None, (title, place(one))))
         stack = ", on the stack" if counts["on_stack"] else ""
-        console.print(
-            f"\n[bold]{one.choice.upper()}[/bold]  {title}, {place(one)}{stack}: {one.why}"
-        )
+        console.print(f"\n[bold]{one.choice.upper()}[/bold]  {where}{stack}: {one.why}")
         console.print(
             f"    {counts['bytes'] / total:.0%} of the bytes; sequential {site.sequential:.0%},"
             f" mostly {show_size(site.context_bytes)};"
@@ -117,12 +120,9 @@ def show_advice(stream: TextIO, all_advice: Sequence[Advice], most: int) -> None
         )
         if one.effect:
             console.print(f"    expected: {one.effect}")
-    if len(all_advice) > most:
-        rest = sum(one.site.counts["bytes"] for one in all_advice[most:])
-        console.print(
-            f"\n{len(all_advice) - most} more with {rest / total:.0%} of the bytes"
-            f" (--top {len(all_advice)} shows them)"
-        )
+    if rest := all_advice[len(shown) :]:
+        share = sum(one.site.counts["bytes"] for one in rest) / total
+        console.print(f"\n{len(rest)} more with {share:.0%} of the bytes (--json has them)")
 
 
 def _names(one: Advice) -> tuple[str, str]:
