@@ -15,27 +15,43 @@ namespace perdure::pm {
 LogAppender::~LogAppender() {
   PERDURE_ASSERT(buffer_.empty());  // order() came before
   settle();
+  let_go();
+}
+
+void LogAppender::let_go() {
+  PERDURE_ASSERT(buffer_.empty() && left_.empty());
   if (now_.segment != nullptr) segments_->settle(*now_.segment, now_.fill);
   if (spare_ != nullptr) segments_->settle(*spare_, LogFill(spare_->fill));
+  now_ = {};
+  spare_ = nullptr;
+}
+
+/// Who waits for room has nothing itself that could be collected.
+Status LogAppender::reserve(std::uint64_t bytes, LogSegments::For what) {
+  Status reserved = try_reserve(bytes, what);
+  while (!reserved.ok() && what != LogSegments::For::collecting) {
+    let_go();
+    if (!segments_->wait_for_room()) break;
+    reserved = try_reserve(bytes, what);
+  }
+  return reserved;
 }
 
 /// What does not fit into the present segment fits into the next one alone: so whatever of the
 /// present one stays unused for that, there is room.
-Status LogAppender::reserve(std::uint64_t bytes, LogSegments::For what) {
+Status LogAppender::try_reserve(std::uint64_t bytes, LogSegments::For what) {
   PERDURE_ASSERT(bytes > 0 && kFirstLogRecord + bytes <= segments_->segment_bytes());
-  for (LogSegment** to : {&now_.segment, &spare_}) {
-    if (*to == nullptr) {
-      auto taken = segments_->take(what, bytes);
-      while (!taken && what != LogSegments::For::collecting && segments_->wait_for_room())
-        taken = segments_->take(what, bytes);
-      if (!taken) return taken.status();
-      *to = *taken;
-      if (to == &now_.segment) now_.fill = now_.segment->fill;
-    }
-    LogFill const& fill = to == &now_.segment ? now_.fill : spare_->fill;
-    if (fill.end + bytes <= segments_->segment_bytes()) return {};
+  if (now_.segment == nullptr) {
+    auto taken = segments_->take(what, bytes, true);
+    if (!taken) return taken.status();
+    now_ = {*taken, (*taken)->fill};
   }
-  PERDURE_ASSERT(false);  // a spare segment has room for whatever may be asked for
+  if (now_.fill.end + bytes <= segments_->segment_bytes()) return {};
+  if (spare_ != nullptr && spare_->fill.end + bytes <= segments_->segment_bytes()) return {};
+  auto taken = segments_->take(what, bytes, false);
+  if (!taken) return taken.status();
+  if (spare_ != nullptr) segments_->settle(*spare_, LogFill(spare_->fill));
+  spare_ = *taken;
   return {};
 }
 

@@ -50,6 +50,8 @@ class LogAppender {
   };
   static constexpr std::size_t kBuffer = 64u << 10;
 
+  Status try_reserve(std::uint64_t bytes, LogSegments::For what);
+  void let_go();
   void next_segment();
   void stream_out();
 

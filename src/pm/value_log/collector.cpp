@@ -14,10 +14,7 @@ void LogCollector::begin(std::uint32_t threads) {
   for (std::uint32_t i = 0; i < threads; ++i) {
     threads_.emplace_back([this] {
       static_cast<void>(caught([this]() -> Status {
-        while (LogSegment* const victim = segments_->next_to_collect(true)) {
-          LogAppender to(*segments_);
-          collect(*victim, to);
-        }
+        while (LogSegment* const victim = segments_->next_to_collect(true)) collect(*victim);
         return {};
       }));
     });
@@ -33,16 +30,29 @@ void LogCollector::stop() {
 std::uint64_t LogCollector::collect_queued() {
   std::uint64_t collected = 0;
   while (LogSegment* const victim = segments_->next_to_collect(false)) {
-    LogAppender to(*segments_);
-    collect(*victim, to);
+    collect(*victim);
     ++collected;
   }
   return collected;
 }
 
-void LogCollector::collect(LogSegment& victim, LogAppender& to) {
+void LogCollector::collect(LogSegment& victim) {
   LogWalk walk(segments_->base(), victim.at, segments_->segment_bytes(), victim.generation,
                victim.fill.end);
+  bool const moved = move_all(walk);
+  if (!moved || !walk.holes().empty()) {  // what cannot be read may be current
+    ++failed_;
+    return segments_->put_back(victim, moved ? LogSegment::Use::damaged : LogSegment::Use::full);
+  }
+  segments_->free(victim);
+  if (!mutated("log_segment_reused_at_once")) index_->epochs().synchronize();
+  ++collections_;
+  segments_->reuse(victim);
+}
+
+/// Its appender lets go of its segment at the end: who then waits for room finds that, too.
+bool LogCollector::move_all(LogWalk& walk) {
+  LogAppender to(*segments_);
   std::vector<LogRecord> group;
   group.reserve(kGroup);
   bool moved = true;
@@ -55,15 +65,7 @@ void LogCollector::collect(LogSegment& victim, LogAppender& to) {
       group.clear();
     }
   }
-  to.settle();
-  if (!moved || !walk.holes().empty()) {  // what cannot be read may be current
-    ++failed_;
-    return segments_->put_back(victim, moved ? LogSegment::Use::damaged : LogSegment::Use::full);
-  }
-  segments_->free(victim);
-  if (!mutated("log_segment_reused_at_once")) index_->epochs().synchronize();
-  segments_->reuse(victim);
-  ++collections_;
+  return moved;
 }
 
 /// What of a group has to be kept is appended; segments.hpp says which tombstones that are. False:

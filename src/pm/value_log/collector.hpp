@@ -45,7 +45,8 @@ class LogCollector {
     std::uint64_t to = 0;  // 0: not copied
   };
 
-  void collect(LogSegment& victim, LogAppender& to);
+  void collect(LogSegment& victim);
+  bool move_all(LogWalk& walk);
   bool move(std::span<LogRecord const> group, LogAppender& to);
   bool copy(std::span<LogRecord const> group, std::span<Copy> copies, LogAppender& to);
   void publish(LogRecord const& item, std::uint64_t to);

@@ -110,10 +110,10 @@ LogSegment* LogSegments::take_partial(std::uint64_t bytes) {
   return best;
 }
 
-Result<LogSegment*> LogSegments::take(For what, std::uint64_t bytes) {
+Result<LogSegment*> LogSegments::take(For what, std::uint64_t bytes, bool any) {
   PERDURE_ASSERT(kFirstLogRecord + bytes <= options_.segment_bytes);
   MutexLock const lock(mutex_);
-  if (LogSegment* const partial = take_partial(bytes)) {
+  if (LogSegment* const partial = take_partial(any ? 0 : bytes)) {
     open(*partial);
     return partial;
   }
@@ -141,6 +141,7 @@ void LogSegments::settle(LogSegment& segment, LogFill const& fill) {
   MutexLock const lock(mutex_);
   PERDURE_ASSERT(segment.use == LogSegment::Use::owned);
   segment.fill = fill;
+  if (segment.open_in_pool && !has_room(fill.end)) seal(segment, fill.end);
   segment.use = segment.open_in_pool ? LogSegment::Use::partial : LogSegment::Use::full;
   if (segment.use == LogSegment::Use::full)
     segment.due_from = std::max(kRecordAlign, (fill.end - kFirstLogRecord) / 2);

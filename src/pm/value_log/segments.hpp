@@ -49,8 +49,9 @@ class LogSegments {
   LogSegments& operator=(LogSegments const&) = delete;
 
   enum class For : std::uint8_t { puts, tombstones, collecting };
-  /// A segment that an appender is to own, with room for `bytes`.
-  Result<LogSegment*> take(For what, std::uint64_t bytes);
+  /// A segment that an appender is to own, with room for `bytes`. `any`: less room will do, down to
+  /// an eighth of the segment.
+  Result<LogSegment*> take(For what, std::uint64_t bytes, bool any);
   /// The owner will not write to it any more: the word that says where its records end is stored,
   /// though not ordered.
   void seal(LogSegment& segment, std::uint64_t end);
@@ -100,6 +101,9 @@ class LogSegments {
 
  private:
   [[nodiscard]] std::uint64_t run() const;
+  [[nodiscard]] bool has_room(std::uint64_t end) const {
+    return end + options_.segment_bytes / 8 <= options_.segment_bytes;
+  }
   [[nodiscard]] std::uint64_t kept_free(std::uint64_t segments) const;
   Result<LogSegment*> add() PERDURE_REQUIRES(mutex_);
   LogSegment& attach(Offset at) PERDURE_REQUIRES(mutex_);

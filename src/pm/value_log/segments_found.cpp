@@ -68,7 +68,7 @@ void LogSegments::begin(LogSegment& segment, LogState const& state, LogFill cons
     free_.push_back(&segment);
     return;
   }
-  bool const room = fill.end + options_.segment_bytes / 8 <= options_.segment_bytes;
+  bool const room = has_room(fill.end);
   segment.use = room ? LogSegment::Use::partial : LogSegment::Use::full;
   if (!room) segment.due_from = std::max(kRecordAlign, (fill.end - kFirstLogRecord) / 2);
   queue_if_due(segment);
