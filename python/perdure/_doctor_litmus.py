@@ -29,17 +29,22 @@ _COLUMNS = (
 )
 
 
-def run(runs: int | None, seconds: float | None, memory: str, quick: bool) -> dict[str, Any]:
+def run(
+    runs: int | None, seconds: float | None, managed: bool, quick: bool, record: bool
+) -> dict[str, Any]:
     """All tests, with a progress bar."""
     if runs is not None and runs < 1:
         raise Failure(f"--runs {runs}: give at least 1")
     if seconds is not None and seconds <= 0:
         raise Failure(f"--seconds {seconds}: give more than 0")
+    if record and managed:
+        raise Failure("--record: pools lie in pinned memory; leave out --memory managed")
     with progress("litmus tests", 1) as done:
         return _native.litmus(
             runs or (QUICK_RUNS if quick else RUNS),
             seconds or (QUICK_SECONDS if quick else SECONDS),
-            memory == "managed",
+            managed,
+            record,
             done,
         )
 
@@ -71,6 +76,10 @@ def tell(found: dict[str, Any], stream: Any) -> None:
                 f"{state:6} {line['relied_on']}: {line['test']} {line['sides']} {line['order']}",
                 file=stream,
             )
+    if found["recorded"]:
+        print(f"recorded in {found['recorded']}", file=stream)
+    elif not found["sound"]:
+        print("with --record stores on this machine refuse what failed", file=stream)
 
 
 def summary(found: dict[str, Any]) -> str:

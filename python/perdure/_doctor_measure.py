@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdure import _native
 from perdure._doctor_tables import Column, show
+from perdure._outputs import PNG, Output
 from perdure.cli_support import Failure, parse_size, plural, progress, show_size
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ def _draw_chase(axes: Axes, found: dict[str, Any]) -> None:
         axes.plot([r["span_bytes"] for r in alone], [r["value"] for r in alone], "o-", label=how)
     axes.set(xlabel="bytes walked through", ylabel="ns a step", title="pointer chasing")
     axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
 
 
 def _draw_random(axes: Axes, found: dict[str, Any]) -> None:
@@ -167,12 +169,15 @@ def _draw_sort(axes: Axes, found: dict[str, Any]) -> None:
     axes.set_xscale("log", base=2)
 
 
-def check_plotting(path: str) -> None:
-    """Before anything is measured."""
+def picture(path: str | None, overwrite: bool) -> Output | None:
+    """Where the plot goes; says at once if it cannot be drawn, or may not be written."""
+    if path is None:
+        return None
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise Failure(f"--plot {path}: {error}; pip install matplotlib") from None
+    return Output("--plot", path, PNG, overwrite=overwrite)
 
 
 def plot(found: dict[str, Any], path: str | os.PathLike[str]) -> None:
@@ -188,6 +193,8 @@ def plot(found: dict[str, Any], path: str | os.PathLike[str]) -> None:
         draw(axes, found)
         if axes.lines:
             axes.legend()
+        else:
+            axes.text(0.5, 0.5, "not measured", ha="center", transform=axes.transAxes)
     figure.suptitle(f"{found['cpu']}; {found['gpu'] or 'no GPU'}")
     figure.savefig(Path(path), dpi=120, format="png")
     pyplot.close(figure)

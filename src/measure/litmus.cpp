@@ -29,7 +29,7 @@ LitmusLine line_of(LitmusCase const& one, Counted const& counted, bool shares_at
   line.order = one.test->is_update() ? "relaxed" : std::string(name(one.order));
   line.scope = one.has(SideOf::gpu) ? std::string(name(one.scope)) : "-";
   line.allowed = one.allowed(shares_atomics);
-  line.relied_on = one.relied_on();
+  if (auto const who = one.relied_on()) line.relied_on = exec::name(*who);
   line.runs = counted.runs;
   line.seen = counted.seen;
   line.seconds = counted.seconds;
@@ -42,7 +42,7 @@ LitmusLine handed_over(Counted const& counted) {
   line.sides = "cpu -> gpu -> cpu";
   line.order = "kernel begins, ends";
   line.scope = "system";
-  line.relied_on = kByBatches;
+  line.relied_on = exec::name(exec::Reliance::batches);
   line.runs = counted.runs;
   line.seen = counted.seen;
   line.seconds = counted.seconds;
@@ -129,6 +129,18 @@ Result<LitmusReport> litmus(LitmusOptions const& options, GoOn const& go_on) {
   if (!runner.ok()) return runner.status();
   if (Status s = run_all(gpu.get(), **runner, options, go_on, report); !s.ok()) return s;
   return report;
+}
+
+Result<std::string> record_litmus(LitmusReport const& report) {
+  std::vector<exec::LitmusFailure> failed;
+  for (LitmusLine const& line : report.lines) {
+    if (line.relied_on.empty() || line.verdict != LitmusVerdict::broken) continue;
+    failed.push_back({line.relied_on, line.test + " " + line.sides + " " + line.order + ", " +
+                                          std::to_string(line.seen) + " of " +
+                                          std::to_string(line.runs) + " runs"});
+  }
+  if (Status s = exec::record_litmus(report.cpu, report.gpu, failed); !s.ok()) return s;
+  return exec::litmus_record();
 }
 
 }  // namespace perdure

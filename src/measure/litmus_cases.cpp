@@ -4,6 +4,7 @@ namespace perdure::measure {
 
 using enum Access;
 using exec::Order;
+using exec::Reliance;
 using exec::Scope;
 
 LitmusTest const kMessagePassing{
@@ -50,19 +51,20 @@ bool LitmusCase::allowed(bool shares_atomics) const {
   return true;
 }
 
-std::string_view LitmusCase::relied_on() const {
+std::optional<exec::Reliance> LitmusCase::relied_on() const {
   bool const host_alone = !has(SideOf::gpu), gpu_alone = !has(SideOf::cpu);
   if (host_alone) {
     bool const counts = (test == &kMessagePassing && order == Order::release_acquire) ||
                         (test == &kStoreBuffering && order == Order::sequential) ||
                         (test == &kAdd || test == &kCas);
-    return counts ? kByDash : "";
+    if (counts) return Reliance::dash;
+    return {};
   }
   bool const ordered = test == &kMessagePassing && order == Order::fenced && scope == Scope::system;
-  if (ordered && sides[0] == SideOf::gpu && sides[1] == SideOf::cpu) return kByBatches;
-  if (ordered && gpu_alone) return kBySessions;
-  if (gpu_alone && test == &kCas && scope == Scope::device) return kByBatches;
-  return "";
+  if (ordered && sides[0] == SideOf::gpu && sides[1] == SideOf::cpu) return Reliance::batches;
+  if (ordered && gpu_alone) return Reliance::sessions;
+  if (gpu_alone && test == &kCas && scope == Scope::device) return Reliance::batches;
+  return {};
 }
 
 std::string_view name(Order order) {

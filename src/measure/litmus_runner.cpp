@@ -9,6 +9,7 @@
 
 #include "base/process.hpp"
 #include "exec/cpu/cpu_lanes.hpp"
+#include "measure/litmus_counts.hpp"
 #include "measure/measuring.hpp"
 
 namespace perdure::measure {
@@ -92,7 +93,7 @@ Result<Counted> LitmusRunner::run(LitmusCase const& one, std::uint64_t runs, dou
     pass.groups = static_cast<std::uint32_t>(std::min<std::uint64_t>(pass.groups, left));
     if (Status s = run_pass(one, pass); !s.ok()) return s;
     all.runs += pass.runs();
-    all.seen += count(one, pass);
+    all.seen += count_seen(*one.test, pass);
     all.seconds = seconds_since(began);
   } while (all.runs < runs && all.seconds < seconds);
   return all;
@@ -138,54 +139,6 @@ Status LitmusRunner::join(std::vector<std::thread>& threads, LitmusPass const& p
   return {Code::device_error,
           "a thread of a litmus test did not come: stores of one side did not reach the other in "
           "time, or this machine has no core free for it (run fewer programs beside it)"};
-}
-
-std::uint64_t LitmusRunner::count(LitmusCase const& one, LitmusPass const& pass) {
-  if (one.test->steps[0].first == Access::swap) return count_tokens(pass);
-  if (one.test->is_update()) return count_lost(pass);
-  std::uint64_t found = 0;
-  std::uint64_t const runs = pass.runs();
-  for (std::uint64_t run = 0; run < runs; ++run) {
-    bool forbidden = true;
-    for (std::uint32_t i = 0; i < pass.threads; ++i)
-      forbidden &= pass.seen[i * runs + run] == one.test->forbidden[i];
-    found += forbidden ? 1 : 0;
-  }
-  return found;
-}
-
-/// Each cell's word is the number of updates that threads made of it.
-std::uint64_t LitmusRunner::count_lost(LitmusPass const& pass) {
-  std::uint64_t lost = 0;
-  for (std::uint32_t team = 0; team < pass.teams; ++team) {
-    for (std::uint32_t cell = 0; cell < kRing * exec::kLanes; ++cell) {
-      std::uint64_t made = 0;
-      for (std::uint32_t i = 0; i < pass.threads; ++i) {
-        for (std::uint64_t at = cell; at < std::uint64_t{pass.groups} * exec::kLanes;
-             at += kRing * exec::kLanes)
-          made +=
-              pass.seen[i * pass.runs() + std::uint64_t{team} * pass.groups * exec::kLanes + at];
-      }
-      std::uint64_t const there =
-          x_[(std::uint64_t{team} * kRing * exec::kLanes + cell) * kWordStride];
-      lost += made > there ? made - there : there - made;
-    }
-  }
-  return lost;
-}
-
-/// Each token that was put into a word was taken out once, or is there still.
-std::uint64_t LitmusRunner::count_tokens(LitmusPass const& pass) {
-  std::uint64_t const tokens = pass.runs() * pass.threads;
-  marks_.assign(tokens + 1, 0);
-  auto const mark = [&](std::uint32_t token) {
-    if (token != 0 && token <= tokens && marks_[token] < 2) ++marks_[token];
-  };
-  for (std::uint64_t i = 0; i < tokens; ++i) mark(pass.seen[i]);
-  std::uint64_t const cells = std::uint64_t{pass.teams} * kRing * exec::kLanes;
-  for (std::uint64_t cell = 0; cell < cells; ++cell) mark(x_[cell * kWordStride]);
-  return static_cast<std::uint64_t>(
-      std::count_if(marks_.begin() + 1, marks_.end(), [](std::uint8_t n) { return n != 1; }));
 }
 
 Result<Counted> LitmusRunner::hand_over(std::uint64_t runs, double seconds) {
