@@ -132,7 +132,7 @@ class GpuRows {
     constexpr std::size_t kAccesses = std::size_t{1} << 20;
     RandomReads reads{words, span / access, access / 8, std::min(access / 8, 32u), 0, nullptr};
     auto took = best_of(2, [&] {
-      ++reads.seed;
+      reads.seed += RandomReads::kApart;
       return gpu_.read_randomly(reads, kAccesses);
     });
     if (!took.ok()) return measuring_.leave_out("random, over the link", took.status().message());

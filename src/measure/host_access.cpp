@@ -14,7 +14,7 @@ void read_randomly(Measuring& measuring, exec::Workers& workers, Pages const& pa
     if (!measuring.goes_on()) return;
     RandomReads reads{pages.as<std::uint64_t>(), pages.bytes() / access, access / 8, 1, 0, &sink};
     double const best = best_seconds(measuring.row_seconds(0.02, 5), [&] {
-      ++reads.seed;
+      reads.seed += RandomReads::kApart;
       workers.for_chunks(accesses, 1u << 12, [&](std::size_t i, std::size_t end) {
         for (; i < end; ++i) reads(i);
       });

@@ -60,9 +60,11 @@ std::optional<exec::Reliance> LitmusCase::relied_on() const {
     if (counts) return Reliance::dash;
     return {};
   }
-  bool const ordered = test == &kMessagePassing && order == Order::fenced && scope == Scope::system;
-  if (ordered && sides[0] == SideOf::gpu && sides[1] == SideOf::cpu) return Reliance::batches;
-  if (ordered && gpu_alone) return Reliance::sessions;
+  bool const ordered = test == &kMessagePassing && order == Order::fenced;
+  bool const to_host = sides[0] == SideOf::gpu && sides[1] == SideOf::cpu;
+  if (ordered && to_host && scope == Scope::system) return Reliance::batches;
+  // Who reads fences for the device alone (device_table.hpp).
+  if (ordered && gpu_alone && scope == Scope::device) return Reliance::sessions;
   if (gpu_alone && test == &kCas && scope == Scope::device) return Reliance::batches;
   return {};
 }
@@ -97,9 +99,11 @@ void add_orders(std::vector<LitmusCase>& all, LitmusTest const& test, Sides cons
     one.order = order;
     all.push_back(one);
   }
-  one.order = Order::release_acquire;
   one.scope = Scope::device;
-  if (one.has(G)) all.push_back(one);
+  for (Order const order : {Order::release_acquire, Order::fenced}) {
+    one.order = order;
+    if (one.has(G)) all.push_back(one);
+  }
 }
 
 }  // namespace

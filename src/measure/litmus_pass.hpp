@@ -83,7 +83,7 @@ template <class Side, exec::Order kOrder>
 PERDURE_FN std::uint32_t run_cell(Steps steps, CellOfRun const& cell) {
   std::uint32_t const first = access<Side, kOrder>(steps.first, cell);
   if (steps.second == Access::none) return first;
-  if constexpr (kOrder == exec::Order::fenced || kOrder == exec::Order::sequential) Side::fence();
+  if constexpr (kOrder == exec::Order::fenced) Side::fence();
   return first | access<Side, kOrder>(steps.second, cell) << 1;
 }
 
