@@ -241,8 +241,8 @@ void measure_gpu(Measuring& measuring) {
   GpuRows rows(measuring, **gpu);
   if (measuring.goes_on()) rows.launches();
   if (measuring.goes_on()) rows.link();
-  if (measuring.goes_on()) rows.random();
-  if (measuring.goes_on()) rows.sorts();
+  if (measuring.goes_on() && measuring.has_time("random, over the link")) rows.random();
+  if (measuring.goes_on() && measuring.has_time("sort, by a GPU")) rows.sorts();
 }
 
 }  // namespace perdure::measure
