@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import perdure
 import pytest
 from perdure import _native
 
@@ -113,3 +114,35 @@ def test_too_little_memory_leaves_measurements_out_by_name(cli):
 def test_options_that_would_do_nothing_are_refused(cli, arguments, said):
     told = cli("doctor", *arguments)
     assert told.status == 2 and said in told.err
+
+
+@pytest.mark.gpu
+def test_a_gpu_is_tested_beside_the_host(cli):
+    told = cli("doctor", "--litmus", "--runs", 20_000, "--json", "-")
+    assert told.status == 0, told.err
+    found = told.json()["litmus"]
+    assert found["gpu"] and not found["why_no_gpu"]
+    assert {"gpu -> cpu", "cpu -> gpu", "gpu -> gpu", "cpu -> cpu"} <= {
+        line["sides"] for line in found["lines"]
+    }
+    assert {line["relied_on"] for line in found["lines"]} >= {"batches on a GPU", "device sessions"}
+
+
+@pytest.mark.gpu
+def test_a_recorded_failure_keeps_stores_from_the_gpu(cli, record, pool):
+    assert cli("doctor", "--litmus", "--runs", 10, "--record").status == 0
+    sound = record.read_text()
+    record.write_text(sound + "failed batches on a GPU: MP gpu -> cpu fenced, 3 of 10 runs\n")
+    with pytest.raises(perdure.Unsupported, match="MP gpu -> cpu fenced"):
+        perdure.create(pool, 8, 8, device="cuda")
+    record.write_text(sound)
+    perdure.create(pool, 8, 8, device="cuda").close()
+
+
+@pytest.mark.gpu
+def test_the_link_is_measured(cli):
+    found = cli("doctor", "--measure", "--quick", "--json", "-").json()["measure"]
+    hows = {row["how"] for row in found["rows"]}
+    assert {"host to GPU, copy engine", "GPU to host, copy engine"} <= hows
+    assert {"GPU reads host memory", "in the GPU's memory"} <= hows
+    assert "until the host has waited for it" in hows
