@@ -20,6 +20,7 @@ namespace perdure {
 enum class LitmusMemory : std::uint8_t {
   pinned,  // host memory, registered with the GPU as pools are
   managed,  // the driver moves pages between host and GPU
+  system,  // of the process, as malloc gives it, where the GPU reaches that
 };
 
 struct LitmusOptions {

@@ -30,20 +30,20 @@ _COLUMNS = (
 
 
 def run(
-    runs: int | None, seconds: float | None, managed: bool, quick: bool, record: bool
+    runs: int | None, seconds: float | None, memory: str, quick: bool, record: bool
 ) -> dict[str, Any]:
     """All tests, with a progress bar."""
     if runs is not None and runs < 1:
         raise Failure(f"--runs {runs}: give at least 1")
     if seconds is not None and seconds <= 0:
         raise Failure(f"--seconds {seconds}: give more than 0")
-    if record and managed:
-        raise Failure("--record: pools lie in pinned memory; leave out --memory managed")
+    if record and memory != "pinned":
+        raise Failure(f"--record: pools lie in pinned memory; leave out --memory {memory}")
     with progress("litmus tests", 1) as done:
         return _native.litmus(
             runs or (QUICK_RUNS if quick else RUNS),
             seconds or (QUICK_SECONDS if quick else SECONDS),
-            managed,
+            memory,
             record,
             done,
         )

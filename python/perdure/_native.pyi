@@ -456,7 +456,7 @@ def survives(medium: Medium) -> Survival: ...
 def litmus(
     runs: int,
     seconds: float,
-    managed: bool,
+    memory: str,
     record: bool,
     go_on: Callable[[float], None],
 ) -> dict[str, Any]: ...

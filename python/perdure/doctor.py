@@ -191,6 +191,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
 class LitmusMemory(StrEnum):
     pinned = "pinned"
     managed = "managed"
+    system = "system"
 
 
 def _facts() -> dict[str, Any]:
@@ -296,8 +297,8 @@ def doctor(
 ) -> None:
     """Tell what this machine offers: devices, media and what survives on them, limits; what holds
     between CPU and GPU (--litmus), and how fast memory is (--measure)."""
-    managed = memory is LitmusMemory.managed
-    _check({"--runs": runs, "--memory": managed, "--record": record}, "--litmus", litmus)
+    elsewhere = memory is not LitmusMemory.pinned
+    _check({"--runs": runs, "--memory": elsewhere, "--record": record}, "--litmus", litmus)
     of_measuring = {
         "--memory-bytes": memory_bytes,
         "--oversubscribe": oversubscribe,
@@ -310,7 +311,7 @@ def doctor(
     facts = _facts()
     tests: list[_Test] = []
     if litmus:
-        run = partial(_doctor_litmus.run, runs, seconds, managed, quick, record)
+        run = partial(_doctor_litmus.run, runs, seconds, memory.value, quick, record)
         tests.append(("litmus", run, _doctor_litmus))
     if measure:
         run = partial(_doctor_measure.run, seconds, memory_bytes, quick, oversubscribe)

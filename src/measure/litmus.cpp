@@ -56,14 +56,23 @@ void add(LitmusReport& report, LitmusLine line, std::string_view memory) {
   report.lines.push_back(std::move(line));
 }
 
+std::string_view shown_memory(LitmusGpu const* gpu, LitmusMemory memory) {
+  if (gpu == nullptr) return "host";
+  switch (memory) {
+    case LitmusMemory::pinned: return "pinned";
+    case LitmusMemory::managed: return "managed";
+    case LitmusMemory::system: return "system";
+  }
+  return "";
+}
+
 /// Why these options cannot be had; empty: they can.
 std::string refusal(LitmusOptions const& options, LitmusGpu* gpu) {
   if (options.runs == 0) return "runs must be at least 1";
-  if (options.memory != LitmusMemory::managed) return "";
-  if (gpu == nullptr) return "managed memory needs a GPU; use memory pinned, the host's";
-  if (gpu->shares_managed()) return "";
-  return "on this machine host and GPU may not access managed memory at the same time "
-         "(concurrentManagedAccess is 0); use memory pinned";
+  if (options.memory == LitmusMemory::pinned) return "";
+  if (gpu == nullptr) return "memory other than the host's needs a GPU; use memory pinned";
+  char const* const why = gpu->why_not_shared(options.memory);
+  return why == nullptr ? "" : std::string("on this machine ") + why + "; use memory pinned";
 }
 
 }  // namespace
@@ -80,18 +89,12 @@ std::string_view name(LitmusVerdict verdict) {
 
 namespace {
 
-std::string_view shown_memory(LitmusGpu const* gpu, LitmusMemory memory) {
-  if (gpu == nullptr) return "host";
-  return memory == LitmusMemory::managed ? "managed" : "pinned";
-}
-
 /// Runs what there is and adds it to the report, sharing out the seconds among what is left.
 Status run_all(LitmusGpu* gpu, LitmusRunner& runner, LitmusOptions const& options,
                GoOn const& go_on, LitmusReport& report) {
   std::vector<LitmusCase> const cases = litmus_cases(gpu != nullptr);
   std::string_view const memory = shown_memory(gpu, options.memory);
-  bool const shares_atomics =
-      gpu != nullptr && gpu->shares_atomics(options.memory == LitmusMemory::managed);
+  bool const shares_atomics = gpu != nullptr && gpu->shares_atomics(options.memory);
   std::size_t const all = cases.size() + (gpu == nullptr ? 0 : 1);
   double left = options.seconds;
   while (report.lines.size() < all) {

@@ -54,7 +54,7 @@ Status LitmusRunner::allocate(LitmusMemory memory) {
     x_ = static_cast<std::uint32_t*>(managed_);
     return {};
   }
-  auto cells = Pages::make(kCellBytes, kind);
+  auto cells = Pages::make(kCellBytes, memory == LitmusMemory::system ? Pages::Kind::plain : kind);
   if (!cells.ok()) return cells.status();
   cells_ = std::move(*cells);
   x_ = cells_.as<std::uint32_t>();
