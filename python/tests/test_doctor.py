@@ -41,7 +41,7 @@ def test_litmus_shows_each_test_and_what_is_relied_on(cli, tmp_path):
         assert line["runs"] >= 200 and line["seen"] <= line["runs"]
         assert line["test"] in told.out and line["sides"] in told.out
         assert line["verdict"] in {"holds", "not seen", "weak"}
-    assert {"MP", "SB", "LB", "IRIW", "add", "cas", "swap"} <= {
+    assert {"MP", "SB", "LB", "IRIW", "add", "cas", "swap", "canary"} <= {
         line["test"] for line in found["lines"]
     }
     assert "held   Dash tables on the host: MP cpu -> cpu release-acquire" in told.out
@@ -55,6 +55,17 @@ def test_what_is_relied_on_and_fails_is_exit_status_1(cli, monkeypatch):
     assert "FAILED batches on a GPU: MP gpu -> cpu fenced" in told.out
     assert "1 of 1 thing that Perdure relies on FAILED" in told.out
     assert "with --record stores on this machine refuse what failed" in told.out
+
+
+def test_results_that_say_little_say_so(cli, monkeypatch):
+    report = broken_report()
+    (line,) = report["lines"]
+    report |= {"sound": True, "lines": [line | {"test": "canary", "seen": 0, "relied_on": ""}]}
+    monkeypatch.setattr(_native, "litmus", lambda *args: report)
+    told = cli("doctor", "--litmus", "--runs", 2000)
+    assert told.status == 0
+    assert "canary gpu -> cpu: stores in the wrong order were not seen either" in told.out
+    assert "1 test had too little time for 2,000 runs" in told.out
 
 
 def test_a_record_is_kept_where_asked_for(cli, record):

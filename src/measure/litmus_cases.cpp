@@ -9,6 +9,7 @@ using exec::Scope;
 
 LitmusTest const kMessagePassing{
     "MP", 2, {{{store_x, store_y}, {load_y, load_x}}}, {0, 0b01, 0, 0}};
+LitmusTest const kCanary{"canary", 2, {{{store_y, store_x}, {load_y, load_x}}}, {0, 0b01, 0, 0}};
 LitmusTest const kStoreBuffering{
     "SB", 2, {{{store_x, load_y}, {store_y, load_x}}}, {0b00, 0b00, 0, 0}};
 LitmusTest const kLoadBuffering{
@@ -33,14 +34,15 @@ std::string LitmusCase::shown_sides() const {
   std::string all = shown(0);
   std::uint32_t const writers = test == &kIndependentReads ? 2 : 1;
   for (std::uint32_t i = 1; i < test->threads; ++i) {
-    bool const turns = i == writers && (test == &kMessagePassing || test == &kIndependentReads);
+    bool const passes = test == &kMessagePassing || test == &kCanary || test == &kIndependentReads;
+    bool const turns = i == writers && passes;
     all += (turns ? " -> " : "+") + std::string(shown(i));
   }
   return all;
 }
 
 bool LitmusCase::allowed(bool shares_atomics) const {
-  if (crosses() && scope == Scope::device) return true;
+  if ((crosses() && scope == Scope::device) || test == &kCanary) return true;
   if (test->is_update()) return crosses() && !shares_atomics;
   switch (order) {
     case Order::relaxed: return true;
@@ -114,7 +116,10 @@ std::vector<LitmusCase> litmus_cases(bool with_gpu) {
                            std::vector<Sides> const& of_four) {
     for (LitmusTest const* test : {&kAdd, &kCas, &kSwap})
       for (Sides const& sides : of_two) add_orders(all, *test, sides);
-    for (Sides const& sides : of_mp) add_orders(all, kMessagePassing, sides);
+    for (Sides const& sides : of_mp) {
+      all.push_back({&kCanary, sides, Order::fenced, Scope::system});
+      add_orders(all, kMessagePassing, sides);
+    }
     for (LitmusTest const* test : {&kStoreBuffering, &kLoadBuffering})
       for (Sides const& sides : of_two) add_orders(all, *test, sides);
     for (Sides const& sides : of_four) add_orders(all, kIndependentReads, sides);

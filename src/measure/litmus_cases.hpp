@@ -34,6 +34,9 @@ struct LitmusTest {
 
 extern LitmusTest const kMessagePassing, kStoreBuffering, kLoadBuffering, kIndependentReads;
 extern LitmusTest const kAdd, kCas, kSwap;
+/// Message passing by a writer that stores in the wrong order: where even that is not seen, the two
+/// sides were not in the same cells at the same time, and the other tests say little.
+extern LitmusTest const kCanary;
 
 enum class SideOf : std::uint8_t { cpu, gpu };
 
