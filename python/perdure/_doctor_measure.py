@@ -59,7 +59,7 @@ def run(
 def _numbers(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Each of the engine's numbers, with the last row that measures the like of it: that over most
     memory."""
-    for number in [*_native.numbers_of_stores(), *_numbers_of_memtables()]:
+    for number in [*_native.numbers_of_stores(), *_numbers_of_memtables(found)]:
         rows = [
             row
             for row in found["rows"]
@@ -80,10 +80,11 @@ def _numbers(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _numbers_of_memtables() -> list[dict[str, Any]]:
+def _numbers_of_memtables(found: dict[str, Any]) -> list[dict[str, Any]]:
     try:
         from perdure import _rocks
-    except ImportError:  # a build without RocksDB
+    except ImportError as error:  # a build without RocksDB
+        found["left_out"].append({"what": "the numbers of memtables", "why": str(error)})
         return []
     return _rocks.numbers_of_memtables()
 
