@@ -26,7 +26,7 @@ inline constexpr std::uint32_t kMostThreads = 4;  // of a test
 inline constexpr std::uint32_t kWordStride = 16;  // words: each has a cache line of its own
 inline constexpr std::uint32_t kMetStride = 32;
 inline constexpr std::uint32_t kRing = 64;  // groups
-inline constexpr std::uint32_t kTries = 4096;  // of one CAS
+inline constexpr std::uint32_t kTries = 64;  // of one CAS
 
 struct LitmusPass {
   std::uint32_t *x = nullptr, *y = nullptr;  // of each cell of each team

@@ -73,9 +73,10 @@ LitmusPass LitmusRunner::pass_of(LitmusCase const& one) const {
   auto const on_host = static_cast<std::uint32_t>(
       std::count(one.sides.begin(), one.sides.begin() + pass.threads, SideOf::cpu));
   pass.teams = on_host == 0 ? kMostTeams : std::clamp(cores_ / on_host, 1u, kMostTeams);
-  // A thread that must wait for a core makes a meeting long: such passes are short, so that the
-  // clock is looked at in time.
-  std::uint64_t const runs = on_host * pass.teams > cores_ ? kPassRuns / 16 : kPassRuns;
+  // A thread that must wait for a core makes a meeting long, and so do pages that move: such passes
+  // are short, so that the clock is looked at in time.
+  bool const slow = on_host * pass.teams > cores_ || managed_ != nullptr;
+  std::uint64_t const runs = slow ? kPassRuns / 16 : kPassRuns;
   pass.groups = static_cast<std::uint32_t>(runs / (std::uint64_t{pass.teams} * exec::kLanes));
   pass.order = one.order;
   pass.seed = passes_ * 0x9e3779b97f4a7c15ull;
