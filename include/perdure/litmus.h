@@ -20,6 +20,7 @@ namespace perdure {
 enum class LitmusMemory : std::uint8_t {
   pinned,  // host memory, registered with the GPU as pools are
   managed,  // the driver moves pages between host and GPU
+  system,  // of the process, as malloc gives it, where the GPU reaches that
 };
 
 struct LitmusOptions {
@@ -61,6 +62,11 @@ struct LitmusReport {
 
 /// Called between tests, with the share that is done: false stops them (Code::stopped).
 using GoOn = std::function<bool(double done)>;
+
+/// Where the report is kept for later: stores of this user then refuse, on this machine, what it
+/// says has failed, with the reason; a sound report takes that back. Answers the file:
+/// $PERDURE_LITMUS, else perdure/litmus below $XDG_STATE_HOME or ~/.local/state.
+PERDURE_API Result<std::string> record_litmus(LitmusReport const& report);
 
 PERDURE_API Result<LitmusReport> litmus(LitmusOptions const& options = {}, GoOn const& go_on = {});
 

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "errors.hpp"
@@ -68,12 +69,17 @@ nb::dict as_dict(LitmusLine const& line) {
   return all;
 }
 
-nb::dict run_litmus(std::uint64_t runs, double seconds, bool managed, nb::object go_on) {
-  LitmusOptions const options{.runs = runs,
-                              .seconds = seconds,
-                              .memory = managed ? LitmusMemory::managed : LitmusMemory::pinned};
+LitmusMemory memory_of(std::string_view name) {
+  if (name == "managed") return LitmusMemory::managed;
+  return name == "system" ? LitmusMemory::system : LitmusMemory::pinned;
+}
+
+nb::dict run_litmus(std::uint64_t runs, double seconds, std::string_view memory, bool record,
+                    nb::object go_on) {
+  LitmusOptions const options{.runs = runs, .seconds = seconds, .memory = memory_of(memory)};
   LitmusReport const report =
       watched(std::move(go_on), [&](GoOn const& asked) { return litmus(options, asked); });
+  std::string const recorded = record ? value_or_raise(record_litmus(report)) : "";
   nb::list lines;
   for (LitmusLine const& line : report.lines) lines.append(as_dict(line));
   nb::dict all;
@@ -81,6 +87,7 @@ nb::dict run_litmus(std::uint64_t runs, double seconds, bool managed, nb::object
   all["gpu"] = report.gpu;
   all["why_no_gpu"] = report.why_no_gpu;
   all["sound"] = report.sound;
+  all["recorded"] = recorded;
   all["lines"] = lines;
   return all;
 }
@@ -126,8 +133,8 @@ nb::dict run_measure(double seconds, std::uint64_t memory_bytes, bool quick, boo
 }  // namespace
 
 void bind_machine(nb::module_& module) {
-  module.def("litmus", &run_litmus, nb::arg("runs"), nb::arg("seconds"), nb::arg("managed"),
-             nb::arg("go_on"));
+  module.def("litmus", &run_litmus, nb::arg("runs"), nb::arg("seconds"), nb::arg("memory"),
+             nb::arg("record"), nb::arg("go_on"));
   module.def("measure", &run_measure, nb::arg("seconds"), nb::arg("memory_bytes"), nb::arg("quick"),
              nb::arg("oversubscribe"), nb::arg("go_on"));
   module.def("numbers_of_stores", [] { return as_list(numbers_of_stores()); });

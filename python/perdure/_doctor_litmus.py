@@ -29,19 +29,22 @@ _COLUMNS = (
 )
 
 
-def run(runs: int | None, seconds: float | None, memory: str, quick: bool) -> dict[str, Any]:
+def run(
+    runs: int | None, seconds: float | None, memory: str, quick: bool, record: bool
+) -> dict[str, Any]:
     """All tests, with a progress bar."""
     if runs is not None and runs < 1:
         raise Failure(f"--runs {runs}: give at least 1")
     if seconds is not None and seconds <= 0:
         raise Failure(f"--seconds {seconds}: give more than 0")
+    if record and memory != "pinned":
+        raise Failure(f"--record: pools lie in pinned memory; leave out --memory {memory}")
     with progress("litmus tests", 1) as done:
-        return _native.litmus(
-            runs or (QUICK_RUNS if quick else RUNS),
-            seconds or (QUICK_SECONDS if quick else SECONDS),
-            memory == "managed",
-            done,
+        asked = runs or (QUICK_RUNS if quick else RUNS)
+        found = _native.litmus(
+            asked, seconds or (QUICK_SECONDS if quick else SECONDS), memory, record, done
         )
+    return found | {"runs_asked": asked}
 
 
 def _row(line: dict[str, Any]) -> list[str]:
@@ -69,6 +72,29 @@ def tell(found: dict[str, Any], stream: Any) -> None:
             state = "FAILED" if line["verdict"] == "BROKEN" else "held"
             print(
                 f"{state:6} {line['relied_on']}: {line['test']} {line['sides']} {line['order']}",
+                file=stream,
+            )
+    _tell_weakness(found, stream)
+    if found["recorded"]:
+        print(f"recorded in {found['recorded']}", file=stream)
+    elif not found["sound"]:
+        print("with --record stores on this machine refuse what failed", file=stream)
+
+
+def _tell_weakness(found: dict[str, Any], stream: Any) -> None:
+    """What makes these results say less than they seem to."""
+    short = sum(line["runs"] < found["runs_asked"] for line in found["lines"])
+    if short:
+        print(
+            f"{plural(short, 'test')} had too little time for {found['runs_asked']:,} runs: give "
+            "more --seconds, or cores",
+            file=stream,
+        )
+    for line in found["lines"]:
+        if line["test"] == "canary" and line["seen"] == 0:
+            print(
+                f"canary {line['sides']}: stores in the wrong order were not seen either, so the "
+                "tests between these two say little",
                 file=stream,
             )
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdure import _native
 from perdure._doctor_tables import Column, show
+from perdure._outputs import PNG, Output
 from perdure.cli_support import Failure, parse_size, plural, progress, show_size
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def run(
 def _numbers(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Each of the engine's numbers, with the last row that measures the like of it: that over most
     memory."""
-    for number in [*_native.numbers_of_stores(), *_numbers_of_memtables()]:
+    for number in [*_native.numbers_of_stores(), *_numbers_of_memtables(found)]:
         rows = [
             row
             for row in found["rows"]
@@ -79,10 +80,11 @@ def _numbers(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _numbers_of_memtables() -> list[dict[str, Any]]:
+def _numbers_of_memtables(found: dict[str, Any]) -> list[dict[str, Any]]:
     try:
         from perdure import _rocks
-    except ImportError:  # a build without RocksDB
+    except ImportError as error:  # a build without RocksDB
+        found["left_out"].append({"what": "the numbers of memtables", "why": str(error)})
         return []
     return _rocks.numbers_of_memtables()
 
@@ -146,6 +148,7 @@ def _draw_chase(axes: Axes, found: dict[str, Any]) -> None:
         axes.plot([r["span_bytes"] for r in alone], [r["value"] for r in alone], "o-", label=how)
     axes.set(xlabel="bytes walked through", ylabel="ns a step", title="pointer chasing")
     axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
 
 
 def _draw_random(axes: Axes, found: dict[str, Any]) -> None:
@@ -167,12 +170,15 @@ def _draw_sort(axes: Axes, found: dict[str, Any]) -> None:
     axes.set_xscale("log", base=2)
 
 
-def check_plotting(path: str) -> None:
-    """Before anything is measured."""
+def picture(path: str | None, overwrite: bool) -> Output | None:
+    """Where the plot goes; says at once if it cannot be drawn, or may not be written."""
+    if path is None:
+        return None
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise Failure(f"--plot {path}: {error}; pip install matplotlib") from None
+    return Output("--plot", path, PNG, overwrite=overwrite)
 
 
 def plot(found: dict[str, Any], path: str | os.PathLike[str]) -> None:
@@ -188,6 +194,8 @@ def plot(found: dict[str, Any], path: str | os.PathLike[str]) -> None:
         draw(axes, found)
         if axes.lines:
             axes.legend()
+        else:
+            axes.text(0.5, 0.5, "not measured", ha="center", transform=axes.transAxes)
     figure.suptitle(f"{found['cpu']}; {found['gpu'] or 'no GPU'}")
     figure.savefig(Path(path), dpi=120, format="png")
     pyplot.close(figure)

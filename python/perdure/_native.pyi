@@ -454,7 +454,11 @@ class Store:
 def devices() -> list[DeviceInfo]: ...
 def survives(medium: Medium) -> Survival: ...
 def litmus(
-    runs: int, seconds: float, managed: bool, go_on: Callable[[float], None]
+    runs: int,
+    seconds: float,
+    memory: str,
+    record: bool,
+    go_on: Callable[[float], None],
 ) -> dict[str, Any]: ...
 def measure(
     seconds: float,

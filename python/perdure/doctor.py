@@ -1,7 +1,8 @@
 """`perdure doctor`: what this machine offers a store, and what would survive on each medium; and,
 where asked for, what memory here does (_doctor_litmus) and how fast (_doctor_measure).
 
-Invariant: it reports what it reads from the system and from the engine, and changes nothing.
+Invariant: it reports what it reads from the system and from the engine, and changes nothing but the
+files that it is asked for.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
 
 import perdure
 from perdure import _doctor_litmus, _doctor_measure, _native
-from perdure._outputs import PNG, Output
 from perdure.cli_support import (
     FAULTS,
     Failure,
@@ -190,6 +191,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
 class LitmusMemory(StrEnum):
     pinned = "pinned"
     managed = "managed"
+    system = "system"
 
 
 def _facts() -> dict[str, Any]:
@@ -203,17 +205,21 @@ def _facts() -> dict[str, Any]:
     }
 
 
+# The name of what it finds, how to find it, and the module that tells it.
+_Test = tuple[str, Callable[[], dict[str, Any]], ModuleType]
+
+
 def _check(asked: dict[str, Any], needs: str, given: bool) -> None:
     """Options that would do nothing are refused."""
     for option, value in asked.items():
-        if value and not given:
+        if value not in (None, False) and not given:
             raise Failure(f"{option} needs {needs}")
 
 
 def _examine(
     say: Callable[[str], None],
     facts: dict[str, Any],
-    tests: list[tuple[str, Callable[[], dict[str, Any]], Any]],
+    tests: list[_Test],
     stream: Any,
 ) -> str:
     """Runs what was asked for; answers the summary."""
@@ -230,53 +236,69 @@ def _examine(
     return "; ".join(summaries)
 
 
+_LitmusOption = Annotated[
+    bool, typer.Option("--litmus", help="Test which orders and atomics hold between CPU and GPU.")
+]
+_MeasureOption = Annotated[
+    bool, typer.Option("--measure", help="Measure memory, the GPU's memory, and the link.")
+]
+_QuickOption = Annotated[
+    bool, typer.Option("--quick", help="Two seconds of each, for a look at it.")
+]
+_SecondsOption = Annotated[
+    float | None,
+    typer.Option("--seconds", metavar="S", help="Of all litmus tests, or measurements; 60."),
+]
+_RunsOption = Annotated[
+    int | None, typer.Option("--runs", metavar="N", help="Of each litmus test; 10,000,000.")
+]
+_MemoryOption = Annotated[
+    LitmusMemory, typer.Option("--memory", help="Where the words of litmus tests lie.")
+]
+_RecordOption = Annotated[
+    bool,
+    typer.Option(
+        "--record", help="Keep what litmus tests found: stores refuse what was seen to fail."
+    ),
+]
+_MemoryBytesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-bytes",
+        metavar="SIZE",
+        help="What measured arrays may take; half of what is free.",
+    ),
+]
+_OversubscribeOption = Annotated[
+    bool,
+    typer.Option(
+        "--oversubscribe",
+        help="Also sort more managed memory than the GPU has free; that hangs some GPUs.",
+    ),
+]
+_PlotOption = Annotated[
+    str | None, typer.Option("--plot", metavar="FILE", help="Plot measurements to a PNG file.")
+]
+
+
 def doctor(
-    litmus: Annotated[
-        bool,
-        typer.Option("--litmus", help="Test which orders and atomics hold between CPU and GPU."),
-    ] = False,
-    measure: Annotated[
-        bool,
-        typer.Option("--measure", help="Measure memory, the GPU's memory, and the link."),
-    ] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Two seconds of each, for a look at it.")
-    ] = False,
-    seconds: Annotated[
-        float | None,
-        typer.Option("--seconds", metavar="S", help="Of all litmus tests, or measurements; 60."),
-    ] = None,
-    runs: Annotated[
-        int | None, typer.Option("--runs", metavar="N", help="Of each litmus test; 10,000,000.")
-    ] = None,
-    memory: Annotated[
-        LitmusMemory, typer.Option("--memory", help="Where the words of litmus tests lie.")
-    ] = LitmusMemory.pinned,
-    memory_bytes: Annotated[
-        str | None,
-        typer.Option(
-            "--memory-bytes",
-            metavar="SIZE",
-            help="What measured arrays may take; half of what is free.",
-        ),
-    ] = None,
-    oversubscribe: Annotated[
-        bool,
-        typer.Option(
-            "--oversubscribe",
-            help="Also sort more managed memory than the GPU has; hangs some GPUs.",
-        ),
-    ] = False,
-    plot: Annotated[
-        str | None,
-        typer.Option("--plot", metavar="FILE", help="Plot the measurements to a PNG file."),
-    ] = None,
+    litmus: _LitmusOption = False,
+    measure: _MeasureOption = False,
+    quick: _QuickOption = False,
+    seconds: _SecondsOption = None,
+    runs: _RunsOption = None,
+    memory: _MemoryOption = LitmusMemory.pinned,
+    record: _RecordOption = False,
+    memory_bytes: _MemoryBytesOption = None,
+    oversubscribe: _OversubscribeOption = False,
+    plot: _PlotOption = None,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Tell what this machine offers: devices, media and what survives on them, limits; and, where
-    asked for, which orders of memory accesses hold between CPU and GPU, and how fast memory is."""
-    _check({"--runs": runs, "--memory": memory is LitmusMemory.managed}, "--litmus", litmus)
+    """Tell what this machine offers: devices, media and what survives on them, limits; what holds
+    between CPU and GPU (--litmus), and how fast memory is (--measure)."""
+    elsewhere = memory is not LitmusMemory.pinned
+    _check({"--runs": runs, "--memory": elsewhere, "--record": record}, "--litmus", litmus)
     of_measuring = {
         "--memory-bytes": memory_bytes,
         "--oversubscribe": oversubscribe,
@@ -285,14 +307,11 @@ def doctor(
     _check(of_measuring, "--measure", measure)
     _check({"--quick": quick, "--seconds": seconds}, "--litmus or --measure", litmus or measure)
     result = JsonResult(json_file, overwrite)
-    picture = None
-    if plot is not None:
-        _doctor_measure.check_plotting(plot)
-        picture = Output("--plot", plot, PNG, overwrite=overwrite)
+    picture = _doctor_measure.picture(plot, overwrite)
     facts = _facts()
-    tests = []
+    tests: list[_Test] = []
     if litmus:
-        run = partial(_doctor_litmus.run, runs, seconds, memory.value, quick)
+        run = partial(_doctor_litmus.run, runs, seconds, memory.value, quick, record)
         tests.append(("litmus", run, _doctor_litmus))
     if measure:
         run = partial(_doctor_measure.run, seconds, memory_bytes, quick, oversubscribe)

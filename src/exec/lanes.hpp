@@ -16,9 +16,8 @@ enum class Order : std::uint8_t {
   release_acquire,  // stores release, loads acquire
   fenced,  // relaxed accesses, and a full fence between them, as the engine orders a record and
            // its word
-  sequential,  // sequentially consistent accesses, and a full fence between them
+  sequential,  // sequentially consistent accesses
 };
-inline constexpr std::uint32_t kOrders = 4;
 
 /// Whom a GPU's access is meant for. A thread of the host has the whole system's alone.
 enum class Scope : std::uint8_t { system, device };

@@ -34,7 +34,7 @@ class GpuMeter {
   /// By a kernel: reads all words, or writes them.
   virtual Result<double> stream(std::uint64_t* words, std::size_t n, bool writes) = 0;
   virtual Result<double> read_randomly(RandomReads const& reads, std::size_t accesses) = 0;
-  /// `spare` is as long, and so is where the sorted words end up.
+  /// `spare` is as long; the sorted words end up in one of the two.
   virtual Result<double> sort(std::uint64_t* words, std::uint64_t* spare, std::size_t n) = 0;
   /// `word` is pinned.
   virtual Result<LaunchTimes> launch(std::uint32_t* word, std::uint32_t times) = 0;

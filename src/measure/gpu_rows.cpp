@@ -132,7 +132,7 @@ class GpuRows {
     constexpr std::size_t kAccesses = std::size_t{1} << 20;
     RandomReads reads{words, span / access, access / 8, std::min(access / 8, 32u), 0, nullptr};
     auto took = best_of(2, [&] {
-      ++reads.seed;
+      reads.seed += RandomReads::kApart;
       return gpu_.read_randomly(reads, kAccesses);
     });
     if (!took.ok()) return measuring_.leave_out("random, over the link", took.status().message());
@@ -241,8 +241,8 @@ void measure_gpu(Measuring& measuring) {
   GpuRows rows(measuring, **gpu);
   if (measuring.goes_on()) rows.launches();
   if (measuring.goes_on()) rows.link();
-  if (measuring.goes_on()) rows.random();
-  if (measuring.goes_on()) rows.sorts();
+  if (measuring.goes_on() && measuring.has_time("random, over the link")) rows.random();
+  if (measuring.goes_on() && measuring.has_time("sort, by a GPU")) rows.sorts();
 }
 
 }  // namespace perdure::measure

@@ -8,19 +8,19 @@ namespace perdure::measure {
 namespace {
 
 void read_randomly(Measuring& measuring, exec::Workers& workers, Pages const& pages) {
-  constexpr std::size_t kAccesses = std::size_t{1} << 20;
+  std::size_t const accesses = std::size_t{1} << (measuring.quick() ? 15 : 20);
   std::uint64_t sink = 0;
   for (std::uint32_t const access : {8u, 64u, 128u, 256u, 1024u}) {
     if (!measuring.goes_on()) return;
     RandomReads reads{pages.as<std::uint64_t>(), pages.bytes() / access, access / 8, 1, 0, &sink};
     double const best = best_seconds(measuring.row_seconds(0.02, 5), [&] {
-      ++reads.seed;
-      workers.for_chunks(kAccesses, 1u << 12, [&](std::size_t i, std::size_t end) {
+      reads.seed += RandomReads::kApart;
+      workers.for_chunks(accesses, 1u << 12, [&](std::size_t i, std::size_t end) {
         for (; i < end; ++i) reads(i);
       });
     });
     measuring.add("random", "the host reads its memory", {workers.threads(), pages.bytes(), access},
-                  static_cast<double>(kAccesses) / best / 1e6, "M/s");
+                  static_cast<double>(accesses) / best / 1e6, "M/s");
   }
 }
 
@@ -43,7 +43,7 @@ void sort_words_of(Measuring& measuring, exec::Workers& workers, std::size_t n) 
 
 void measure_host_access(Measuring& measuring) {
   exec::Workers workers(thread_counts().back());
-  std::size_t const span = std::size_t{1} << (measuring.quick() ? 26 : 30);
+  std::size_t const span = std::size_t{1} << (measuring.quick() ? 24 : 30);
   if (measuring.has_room("random, by the host", span)) {
     auto pages = Pages::make(span, Pages::Kind::huge);
     if (pages.ok()) {
@@ -55,9 +55,9 @@ void measure_host_access(Measuring& measuring) {
       measuring.leave_out("random, by the host", pages.status().message());
     }
   }
-  for (std::size_t const bits : {20u, 24u}) {
-    if (measuring.goes_on() && (bits == 20 || !measuring.quick()))
-      sort_words_of(measuring, workers, std::size_t{1} << bits);
+  for (std::uint32_t const bits : {16u, 20u, 24u}) {
+    if (bits > 16 && measuring.quick()) break;
+    if (measuring.goes_on()) sort_words_of(measuring, workers, std::size_t{1} << bits);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <mutex>
 
+#include "measure/host_chase.hpp"
 #include "measure/measuring.hpp"
 #include "measure/pages.hpp"
 
@@ -25,8 +26,9 @@ std::uint64_t scattered(std::uint64_t i, std::uint32_t bits) {
   return i;
 }
 
-/// Each line of the span leads to the next of the walk.
-void lay_out(exec::Workers& workers, std::uint64_t* lines, std::size_t span) {
+}  // namespace
+
+void lay_out_walk(exec::Workers& workers, std::uint64_t* lines, std::size_t span) {
   std::uint64_t const n = span / kLine;
   auto const bits = static_cast<std::uint32_t>(std::countr_zero(n));
   workers.for_chunks(n, 1u << 14, [&](std::size_t i, std::size_t end) {
@@ -34,6 +36,8 @@ void lay_out(exec::Workers& workers, std::uint64_t* lines, std::size_t span) {
       lines[scattered(i, bits) * kWords] = scattered((i + 1) & (n - 1), bits) * kWords;
   });
 }
+
+namespace {
 
 /// Nanoseconds a step, from line `first` on, in the best of the stretches that the seconds allow.
 double chase(std::uint64_t const* lines, std::uint64_t first, double seconds) {
@@ -66,7 +70,7 @@ void chase_in(Measuring& measuring, Pages& pages, std::size_t most, std::string 
   auto* const lines = pages.as<std::uint64_t>();
   for (std::size_t span = std::size_t{16} << 10; span <= most; span *= 4) {
     if (!measuring.goes_on()) return;
-    lay_out(workers, lines, span);
+    lay_out_walk(workers, lines, span);
     chase(lines, 0, seconds / 4);  // brings near what can be
     measuring.add("chase", how, {1, span, kLine}, chase(lines, 0, seconds), "ns");
   }

@@ -57,7 +57,7 @@ bool measure_by_threads(Measuring& measuring, char const* what, std::size_t byte
 }  // namespace
 
 void measure_streams(Measuring& measuring) {
-  std::size_t const bytes = std::size_t{1} << (measuring.quick() ? 26 : 30);
+  std::size_t const bytes = std::size_t{1} << (measuring.quick() ? 24 : 30);
   if (!measuring.has_room("read, write, copy", 2 * bytes)) return;
   auto from = Pages::make(bytes, Pages::Kind::huge), to = Pages::make(bytes, Pages::Kind::huge);
   if (!from.ok() || !to.ok()) {

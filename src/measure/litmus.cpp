@@ -29,7 +29,7 @@ LitmusLine line_of(LitmusCase const& one, Counted const& counted, bool shares_at
   line.order = one.test->is_update() ? "relaxed" : std::string(name(one.order));
   line.scope = one.has(SideOf::gpu) ? std::string(name(one.scope)) : "-";
   line.allowed = one.allowed(shares_atomics);
-  line.relied_on = one.relied_on();
+  if (auto const who = one.relied_on()) line.relied_on = exec::name(*who);
   line.runs = counted.runs;
   line.seen = counted.seen;
   line.seconds = counted.seconds;
@@ -42,7 +42,7 @@ LitmusLine handed_over(Counted const& counted) {
   line.sides = "cpu -> gpu -> cpu";
   line.order = "kernel begins, ends";
   line.scope = "system";
-  line.relied_on = kByBatches;
+  line.relied_on = exec::name(exec::Reliance::batches);
   line.runs = counted.runs;
   line.seen = counted.seen;
   line.seconds = counted.seconds;
@@ -56,14 +56,23 @@ void add(LitmusReport& report, LitmusLine line, std::string_view memory) {
   report.lines.push_back(std::move(line));
 }
 
+std::string_view shown_memory(LitmusGpu const* gpu, LitmusMemory memory) {
+  if (gpu == nullptr) return "host";
+  switch (memory) {
+    case LitmusMemory::pinned: return "pinned";
+    case LitmusMemory::managed: return "managed";
+    case LitmusMemory::system: return "system";
+  }
+  return "";
+}
+
 /// Why these options cannot be had; empty: they can.
 std::string refusal(LitmusOptions const& options, LitmusGpu* gpu) {
   if (options.runs == 0) return "runs must be at least 1";
-  if (options.memory != LitmusMemory::managed) return "";
-  if (gpu == nullptr) return "managed memory needs a GPU; use memory pinned, the host's";
-  if (gpu->shares_managed()) return "";
-  return "on this machine host and GPU may not access managed memory at the same time "
-         "(concurrentManagedAccess is 0); use memory pinned";
+  if (options.memory == LitmusMemory::pinned) return "";
+  if (gpu == nullptr) return "memory other than the host's needs a GPU; use memory pinned";
+  char const* const why = gpu->why_not_shared(options.memory);
+  return why == nullptr ? "" : std::string("on this machine ") + why + "; use memory pinned";
 }
 
 }  // namespace
@@ -80,18 +89,12 @@ std::string_view name(LitmusVerdict verdict) {
 
 namespace {
 
-std::string_view shown_memory(LitmusGpu const* gpu, LitmusMemory memory) {
-  if (gpu == nullptr) return "host";
-  return memory == LitmusMemory::managed ? "managed" : "pinned";
-}
-
 /// Runs what there is and adds it to the report, sharing out the seconds among what is left.
 Status run_all(LitmusGpu* gpu, LitmusRunner& runner, LitmusOptions const& options,
                GoOn const& go_on, LitmusReport& report) {
   std::vector<LitmusCase> const cases = litmus_cases(gpu != nullptr);
   std::string_view const memory = shown_memory(gpu, options.memory);
-  bool const shares_atomics =
-      gpu != nullptr && gpu->shares_atomics(options.memory == LitmusMemory::managed);
+  bool const shares_atomics = gpu != nullptr && gpu->shares_atomics(options.memory);
   std::size_t const all = cases.size() + (gpu == nullptr ? 0 : 1);
   double left = options.seconds;
   while (report.lines.size() < all) {
@@ -129,6 +132,18 @@ Result<LitmusReport> litmus(LitmusOptions const& options, GoOn const& go_on) {
   if (!runner.ok()) return runner.status();
   if (Status s = run_all(gpu.get(), **runner, options, go_on, report); !s.ok()) return s;
   return report;
+}
+
+Result<std::string> record_litmus(LitmusReport const& report) {
+  std::vector<exec::LitmusFailure> failed;
+  for (LitmusLine const& line : report.lines) {
+    if (line.relied_on.empty() || line.verdict != LitmusVerdict::broken) continue;
+    failed.push_back({line.relied_on, line.test + " " + line.sides + " " + line.order + ", " +
+                                          std::to_string(line.seen) + " of " +
+                                          std::to_string(line.runs) + " runs"});
+  }
+  if (Status s = exec::record_litmus(report.cpu, report.gpu, failed); !s.ok()) return s;
+  return exec::litmus_record();
 }
 
 }  // namespace perdure

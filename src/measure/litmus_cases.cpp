@@ -4,10 +4,12 @@ namespace perdure::measure {
 
 using enum Access;
 using exec::Order;
+using exec::Reliance;
 using exec::Scope;
 
 LitmusTest const kMessagePassing{
     "MP", 2, {{{store_x, store_y}, {load_y, load_x}}}, {0, 0b01, 0, 0}};
+LitmusTest const kCanary{"canary", 2, {{{store_y, store_x}, {load_y, load_x}}}, {0, 0b01, 0, 0}};
 LitmusTest const kStoreBuffering{
     "SB", 2, {{{store_x, load_y}, {store_y, load_x}}}, {0b00, 0b00, 0, 0}};
 LitmusTest const kLoadBuffering{
@@ -32,14 +34,15 @@ std::string LitmusCase::shown_sides() const {
   std::string all = shown(0);
   std::uint32_t const writers = test == &kIndependentReads ? 2 : 1;
   for (std::uint32_t i = 1; i < test->threads; ++i) {
-    bool const turns = i == writers && (test == &kMessagePassing || test == &kIndependentReads);
+    bool const passes = test == &kMessagePassing || test == &kCanary || test == &kIndependentReads;
+    bool const turns = i == writers && passes;
     all += (turns ? " -> " : "+") + std::string(shown(i));
   }
   return all;
 }
 
 bool LitmusCase::allowed(bool shares_atomics) const {
-  if (crosses() && scope == Scope::device) return true;
+  if ((crosses() && scope == Scope::device) || test == &kCanary) return true;
   if (test->is_update()) return crosses() && !shares_atomics;
   switch (order) {
     case Order::relaxed: return true;
@@ -50,19 +53,22 @@ bool LitmusCase::allowed(bool shares_atomics) const {
   return true;
 }
 
-std::string_view LitmusCase::relied_on() const {
+std::optional<exec::Reliance> LitmusCase::relied_on() const {
   bool const host_alone = !has(SideOf::gpu), gpu_alone = !has(SideOf::cpu);
   if (host_alone) {
     bool const counts = (test == &kMessagePassing && order == Order::release_acquire) ||
                         (test == &kStoreBuffering && order == Order::sequential) ||
                         (test == &kAdd || test == &kCas);
-    return counts ? kByDash : "";
+    if (counts) return Reliance::dash;
+    return {};
   }
-  bool const ordered = test == &kMessagePassing && order == Order::fenced && scope == Scope::system;
-  if (ordered && sides[0] == SideOf::gpu && sides[1] == SideOf::cpu) return kByBatches;
-  if (ordered && gpu_alone) return kBySessions;
-  if (gpu_alone && test == &kCas && scope == Scope::device) return kByBatches;
-  return "";
+  bool const ordered = test == &kMessagePassing && order == Order::fenced;
+  bool const to_host = sides[0] == SideOf::gpu && sides[1] == SideOf::cpu;
+  if (ordered && to_host && scope == Scope::system) return Reliance::batches;
+  // Who reads fences for the device alone (device_table.hpp).
+  if (ordered && gpu_alone && scope == Scope::device) return Reliance::sessions;
+  if (gpu_alone && test == &kCas && scope == Scope::device) return Reliance::batches;
+  return {};
 }
 
 std::string_view name(Order order) {
@@ -95,9 +101,11 @@ void add_orders(std::vector<LitmusCase>& all, LitmusTest const& test, Sides cons
     one.order = order;
     all.push_back(one);
   }
-  one.order = Order::release_acquire;
   one.scope = Scope::device;
-  if (one.has(G)) all.push_back(one);
+  for (Order const order : {Order::release_acquire, Order::fenced}) {
+    one.order = order;
+    if (one.has(G)) all.push_back(one);
+  }
 }
 
 }  // namespace
@@ -108,7 +116,10 @@ std::vector<LitmusCase> litmus_cases(bool with_gpu) {
                            std::vector<Sides> const& of_four) {
     for (LitmusTest const* test : {&kAdd, &kCas, &kSwap})
       for (Sides const& sides : of_two) add_orders(all, *test, sides);
-    for (Sides const& sides : of_mp) add_orders(all, kMessagePassing, sides);
+    for (Sides const& sides : of_mp) {
+      all.push_back({&kCanary, sides, Order::fenced, Scope::system});
+      add_orders(all, kMessagePassing, sides);
+    }
     for (LitmusTest const* test : {&kStoreBuffering, &kLoadBuffering})
       for (Sides const& sides : of_two) add_orders(all, *test, sides);
     for (Sides const& sides : of_four) add_orders(all, kIndependentReads, sides);

@@ -8,11 +8,13 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "exec/lanes.hpp"
+#include "exec/recorded_litmus.hpp"
 #include "measure/litmus_pass.hpp"
 
 namespace perdure::measure {
@@ -32,6 +34,9 @@ struct LitmusTest {
 
 extern LitmusTest const kMessagePassing, kStoreBuffering, kLoadBuffering, kIndependentReads;
 extern LitmusTest const kAdd, kCas, kSwap;
+/// Message passing by a writer that stores in the wrong order: where even that is not seen, the two
+/// sides were not in the same cells at the same time, and the other tests say little.
+extern LitmusTest const kCanary;
 
 enum class SideOf : std::uint8_t { cpu, gpu };
 
@@ -47,8 +52,8 @@ struct LitmusCase {
   [[nodiscard]] std::string shown_sides() const;
   /// Whether the model allows the outcome.
   [[nodiscard]] bool allowed(bool shares_atomics) const;
-  /// Empty: nothing does.
-  [[nodiscard]] std::string_view relied_on() const;
+  /// None: nothing does.
+  [[nodiscard]] std::optional<exec::Reliance> relied_on() const;
 };
 
 std::string_view name(exec::Order order);
@@ -56,9 +61,5 @@ std::string_view name(exec::Scope scope);
 
 /// All of them, those of the host first.
 std::vector<LitmusCase> litmus_cases(bool with_gpu);
-
-inline constexpr std::string_view kByDash = "Dash tables on the host";
-inline constexpr std::string_view kByBatches = "batches on a GPU";
-inline constexpr std::string_view kBySessions = "device sessions";
 
 }  // namespace perdure::measure

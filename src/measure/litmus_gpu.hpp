@@ -7,6 +7,7 @@
 
 #include "exec/lanes.hpp"
 #include "measure/litmus_pass.hpp"
+#include "perdure/litmus.h"
 #include "perdure/status.h"
 
 namespace perdure::measure {
@@ -20,10 +21,10 @@ struct GpuThreads {
 class LitmusGpu {
  public:
   virtual ~LitmusGpu() = default;
-  /// Whether updates of one word of host memory by both sides are atomic, as CUDA defines it.
-  [[nodiscard]] virtual bool shares_atomics(bool managed) const = 0;
-  /// Whether both sides may access managed memory at the same time.
-  [[nodiscard]] virtual bool shares_managed() const = 0;
+  /// Whether updates of one word of such memory by both sides are atomic, as CUDA defines it.
+  [[nodiscard]] virtual bool shares_atomics(LitmusMemory memory) const = 0;
+  /// Why both sides may not access such memory at the same time; null: they may.
+  [[nodiscard]] virtual char const* why_not_shared(LitmusMemory memory) const = 0;
   virtual Result<void*> allocate_managed(std::size_t bytes) = 0;
   virtual void free_managed(void* data) = 0;
 

@@ -34,12 +34,21 @@ class CudaLitmus final : public LitmusGpu {
  public:
   Status open() { return work_.open(); }
 
-  [[nodiscard]] bool shares_atomics(bool managed) const override {
-    return exec::CudaWork::has(managed ? cudaDevAttrConcurrentManagedAccess
-                                       : cudaDevAttrHostNativeAtomicSupported);
+  [[nodiscard]] bool shares_atomics(LitmusMemory memory) const override {
+    if (memory == LitmusMemory::pinned)
+      return exec::CudaWork::has(cudaDevAttrHostNativeAtomicSupported);
+    return why_not_shared(memory) == nullptr;
   }
-  [[nodiscard]] bool shares_managed() const override {
-    return exec::CudaWork::has(cudaDevAttrConcurrentManagedAccess);
+  [[nodiscard]] char const* why_not_shared(LitmusMemory memory) const override {
+    bool const managed = memory == LitmusMemory::managed;
+    if (memory == LitmusMemory::pinned) return nullptr;
+    if (exec::CudaWork::has(managed ? cudaDevAttrConcurrentManagedAccess
+                                    : cudaDevAttrPageableMemoryAccess))
+      return nullptr;
+    return managed ? "host and GPU may not access managed memory at the same time "
+                     "(concurrentManagedAccess is 0)"
+                   : "the GPU does not reach memory that is not registered (pageableMemoryAccess "
+                     "is 0)";
   }
   Result<void*> allocate_managed(std::size_t bytes) override {
     return work_.allocate(exec::GpuMemory::managed, bytes);

@@ -26,7 +26,7 @@ inline constexpr std::uint32_t kMostThreads = 4;  // of a test
 inline constexpr std::uint32_t kWordStride = 16;  // words: each has a cache line of its own
 inline constexpr std::uint32_t kMetStride = 32;
 inline constexpr std::uint32_t kRing = 64;  // groups
-inline constexpr std::uint32_t kTries = 4096;  // of one CAS
+inline constexpr std::uint32_t kTries = 64;  // of one CAS
 
 struct LitmusPass {
   std::uint32_t *x = nullptr, *y = nullptr;  // of each cell of each team
@@ -83,31 +83,30 @@ template <class Side, exec::Order kOrder>
 PERDURE_FN std::uint32_t run_cell(Steps steps, CellOfRun const& cell) {
   std::uint32_t const first = access<Side, kOrder>(steps.first, cell);
   if (steps.second == Access::none) return first;
-  if constexpr (kOrder == exec::Order::fenced || kOrder == exec::Order::sequential) Side::fence();
+  if constexpr (kOrder == exec::Order::fenced) Side::fence();
   return first | access<Side, kOrder>(steps.second, cell) << 1;
 }
 
 /// Until all threads of the team have come to the group, or false: somebody has not.
-template <class Side>
+template <class Meeting>
 PERDURE_FN bool meet(LitmusPass const& pass, std::uint32_t team, std::uint32_t thread,
                      std::uint32_t group) {
-  constexpr auto kOrder = exec::Order::sequential;
+  using exec::Order;
   std::uint32_t* const met = pass.met + team * kMostThreads * kMetStride;
-  Side::fence();
-  Side::template store<kOrder>(met + thread * kMetStride, group + 1);
-  typename Side::Wait wait;
+  Meeting::fence();
+  Meeting::template store<Order::sequential>(met + thread * kMetStride, group + 1);
+  typename Meeting::Wait wait;
   std::uint32_t looks = 0;
   for (std::uint32_t other = 0; other < pass.threads; ++other) {
-    while (Side::template load<exec::Order::relaxed>(met + other * kMetStride) <= group) {
-      if (++looks % 64 == 0 && Side::template load<exec::Order::relaxed>(pass.stop) != 0)
-        return false;
+    while (Meeting::template load<Order::relaxed>(met + other * kMetStride) <= group) {
+      if (++looks % 64 == 0 && Meeting::template load<Order::relaxed>(pass.stop) != 0) return false;
       if (!wait.goes_on()) {
-        Side::template store<kOrder>(pass.stop, 1);
+        Meeting::template store<Order::sequential>(pass.stop, 1);
         return false;
       }
     }
   }
-  Side::fence();
+  Meeting::fence();
   return true;
 }
 
@@ -115,7 +114,7 @@ template <class Side, exec::Order kOrder>
 PERDURE_FN void run_in_order(Side const& side, LitmusPass const& pass, std::uint32_t team,
                              std::uint32_t thread) {
   for (std::uint32_t group = 0; group < pass.groups; ++group) {
-    if (!side.once([&] { return meet<Side>(pass, team, thread, group); })) return;
+    if (!side.once([&] { return meet<typename Side::Meeting>(pass, team, thread, group); })) return;
     std::uint64_t const chance = mixed(pass.seed + std::uint64_t{team} * pass.groups + group);
     side.each(static_cast<std::uint32_t>(chance % exec::kLanes), [&](std::uint32_t lane) {
       std::uint64_t const at =

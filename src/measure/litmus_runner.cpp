@@ -9,6 +9,7 @@
 
 #include "base/process.hpp"
 #include "exec/cpu/cpu_lanes.hpp"
+#include "measure/litmus_counts.hpp"
 #include "measure/measuring.hpp"
 
 namespace perdure::measure {
@@ -53,7 +54,7 @@ Status LitmusRunner::allocate(LitmusMemory memory) {
     x_ = static_cast<std::uint32_t*>(managed_);
     return {};
   }
-  auto cells = Pages::make(kCellBytes, kind);
+  auto cells = Pages::make(kCellBytes, memory == LitmusMemory::system ? Pages::Kind::plain : kind);
   if (!cells.ok()) return cells.status();
   cells_ = std::move(*cells);
   x_ = cells_.as<std::uint32_t>();
@@ -72,9 +73,10 @@ LitmusPass LitmusRunner::pass_of(LitmusCase const& one) const {
   auto const on_host = static_cast<std::uint32_t>(
       std::count(one.sides.begin(), one.sides.begin() + pass.threads, SideOf::cpu));
   pass.teams = on_host == 0 ? kMostTeams : std::clamp(cores_ / on_host, 1u, kMostTeams);
-  // A thread that must wait for a core makes a meeting long: such passes are short, so that the
-  // clock is looked at in time.
-  std::uint64_t const runs = on_host * pass.teams > cores_ ? kPassRuns / 16 : kPassRuns;
+  // A thread that must wait for a core makes a meeting long, and so do pages that move: such passes
+  // are short, so that the clock is looked at in time.
+  bool const slow = on_host * pass.teams > cores_ || managed_ != nullptr;
+  std::uint64_t const runs = slow ? kPassRuns / 16 : kPassRuns;
   pass.groups = static_cast<std::uint32_t>(runs / (std::uint64_t{pass.teams} * exec::kLanes));
   pass.order = one.order;
   pass.seed = passes_ * 0x9e3779b97f4a7c15ull;
@@ -92,7 +94,7 @@ Result<Counted> LitmusRunner::run(LitmusCase const& one, std::uint64_t runs, dou
     pass.groups = static_cast<std::uint32_t>(std::min<std::uint64_t>(pass.groups, left));
     if (Status s = run_pass(one, pass); !s.ok()) return s;
     all.runs += pass.runs();
-    all.seen += count(one, pass);
+    all.seen += count_seen(*one.test, pass);
     all.seconds = seconds_since(began);
   } while (all.runs < runs && all.seconds < seconds);
   return all;
@@ -138,54 +140,6 @@ Status LitmusRunner::join(std::vector<std::thread>& threads, LitmusPass const& p
   return {Code::device_error,
           "a thread of a litmus test did not come: stores of one side did not reach the other in "
           "time, or this machine has no core free for it (run fewer programs beside it)"};
-}
-
-std::uint64_t LitmusRunner::count(LitmusCase const& one, LitmusPass const& pass) {
-  if (one.test->steps[0].first == Access::swap) return count_tokens(pass);
-  if (one.test->is_update()) return count_lost(pass);
-  std::uint64_t found = 0;
-  std::uint64_t const runs = pass.runs();
-  for (std::uint64_t run = 0; run < runs; ++run) {
-    bool forbidden = true;
-    for (std::uint32_t i = 0; i < pass.threads; ++i)
-      forbidden &= pass.seen[i * runs + run] == one.test->forbidden[i];
-    found += forbidden ? 1 : 0;
-  }
-  return found;
-}
-
-/// Each cell's word is the number of updates that threads made of it.
-std::uint64_t LitmusRunner::count_lost(LitmusPass const& pass) {
-  std::uint64_t lost = 0;
-  for (std::uint32_t team = 0; team < pass.teams; ++team) {
-    for (std::uint32_t cell = 0; cell < kRing * exec::kLanes; ++cell) {
-      std::uint64_t made = 0;
-      for (std::uint32_t i = 0; i < pass.threads; ++i) {
-        for (std::uint64_t at = cell; at < std::uint64_t{pass.groups} * exec::kLanes;
-             at += kRing * exec::kLanes)
-          made +=
-              pass.seen[i * pass.runs() + std::uint64_t{team} * pass.groups * exec::kLanes + at];
-      }
-      std::uint64_t const there =
-          x_[(std::uint64_t{team} * kRing * exec::kLanes + cell) * kWordStride];
-      lost += made > there ? made - there : there - made;
-    }
-  }
-  return lost;
-}
-
-/// Each token that was put into a word was taken out once, or is there still.
-std::uint64_t LitmusRunner::count_tokens(LitmusPass const& pass) {
-  std::uint64_t const tokens = pass.runs() * pass.threads;
-  marks_.assign(tokens + 1, 0);
-  auto const mark = [&](std::uint32_t token) {
-    if (token != 0 && token <= tokens && marks_[token] < 2) ++marks_[token];
-  };
-  for (std::uint64_t i = 0; i < tokens; ++i) mark(pass.seen[i]);
-  std::uint64_t const cells = std::uint64_t{pass.teams} * kRing * exec::kLanes;
-  for (std::uint64_t cell = 0; cell < cells; ++cell) mark(x_[cell * kWordStride]);
-  return static_cast<std::uint64_t>(
-      std::count_if(marks_.begin() + 1, marks_.end(), [](std::uint8_t n) { return n != 1; }));
 }
 
 Result<Counted> LitmusRunner::hand_over(std::uint64_t runs, double seconds) {

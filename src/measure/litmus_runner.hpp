@@ -41,9 +41,6 @@ class LitmusRunner {
   [[nodiscard]] LitmusPass pass_of(LitmusCase const& one) const;
   Status run_pass(LitmusCase const& one, LitmusPass const& pass);
   Status join(std::vector<std::thread>& threads, LitmusPass const& pass, bool on_gpu);
-  [[nodiscard]] std::uint64_t count(LitmusCase const& one, LitmusPass const& pass);
-  [[nodiscard]] std::uint64_t count_lost(LitmusPass const& pass);
-  [[nodiscard]] std::uint64_t count_tokens(LitmusPass const& pass);
 
   LitmusGpu* gpu_;
   std::uint32_t cores_;
@@ -51,7 +48,6 @@ class LitmusRunner {
   Pages cells_;
   std::uint32_t* x_ = nullptr;
   void* managed_ = nullptr;
-  std::vector<std::uint8_t> marks_;
   std::uint64_t passes_ = 0;
 };
 

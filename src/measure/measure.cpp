@@ -34,6 +34,13 @@ void Measuring::leave_out(std::string_view what, std::string_view how, Status co
   report_.left_out.back().what.append(", ").append(how);
 }
 
+bool Measuring::has_time(std::string_view what) {
+  constexpr double kGrace = 20;  // seconds, of a machine that is busy otherwise
+  if (seconds() < options_.seconds + kGrace) return true;
+  leave_out(what, "all before it took too long; give more --seconds");
+  return false;
+}
+
 bool Measuring::has_room(std::string_view what, std::uint64_t bytes) {
   if (bytes <= memory_bytes_) return true;
   auto const shown = [](std::uint64_t n) {
@@ -50,9 +57,16 @@ Result<MeasureReport> measure_machine(MeasureOptions const& options, GoOn const&
   std::uint64_t const memory =
       options.memory_bytes != 0 ? options.memory_bytes : measure::free_memory() / 2;
   measure::Measuring measuring(options, memory, go_on);
-  for (auto const part : {measure::measure_streams, measure::measure_chases,
-                          measure::measure_host_access, measure::measure_gpu}) {
-    if (measuring.goes_on()) part(measuring);
+  struct Part {
+    char const* what;
+    void (*run)(measure::Measuring&);
+  };
+  constexpr Part kParts[] = {{"read, write, copy", measure::measure_streams},
+                             {"chase", measure::measure_chases},
+                             {"random, sort by the host", measure::measure_host_access},
+                             {"launch, link, random, sort by a GPU", measure::measure_gpu}};
+  for (Part const& part : kParts) {
+    if (measuring.goes_on() && measuring.has_time(part.what)) part.run(measuring);
   }
   if (measuring.stopped()) return Status{Code::stopped, "measure: stopped between two rows"};
   MeasureReport report = measuring.report();

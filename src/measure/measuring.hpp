@@ -40,6 +40,8 @@ class Measuring {
     return !stopped_;
   }
   [[nodiscard]] bool stopped() const { return stopped_; }
+  /// Asked before a part: false leaves it out, for those before it took far too long.
+  bool has_time(std::string_view what);
 
   /// What was accessed, for the row: see MeasuredRow.
   struct Accessed {

@@ -10,10 +10,26 @@
 #include <fstream>
 #include <limits>
 #include <string>
+#include <thread>
 
 #include "exec/pinning.hpp"
+#include "exec/workers.hpp"
 
 namespace perdure::measure {
+
+namespace {
+
+void touch(Pages const& pages) {
+  constexpr std::size_t kPage = 4096, kPagesOfChunk = 1024;
+  std::size_t const n = (pages.bytes() + kPage - 1) / kPage;
+  bool const few = n <= kPagesOfChunk;
+  exec::Workers workers(few ? 1 : std::max(1u, std::thread::hardware_concurrency()));
+  workers.for_chunks(n, kPagesOfChunk, [&](std::size_t i, std::size_t end) {
+    for (; i < end; ++i) *pages.as<std::byte volatile>(i * kPage) = std::byte{0};
+  });
+}
+
+}  // namespace
 
 Result<Pages> Pages::make(std::size_t bytes, Kind kind) {
   Pages made;
@@ -31,6 +47,7 @@ Result<Pages> Pages::make(std::size_t bytes, Kind kind) {
     ::madvise(at, bytes, kind == Kind::huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     return made;
   }
+  touch(made);  // by all threads: pinning would touch them one after the other
   if (Status s = exec::pin(at, bytes, false); !s.ok()) return s;
   made.pinned_ = true;
   return made;

@@ -11,6 +11,9 @@
 namespace perdure::measure {
 
 struct RandomReads {
+  /// Between the seeds of two runs, so that they have no access in common but by chance.
+  static constexpr std::uint64_t kApart = std::uint64_t{1} << 40;
+
   std::uint64_t const* words = nullptr;
   std::uint64_t accesses = 0;  // that the span has room for
   std::uint32_t words_per_access = 1;

@@ -12,6 +12,8 @@ namespace perdure::exec {
 
 class CpuLanes {
  public:
+  using Meeting = CpuLanes;
+
   template <Order kOrder>
   static std::uint32_t load(std::uint32_t* at) {
     return std::atomic_ref(*at).load(order<kOrder>(std::memory_order_acquire));

@@ -18,6 +18,10 @@ class CudaLanes {
   using Word = cuda::atomic_ref<std::uint32_t, kCudaScope>;
 
  public:
+  /// The same lanes, where they meet others: a load for the device alone need never see what the
+  /// host stores.
+  using Meeting = CudaLanes<Scope::system>;
+
   template <Order kOrder>
   static __device__ std::uint32_t load(std::uint32_t* at) {
     return Word(*at).load(order<kOrder>(cuda::memory_order_acquire));

@@ -1,5 +1,7 @@
 // What a Dash index does not do, each by name and with the way out.
 #include "store/dash/dash_refusals.hpp"
+
+#include "exec/recorded_litmus.hpp"
 #include "store/checks.hpp"
 #include "store/dash/dash_store.hpp"
 
@@ -47,7 +49,8 @@ Status check_dash_open(std::string const& path, Index index, OpenOptions const& 
   if (!options.displacement)
     return unsupported(with +
                        " always displaces; leave displacement on, or use a pool of index gphash");
-  return {};
+  Status const sound = exec::check_recorded(exec::Reliance::dash, "");
+  return sound.ok() ? sound : unsupported(with + ": " + sound.message());
 }
 
 Result<std::shared_ptr<Transaction::State>> DashStore::begin(TransactionOptions const&) {
