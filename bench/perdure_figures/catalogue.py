@@ -10,6 +10,7 @@ from perdure_figures import (
     dash_parts,
     dash_pools,
     gpm,
+    hetero,
     hrocks,
     prestores,
     real_world,
@@ -501,6 +502,7 @@ _ALL = (
         prestores.plan_misuse,
         prestores.read_misuse,
     ),
+    *hetero.FIGURES,
 )
 
 FIGURES = {figure.name: figure for figure in _ALL}

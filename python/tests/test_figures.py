@@ -45,12 +45,14 @@ def test_every_figure_of_the_evaluations_is_there():
     of_gpm = ["1", "3", "9", "10", "11a", "11b", "12", "table-4", "table-5"]
     of_dash = ["1", *map(str, range(7, 16)), "table-1", "volatile"]
     of_hrocks = ["8", "9a", "9b", "10", "11", "12", "13", "table-6", "table-7"]
+    of_hetero = [*(f"4.{n}" for n in (8, 9, 12, 13, 14, 15, 16, 19, 20, 21)), "split"]
     assert list(FIGURES) == [
         *(f"gphash-{number}" for number in range(5, 16)),
         *(f"gpm-{name}" for name in of_gpm),
         *(f"dash-{name}" for name in of_dash),
         *(f"hrocks-{name}" for name in of_hrocks),
         *(f"prestores-{name}" for name in ("3.3", "3.5", "misuse")),
+        *(f"hetero-{name}" for name in of_hetero),
     ]
 
 
