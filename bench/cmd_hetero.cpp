@@ -15,15 +15,12 @@
 //   put-twice  updates of both copies (Listing 11), by batch size
 //   split      a batch by the host's threads, by the device, or parted by measured rates
 //   hot-cold   hot keys with the host, static and dynamic (Figure 4.18)
-//
-// Invariant: one table of the largest size lies in host memory at a time.
 #include <algorithm>
 #include <cstdio>
 #include <functional>
-#include <thread>
 
 #include "commands.hpp"
-#include "hetero_crew.hpp"
+#include "hetero_bench.hpp"
 
 namespace perdure::bench::shared {
 namespace {
@@ -35,73 +32,31 @@ std::vector<std::string> const& mode_names() {
   return names;
 }
 
-struct Options {
-  std::uint64_t keys = 1 << 20;
-  std::uint32_t threads = 0;
-  std::vector<std::string> modes{"all"};
-  std::vector<std::uint64_t> batches{256, 1024, 4096, 16384, 65536, 100'000, 262'144, 1'048'576};
-  std::vector<std::string> dists{"uniform", "zipf"};
-  double theta = 0.99;
-  double seconds = 0.2;
-  std::string device = "cpu";
-  std::string json;
-};
-
-constexpr std::uint64_t kHanded = 100'000;  // keys of a batch that a thread hands over (4.3.3.1)
-constexpr std::uint32_t kAhead = 20;  // Figure 4.21
-
-class Bench {
- public:
-  explicit Bench(Options const& o)
-      : o_(o),
-        sides_(require(hetero::open_sides(device_named(o.device), o.threads), "the sides")),
-        threads_(sides_->threads()) {
-    std::size_t const largest = *std::max_element(o.batches.begin(), o.batches.end());
-    std::size_t const n = std::clamp<std::size_t>(4 * o.keys, 1 << 16, 1 << 24);
-    pool_keys_ = std::max({n, 4 * largest, 4 * kHanded});
-    for (std::string const& dist : o.dists)
-      pools_.push_back(
-          std::make_unique<Pool>(sides_, pool_keys_, o.keys, dist == "zipf" ? o.theta : 0));
+/// The columns that every row has, then what else it says.
+void print(Json const& row, bool wrong) {
+  auto const text = [&](char const* name) {
+    if (!row.contains(name)) return std::string("-");
+    return row[name].is_string() ? row[name].get<std::string>() : row[name].dump();
+  };
+  std::printf("%-10s %-4s %-8s %-12s %9s %11.3f %11.3f %11.3f ", text("mode").c_str(),
+              text("op").c_str(), text("dist").c_str(), text("memory").c_str(),
+              text("batch").c_str(), row["mops"].get<double>(), row.value("host_mops", 0.0),
+              row.value("device_mops", 0.0));
+  for (auto const& [name, value] : row.items()) {
+    static std::vector<std::string> const columns{"mode",  "op",   "dist",      "memory",
+                                                  "batch", "mops", "host_mops", "device_mops"};
+    if (std::find(columns.begin(), columns.end(), name) == columns.end())
+      std::printf(" %s=%s", name.c_str(), text(name.c_str()).c_str());
   }
+  std::printf("%s\n", wrong ? "  WRONG ANSWERS" : "");
+  std::fflush(stdout);
+}
 
-  int run();
+double rounded(double value) {
+  return static_cast<double>(static_cast<std::int64_t>(value * 1000 + 0.5)) / 1000;
+}
 
- private:
-  using Table = hetero::Table;
-  [[nodiscard]] bool asked(std::string const& mode) const {
-    return std::find_if(o_.modes.begin(), o_.modes.end(), [&](std::string const& one) {
-             return one == mode || one == "all";
-           }) != o_.modes.end();
-  }
-  std::unique_ptr<Table> loaded(hetero::Where where, std::uint64_t keys);
-  void add(Json row, Rates const& rates);
-  Rates crew(std::vector<Member> const& members) { return run_crew(sides_, members, o_.seconds); }
-  [[nodiscard]] std::vector<std::uint32_t> steps(std::uint32_t from) const;
-
-  void cpu(Table& table);
-  void prefetch(Table& table);
-  void gpu_gets(Table& table);
-  void gpu_puts(Table& table);
-  void handed(Table& table, std::string const& mode, Role role, bool both);
-  void ahead(Table& table);
-  void hot_set(Table& table);
-  void put_twice(Table& table);
-  void split(Table& table);
-  void split_batch(Table& table, std::size_t dist, std::size_t batch);
-  double gets(Table& table, Walk& walk, std::size_t batch, hetero::Way way, double seconds);
-  void check(hetero::Keys keys, Rates& rates) const;
-  void hot_cold();
-  void hot_cold_by(hetero::HotCold& tables, std::size_t dist, std::string const& how);
-
-  Options o_;
-  std::shared_ptr<hetero::Sides> sides_;
-  std::uint32_t threads_;
-  std::size_t pool_keys_ = 0;
-  std::vector<std::unique_ptr<Pool>> pools_;  // of each distribution
-  std::unique_ptr<hetero::Words> answers_;
-  Json rows_ = Json::array();
-  std::uint64_t checked_ = 0, faults_ = 0;
-};
+}  // namespace
 
 std::unique_ptr<hetero::Table> Bench::loaded(hetero::Where where, std::uint64_t keys) {
   auto table = require(hetero::create_table(sides_, {keys, where}), "a table");
@@ -120,313 +75,28 @@ std::unique_ptr<hetero::Table> Bench::loaded(hetero::Where where, std::uint64_t 
 }
 
 void Bench::add(Json row, Rates const& rates) {
-  auto const rounded = [](double value) {
-    return static_cast<double>(static_cast<std::int64_t>(value * 1000 + 0.5)) / 1000;
-  };
   if (!row.contains("mops")) {
-    row["mops"] = rounded(rates.mops());
-    row["host_mops"] = rounded(rates.host_mops);
-    row["device_mops"] = rounded(rates.device_mops);
-    if (rates.wait_us > 0) row["wait_us"] = rounded(rates.wait_us);
+    row["mops"] = rates.mops();
+    row["host_mops"] = rates.host_mops;
+    row["device_mops"] = rates.device_mops;
+    if (rates.wait_us > 0) row["wait_us"] = rates.wait_us;
   }
+  for (auto& [name, value] : row.items())
+    if (value.is_number_float()) value = rounded(value.get<double>());
   checked_ += rates.checked;
   faults_ += rates.faults;
-  if (o_.json != "-") {
-    for (auto const& [name, value] : row.items())
-      std::printf("%s%s %s", name == "mode" ? "" : "  ", name == "mode" ? "" : name.c_str(),
-                  value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
-    std::printf("%s\n", rates.faults > 0 ? "  WRONG ANSWERS" : "");
-    std::fflush(stdout);
-  }
+  if (o_.json != "-") print(row, rates.faults > 0);
   rows_.push_back(std::move(row));
-}
-
-/// From there up to all threads, doubling, and what lies three quarters up.
-std::vector<std::uint32_t> Bench::steps(std::uint32_t from) const {
-  std::vector<std::uint32_t> all{from, threads_, threads_ * 3 / 4};
-  for (std::uint32_t n = 1; n < threads_; n *= 2) all.push_back(n);
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  std::erase_if(all, [&](std::uint32_t n) { return n < from; });
-  return all;
-}
-
-void Bench::cpu(Table& table) {
-  for (std::size_t d = 0; d < pools_.size(); ++d) {
-    for (bool const puts : {false, true}) {
-      for (std::uint32_t const n : steps(1)) {
-        Member const member{Role::host, &table, pools_[d].get(), 4096, {}, 0, puts};
-        add({{"mode", "cpu"}, {"op", puts ? "put" : "get"}, {"dist", o_.dists[d]}, {"threads", n}},
-            crew(std::vector<Member>(n, member)));
-      }
-    }
-  }
-}
-
-void Bench::prefetch(Table& table) {
-  for (std::size_t d = 0; d < pools_.size(); ++d) {
-    for (std::uint32_t const far : {0u, 1u, 2u, 4u, 6u, 8u, 10u, 13u, 16u, 20u, 32u, 48u, 64u}) {
-      Member const member{Role::host, &table, pools_[d].get(), 4096, {}, far, false};
-      add({{"mode", "prefetch"}, {"op", "get"}, {"dist", o_.dists[d]}, {"ahead", far}},
-          crew(std::vector<Member>(threads_, member)));
-    }
-  }
-}
-
-void Bench::gpu_gets(Table& table) {
-  for (std::size_t d = 0; d < pools_.size(); ++d) {
-    for (auto const copy : {hetero::Copy::device, hetero::Copy::host}) {
-      for (std::uint64_t const batch : o_.batches) {
-        Member const member{Role::device, &table, pools_[d].get(), batch, copy, 0, false};
-        add({{"mode", "gpu"},
-             {"op", "get"},
-             {"dist", o_.dists[d]},
-             {"memory", copy == hetero::Copy::device ? "device" : "host"},
-             {"batch", batch}},
-            crew({member}));
-      }
-    }
-  }
-}
-
-void Bench::gpu_puts(Table& table) {
-  for (std::size_t d = 0; d < pools_.size(); ++d) {
-    for (std::uint64_t const batch : o_.batches) {
-      Member const member{Role::device, &table, pools_[d].get(), batch, {}, 0, true};
-      add({{"mode", "gpu"},
-           {"op", "put"},
-           {"dist", o_.dists[d]},
-           {"memory", "device"},
-           {"batch", batch}},
-          crew({member}));
-    }
-  }
-}
-
-/// k of the threads hand their batches over; the others answer themselves, where `both`.
-void Bench::handed(Table& table, std::string const& mode, Role role, bool both) {
-  for (auto const copy : {hetero::Copy::host, hetero::Copy::device}) {
-    std::string const memory = copy == hetero::Copy::host ? "host" : "twice";
-    for (std::uint32_t const k : steps(0)) {
-      Member const device{role, &table, pools_[0].get(), kHanded, copy, 0, false};
-      Member const host{Role::host, &table, pools_[0].get(), 4096, {}, 0, false};
-      std::vector<Member> handing(k, device), others(threads_ - k, host);
-      Rates rates;
-      if (both) {
-        handing.insert(handing.end(), others.begin(), others.end());
-        rates = crew(handing);
-      } else {
-        if (k > 0) rates = crew(handing);
-        Rates const here = others.empty() ? Rates{} : crew(others);
-        rates.host_mops = here.host_mops;
-        rates.checked += here.checked;
-        rates.faults += here.faults;
-      }
-      add({{"mode", mode},
-           {"op", "get"},
-           {"dist", o_.dists[0]},
-           {"memory", memory},
-           {"batch", kHanded},
-           {"device_threads", k}},
-          rates);
-    }
-  }
-}
-
-void Bench::ahead(Table& table) {
-  for (std::uint32_t const far : {0u, kAhead}) {
-    for (std::uint64_t const batch : o_.batches) {
-      Member const member{
-          Role::overlapped, &table, pools_[0].get(), batch, hetero::Copy::device, far, false};
-      add({{"mode", "ahead"},
-           {"op", "get"},
-           {"dist", o_.dists[0]},
-           {"memory", "twice"},
-           {"batch", batch},
-           {"ahead", far}},
-          crew(std::vector<Member>(threads_, member)));
-    }
-  }
-}
-
-/// Half of the threads hand over batches of all keys; the others ask a table of so many megabytes.
-void Bench::hot_set(Table& table) {
-  for (double mb = 0.25; mb <= 128; mb *= 2) {
-    std::uint64_t hot = 1;
-    while (static_cast<double>(hetero::table_bytes(2 * hot)) <= mb * (1 << 20)) hot *= 2;
-    if (hot > o_.keys) break;
-    auto const small = loaded(hetero::Where::host, hot);
-    Pool const pool(sides_, std::clamp<std::size_t>(4 * hot, 1 << 16, 1 << 22), hot, 0);
-    Member const host{Role::host, small.get(), &pool, 4096, {}, kAhead, false};
-    Member const device{Role::device, &table, pools_[0].get(), kHanded, hetero::Copy::device, 0,
-                        false};
-    std::uint32_t const handing = std::max(1u, threads_ / 4);
-    std::vector<Member> members(handing, device);
-    members.insert(members.end(), std::max(1u, threads_ - handing), host);
-    add({{"mode", "hot-set"},
-         {"op", "get"},
-         {"dist", "uniform"},
-         {"memory", "hot and cold"},
-         {"hot_mb", mb},
-         {"hot_keys", hot},
-         {"device_threads", handing}},
-        crew(members));
-  }
-}
-
-void Bench::put_twice(Table& table) {
-  for (std::size_t d = 0; d < pools_.size(); ++d) {
-    for (std::uint64_t const batch : o_.batches) {
-      Walk walk(*pools_[d], 0);
-      std::uint64_t done = 0;
-      auto const start = Clock::now();
-      double seconds = 0;
-      for (; seconds < o_.seconds; done += batch) {
-        std::size_t const at = walk.next(batch);
-        require(table.put(walk.keys(at, batch), walk.values(at, batch)), "put");
-        seconds = std::chrono::duration<double>(Clock::now() - start).count();
-      }
-      Rates rates;
-      rates.host_mops = static_cast<double>(done) / seconds * 1e-6;
-      add({{"mode", "put-twice"},
-           {"op", "put"},
-           {"dist", o_.dists[d]},
-           {"memory", "twice"},
-           {"batch", batch}},
-          rates);
-    }
-  }
-  if (!require(table.copies_equal(), "comparing the copies")) ++faults_;
-}
-
-double Bench::gets(Table& table, Walk& walk, std::size_t batch, hetero::Way way, double seconds) {
-  std::uint64_t done = 0;
-  double took = 0;
-  auto const start = Clock::now();
-  for (; took < seconds || done < 3 * batch; done += batch) {
-    hetero::Keys const keys = walk.keys(walk.next(batch), batch);
-    require(table.get(keys, answers_->all().first(batch), way), "get");
-    took = std::chrono::duration<double>(Clock::now() - start).count();
-  }
-  return static_cast<double>(done) / took * 1e-6;
-}
-
-void Bench::check(hetero::Keys keys, Rates& rates) const {
-  for (std::size_t i = 0; i < keys.size(); ++i)
-    rates.faults += right(keys[i], answers_->all()[i]) ? 0 : 1;
-  rates.checked += keys.size();
-}
-
-/// The three in turns, so that what else the machine does meets all of them.
-void Bench::split_batch(Table& table, std::size_t dist, std::size_t batch) {
-  constexpr int kTurns = 5;
-  Walk walk(*pools_[dist], 0);
-  for (int i = 0; i < 48; ++i)  // the ways are tried
-    static_cast<void>(gets(table, walk, batch, hetero::Way::automatic, 0));
-  std::vector<double> host, device, split, ratio;
-  for (int turn = 0; turn < kTurns; ++turn) {
-    double const seconds = o_.seconds / kTurns;
-    host.push_back(gets(table, walk, batch, hetero::Way::host, seconds));
-    device.push_back(gets(table, walk, batch, hetero::Way::device, seconds));
-    split.push_back(gets(table, walk, batch, hetero::Way::automatic, seconds));
-    ratio.push_back(split.back() / std::max(host.back(), device.back()));
-  }
-  hetero::Keys const keys = walk.keys(walk.next(batch), batch);
-  Rates rates;
-  require(table.get(keys, answers_->all().first(batch)), "get");
-  check(keys, rates);
-  hetero::SplitStats const stats = table.split(batch);
-  char const* const names[] = {"host", "device", "both"};
-  add({{"mode", "split"},
-       {"op", "get"},
-       {"dist", o_.dists[dist]},
-       {"memory", "twice"},
-       {"batch", batch},
-       {"host_mops", median(host)},
-       {"device_mops", median(device)},
-       {"mops", median(split)},
-       {"ratio", median(ratio)},
-       {"way", names[static_cast<int>(stats.way)]},
-       {"device_share", stats.share}},
-      rates);
-}
-
-void Bench::split(Table& table) {
-  answers_ =
-      require(hetero::shared_words(sides_, *std::max_element(o_.batches.begin(), o_.batches.end())),
-              "answers");
-  for (std::size_t d = 0; d < pools_.size(); ++d) {
-    for (std::uint64_t const batch : o_.batches) split_batch(table, d, batch);
-  }
-}
-
-void Bench::hot_cold_by(hetero::HotCold& tables, std::size_t dist, std::string const& how) {
-  std::uint64_t const batch = *std::max_element(o_.batches.begin(), o_.batches.end());
-  Walk walk(*pools_[dist], 0);
-  hetero::Keys keys;
-  std::uint64_t const hot_before = tables.hot_gets(), all_before = tables.gets();
-  std::uint64_t done = 0;
-  double took = 0, migrating = 0;
-  for (int number = 0; took < o_.seconds || number < 4; ++number) {
-    keys = walk.keys(walk.next(batch), batch);
-    auto const start = Clock::now();
-    require(tables.get(keys, answers_->all().first(batch)), "get");
-    took += std::chrono::duration<double>(Clock::now() - start).count();
-    done += batch;
-    if (how != "dynamic" || number % 8 != 1) continue;
-    auto const moving = Clock::now();
-    static_cast<void>(require(tables.migrate(), "migrating"));
-    migrating += std::chrono::duration<double>(Clock::now() - moving).count();
-  }
-  Rates rates;
-  check(keys, rates);
-  auto const gets = static_cast<double>(tables.gets() - all_before);
-  add({{"mode", "hot-cold"},
-       {"op", "get"},
-       {"dist", o_.dists[dist]},
-       {"memory", how},
-       {"batch", batch},
-       {"hot_keys", tables.hot_keys()},
-       {"hot_share", static_cast<double>(tables.hot_gets() - hot_before) / gets},
-       {"mops", static_cast<double>(done) / took * 1e-6},
-       {"migrating_ms", migrating * 1e3}},
-      rates);
-}
-
-void Bench::hot_cold() {
-  std::uint64_t const largest = *std::max_element(o_.batches.begin(), o_.batches.end());
-  answers_ = require(hetero::shared_words(sides_, largest), "answers");
-  std::uint64_t const hot = std::clamp<std::uint64_t>(o_.keys / 64, 1024, 1 << 16);
-  auto const tables = require(hetero::create_hot_cold(sides_, {o_.keys, hot, kAhead}), "tables");
-  constexpr std::size_t kBatch = 1 << 20;
-  std::vector<std::uint64_t> keys, values;
-  for (std::uint64_t first = 0; first < o_.keys; first += kBatch) {
-    keys.clear();
-    values.clear();
-    for (std::uint64_t i = first; i < std::min(o_.keys, first + kBatch); ++i) {
-      keys.push_back(key_of(i));
-      values.push_back(value_of(keys.back(), 0));
-    }
-    require(tables->put(keys, values), "loading the tables");
-  }
-  for (std::size_t d = 0; d < pools_.size(); ++d) {
-    require(tables->keep({}), "no hot keys");
-    hot_cold_by(*tables, d, "device alone");
-    Scramble const scramble(o_.keys);  // the highest ranks are the hottest
-    std::vector<std::uint64_t> hottest;
-    for (std::uint64_t rank = 0; rank < hot; ++rank) hottest.push_back(key_of(scramble(rank)));
-    require(tables->keep(hottest), "the hot keys");
-    hot_cold_by(*tables, d, "static");
-    require(tables->keep({}), "no hot keys");
-    hot_cold_by(*tables, d, "dynamic");
-  }
 }
 
 int Bench::run() {
   if (o_.json != "-") {
-    std::printf("%s\n%llu keys of 8 bytes with values of 8, %.1f MiB a copy; M/s\n",
-                sides_->describe().c_str(), static_cast<unsigned long long>(o_.keys),
-                static_cast<double>(hetero::table_bytes(o_.keys)) / (1 << 20));
+    std::printf(
+        "%s\n%llu keys of 8 bytes with values of 8, %.1f MiB a copy; M/s\n"
+        "%-10s %-4s %-8s %-12s %9s %11s %11s %11s\n",
+        sides_->describe().c_str(), static_cast<unsigned long long>(o_.keys),
+        static_cast<double>(hetero::table_bytes(o_.keys)) / (1 << 20), "mode", "op", "dist",
+        "memory", "batch", "all", "host", "device");
   }
   if (asked("cpu") || asked("prefetch")) {
     auto const table = loaded(hetero::Where::host, o_.keys);
@@ -467,7 +137,6 @@ int Bench::run() {
   return faults_ == 0 ? kGood : kFaults;
 }
 
-}  // namespace
 }  // namespace perdure::bench::shared
 
 namespace perdure::bench {

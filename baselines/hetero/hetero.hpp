@@ -1,5 +1,6 @@
-// A hash table shared by CPU and GPU, after chapter 4 of Tran's thesis on heterogeneous memory: the
-// face that benchmarks and tests see. docs/benchmarks/hetero.md says what was measured.
+// A hash table shared by CPU and GPU, after chapter 4 of Wu's "Optimizing the Use of Heterogeneous
+// Memory" (thesis, The University of Sydney 2026): the face that benchmarks and tests see.
+// docs/benchmarks/hetero.md says what was measured.
 //
 // Keys and values have 8 bytes. The table is Mega-KV's (layout.hpp); it is volatile, has a fixed
 // capacity, and lies in host memory, in the device's, or in both. One host thread, a device, or all

@@ -119,6 +119,9 @@ void HotColdTables::put_hot(Keys keys, Keys values, Cold& cold) {
     std::array<std::uint32_t, kPart> pairs, buckets;
     std::size_t const n = end - begin;
     sides_->thread().get(hot_->host_view(), {keys.data() + begin, there.data(), n}, options_.ahead);
+    auto const absent =
+        std::count(there.begin(), there.begin() + static_cast<std::ptrdiff_t>(n), kAbsent);
+    std::size_t to = cold.n.fetch_add(static_cast<std::size_t>(absent), std::memory_order_relaxed);
     std::size_t hot = 0;
     for (std::size_t i = 0; i < n; ++i) {
       std::uint64_t const key = keys[begin + i], value = values[begin + i];
@@ -127,9 +130,8 @@ void HotColdTables::put_hot(Keys keys, Keys values, Cold& cold) {
         hot_values[hot++] = value;
         continue;
       }
-      std::size_t const to = cold.n.fetch_add(1, std::memory_order_relaxed);
       cold.keys->all()[to] = key;
-      cold.values->all()[to] = value;
+      cold.values->all()[to++] = value;
     }
     View view = hot_->host_view();
     view.trail.pairs = pairs.data();

@@ -148,7 +148,14 @@ TEST(HeteroCopies, StayEqualWhateverOrderAHotKeysUpdatesTakeAndWhateverIsEvicted
   Numbers all(room);
   for (std::uint64_t i = 0; i < room; ++i) all[i] = i;
   Model model;
-  put_distinct(*table, on, model, all, 0);
+  for (std::size_t at = 0; at < room; at += 650) {  // the last of them evict most
+    auto const from = all.begin() + static_cast<std::ptrdiff_t>(at);
+    put_distinct(*table, on, model, {from, from + std::min<std::ptrdiff_t>(650, all.end() - from)},
+                 0);
+    auto const equal = table->copies_equal();
+    ASSERT_TRUE(equal) << equal.status().message();
+    ASSERT_TRUE(equal.value()) << "after " << at;
+  }
   for (std::uint64_t batch = 0; batch < 8; ++batch) {
     Numbers keys = generated(batch, 20000, 50), values(keys.size());
     for (std::size_t i = 0; i < keys.size(); ++i) values[i] = 1000 * i + keys[i];
@@ -168,6 +175,33 @@ TEST(HeteroCopies, StayEqualWhateverOrderAHotKeysUpdatesTakeAndWhateverIsEvicted
     else
       ASSERT_EQ(here.all()[i], model[i]);
   }
+}
+
+TEST(HeteroTables, KeysOfOneSignatureInOneBucketAreToldApart) {
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> signatures;
+  for (std::uint64_t key = 0; key < 400000; ++key)
+    signatures.emplace_back(signature_of(hash_word(key, 8)), key);
+  std::sort(signatures.begin(), signatures.end());
+  int pairs = 0;
+  for (std::size_t i = 0; i + 1 < signatures.size(); ++i) {
+    if (signatures[i].first != signatures[i + 1].first) continue;
+    ++pairs;
+    auto const on = sides();
+    auto const table = make(on, 4, Where::twice);  // two buckets, the candidates of every key
+    std::uint64_t const one = signatures[i].second, other = signatures[i + 1].second;
+    Model model;
+    put_distinct(*table, on, model, {one}, 1);
+    for (int step = 0; step < 3; ++step) {
+      Array keys(on, {other, one}), values(on, Numbers(2));
+      for (Way const way : {Way::host, Way::device}) {
+        ASSERT_TRUE(table->get(keys.all(), values.all(), way).ok());
+        expect_answers(model, keys.all(), values.all());
+      }
+      put_distinct(*table, on, model, {step == 0 ? other : one}, 2);
+    }
+    EXPECT_EQ(table->stats().records, 2u);
+  }
+  EXPECT_GT(pairs, 0) << "no two of these keys have one signature";
 }
 
 TEST(HeteroCallers, ThreadsThatPutAndGetSideBySideLoseNothing) {
@@ -201,6 +235,20 @@ TEST(HeteroCallers, ThreadsThatPutAndGetSideBySideLoseNothing) {
     }
     ASSERT_TRUE(caller->wait().ok());
     EXPECT_TRUE(std::equal(keys.begin(), keys.end(), v.all().begin()));
+  }
+}
+
+TEST(HeteroTables, KeysThatComeManyTimesInABatchAreInsertedOnce) {
+  auto const on = sides();
+  constexpr std::uint64_t kRounds = 20, kNew = 200;
+  auto const table = make(on, kRounds * kNew, Where::host);
+  for (std::uint64_t round = 0; round < kRounds; ++round) {
+    Numbers keys = generated(round, 50 * kNew, kNew);
+    for (auto& key : keys) key += round * kNew;
+    Array k(on, keys), v(on, keys);
+    Status const put = table->put(k.all(), v.all());
+    ASSERT_TRUE(put.ok()) << put.message();
+    ASSERT_LE(table->stats().records, (round + 1) * kNew);
   }
 }
 

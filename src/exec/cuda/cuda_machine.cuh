@@ -66,22 +66,6 @@ __global__ void run_warps(std::size_t n, F body, M mem, Counts* total) {
   }
 }
 
-struct UnzipBody {
-  Sorted* order;
-  std::uint64_t* hashes;
-  std::uint32_t* indices;
-  __device__ void operator()(std::size_t i) const {
-    hashes[i] = order[i].hash;
-    indices[i] = static_cast<std::uint32_t>(order[i].index);
-  }
-};
-struct ZipBody {
-  Sorted* order;
-  std::uint64_t const* hashes;
-  std::uint32_t const* indices;
-  __device__ void operator()(std::size_t i) const { order[i] = {indices[i], hashes[i]}; }
-};
-
 struct OrderingBody {
   __device__ void operator()(std::size_t) const { fault::passes(fault::TrapPoint::host_ordering); }
 };
