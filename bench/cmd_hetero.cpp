@@ -74,6 +74,21 @@ std::unique_ptr<hetero::Table> Bench::loaded(hetero::Where where, std::uint64_t 
   return table;
 }
 
+void Bench::begin(std::string const& mode) {
+  mode_ = mode;
+  begun_ = Clock::now();
+}
+
+bool Bench::in_time() {
+  double const took = std::chrono::duration<double>(Clock::now() - begun_).count();
+  if (o_.mode_seconds == 0 || took < o_.mode_seconds) return true;
+  if (std::find(cut_short_.begin(), cut_short_.end(), mode_) != cut_short_.end()) return false;
+  cut_short_.push_back(mode_);
+  if (o_.json != "-")
+    std::printf("%s: cut short after %.0f s; --mode-seconds gives it more\n", mode_.c_str(), took);
+  return false;
+}
+
 void Bench::add(Json row, Rates const& rates) {
   if (!row.contains("mops")) {
     row["mops"] = rates.mops();
@@ -89,6 +104,24 @@ void Bench::add(Json row, Rates const& rates) {
   rows_.push_back(std::move(row));
 }
 
+void Bench::write() const {
+  if (o_.json != "-")
+    std::printf("%llu answers checked, %llu wrong\n", static_cast<unsigned long long>(checked_),
+                static_cast<unsigned long long>(faults_));
+  write_json(o_.json, {{"command", "hetero"},
+                       {"version", version()},
+                       {"device", o_.device},
+                       {"machine", sides_->describe()},
+                       {"keys", o_.keys},
+                       {"threads", threads_},
+                       {"seconds", o_.seconds},
+                       {"theta", o_.theta},
+                       {"cut_short", cut_short_},
+                       {"checked", checked_},
+                       {"faults", faults_},
+                       {"rows", rows_}});
+}
+
 int Bench::run() {
   if (o_.json != "-") {
     std::printf(
@@ -100,10 +133,20 @@ int Bench::run() {
   }
   if (asked("cpu") || asked("prefetch")) {
     auto const table = loaded(hetero::Where::host, o_.keys);
-    if (asked("prefetch")) prefetch(*table);
-    if (asked("cpu")) cpu(*table);
+    if (asked("prefetch")) {
+      begin("prefetch");
+      prefetch(*table);
+    }
+    if (asked("cpu")) {
+      begin("cpu");
+      cpu(*table);
+    }
   }
-  if (asked("gpu")) gpu_puts(*loaded(hetero::Where::device, o_.keys));
+  if (asked("gpu")) {
+    auto const table = loaded(hetero::Where::device, o_.keys);
+    begin("gpu puts");
+    gpu_puts(*table);
+  }
   std::pair<char const*, std::function<void(Table&)>> const of_both[]{
       {"gpu", [&](Table& t) { gpu_gets(t); }},
       {"alone", [&](Table& t) { handed(t, "alone", Role::device, false); }},
@@ -116,24 +159,14 @@ int Bench::run() {
   if (std::any_of(std::begin(of_both), std::end(of_both),
                   [&](auto const& one) { return asked(one.first); })) {
     auto const table = loaded(hetero::Where::twice, o_.keys);
-    for (auto const& [mode, measure] : of_both)
-      if (asked(mode)) measure(*table);
+    for (auto const& [mode, measure] : of_both) {
+      if (!asked(mode)) continue;
+      begin(mode);
+      measure(*table);
+    }
   }
   if (asked("hot-cold")) hot_cold();
-  if (o_.json != "-")
-    std::printf("%llu answers checked, %llu wrong\n", static_cast<unsigned long long>(checked_),
-                static_cast<unsigned long long>(faults_));
-  write_json(o_.json, {{"command", "hetero"},
-                       {"version", version()},
-                       {"device", o_.device},
-                       {"machine", sides_->describe()},
-                       {"keys", o_.keys},
-                       {"threads", threads_},
-                       {"seconds", o_.seconds},
-                       {"theta", o_.theta},
-                       {"checked", checked_},
-                       {"faults", faults_},
-                       {"rows", rows_}});
+  write();
   return faults_ == 0 ? kGood : kFaults;
 }
 
@@ -161,6 +194,10 @@ Command add_hetero(CommandLine& program) {
       .check(one_of({"uniform", "zipf"}));
   app.add_option("--theta", o->theta, "Skew of zipf").shows_default().check(range(0.0, 0.9999));
   app.add_option("--seconds", o->seconds, "A measurement ends with the first batch after so many")
+      .shows_default()
+      .check(non_negative());
+  app.add_option("--mode-seconds", o->mode_seconds,
+                 "A mode leaves out what it has not measured after so many; 0 = no limit")
       .shows_default()
       .check(non_negative());
   app.add_option("--device", o->device, "cpu (a second group of threads) or cuda").shows_default();

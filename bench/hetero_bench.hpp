@@ -20,6 +20,7 @@ struct Options {
   std::vector<std::string> dists{"uniform", "zipf"};
   double theta = 0.99;
   double seconds = 0.2;
+  double mode_seconds = 15;  // 0 = no limit
   std::string device = "cpu";
   std::string json;
 };
@@ -51,7 +52,11 @@ class Bench {
              return one == mode || one == "all";
            }) != o_.modes.end();
   }
+  /// A mode begins; it is to end when in_time() says no, which is told and written down.
+  void begin(std::string const& mode);
+  [[nodiscard]] bool in_time();
   std::unique_ptr<Table> loaded(hetero::Where where, std::uint64_t keys);
+  void write() const;
   void add(Json row, Rates const& rates);
   Rates crew(std::vector<Member> const& members) { return run_crew(sides_, members, o_.seconds); }
   [[nodiscard]] std::vector<std::uint32_t> steps(std::uint32_t from) const;
@@ -77,7 +82,9 @@ class Bench {
   std::size_t pool_keys_ = 0;
   std::vector<std::unique_ptr<Pool>> pools_;  // of each distribution
   std::unique_ptr<hetero::Words> answers_;
-  Json rows_ = Json::array();
+  Json rows_ = Json::array(), cut_short_ = Json::array();
+  std::string mode_;  // under way
+  Clock::time_point begun_;
   std::uint64_t checked_ = 0, faults_ = 0;
 };
 

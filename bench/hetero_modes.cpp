@@ -1,4 +1,6 @@
 // The modes of `perdure-bench hetero`; cmd_hetero.cpp says what each measures.
+#include <cstdio>
+
 #include "hetero_bench.hpp"
 
 namespace perdure::bench::shared {
@@ -17,6 +19,7 @@ void Bench::cpu(Table& table) {
   for (std::size_t d = 0; d < pools_.size(); ++d) {
     for (bool const puts : {false, true}) {
       for (std::uint32_t const n : steps(1)) {
+        if (!in_time()) return;
         Member const member{Role::host, &table, pools_[d].get(), 4096, {}, 0, puts};
         add({{"mode", "cpu"}, {"op", puts ? "put" : "get"}, {"dist", o_.dists[d]}, {"threads", n}},
             crew(std::vector<Member>(n, member)));
@@ -28,6 +31,7 @@ void Bench::cpu(Table& table) {
 void Bench::prefetch(Table& table) {
   for (std::size_t d = 0; d < pools_.size(); ++d) {
     for (std::uint32_t const far : {0u, 1u, 2u, 4u, 6u, 8u, 10u, 13u, 16u, 20u, 32u, 48u, 64u}) {
+      if (!in_time()) return;
       Member const member{Role::host, &table, pools_[d].get(), 4096, {}, far, false};
       add({{"mode", "prefetch"}, {"op", "get"}, {"dist", o_.dists[d]}, {"ahead", far}},
           crew(std::vector<Member>(threads_, member)));
@@ -39,6 +43,7 @@ void Bench::gpu_gets(Table& table) {
   for (std::size_t d = 0; d < pools_.size(); ++d) {
     for (auto const copy : {hetero::Copy::device, hetero::Copy::host}) {
       for (std::uint64_t const batch : o_.batches) {
+        if (!in_time()) return;
         Member const member{Role::device, &table, pools_[d].get(), batch, copy, 0, false};
         add({{"mode", "gpu"},
              {"op", "get"},
@@ -54,6 +59,7 @@ void Bench::gpu_gets(Table& table) {
 void Bench::gpu_puts(Table& table) {
   for (std::size_t d = 0; d < pools_.size(); ++d) {
     for (std::uint64_t const batch : o_.batches) {
+      if (!in_time()) return;
       Member const member{Role::device, &table, pools_[d].get(), batch, {}, 0, true};
       add({{"mode", "gpu"},
            {"op", "put"},
@@ -70,6 +76,7 @@ void Bench::handed(Table& table, std::string const& mode, Role role, bool both) 
   for (auto const copy : {hetero::Copy::host, hetero::Copy::device}) {
     std::string const memory = copy == hetero::Copy::host ? "host" : "twice";
     for (std::uint32_t const k : steps(0)) {
+      if (!in_time()) return;
       Member const device{role, &table, pools_[0].get(), kHanded, copy, 0, false};
       Member const host{Role::host, &table, pools_[0].get(), 4096, {}, 0, false};
       std::vector<Member> handing(k, device), others(threads_ - k, host);
@@ -98,6 +105,7 @@ void Bench::handed(Table& table, std::string const& mode, Role role, bool both) 
 void Bench::ahead(Table& table) {
   for (std::uint32_t const far : {0u, kAhead}) {
     for (std::uint64_t const batch : o_.batches) {
+      if (!in_time()) return;
       Member const member{
           Role::overlapped, &table, pools_[0].get(), batch, hetero::Copy::device, far, false};
       add({{"mode", "ahead"},
@@ -116,7 +124,7 @@ void Bench::hot_set(Table& table) {
   for (double mb = 0.25; mb <= 128; mb *= 2) {
     std::uint64_t hot = 1;
     while (static_cast<double>(hetero::table_bytes(2 * hot)) <= mb * (1 << 20)) hot *= 2;
-    if (hot > o_.keys) break;
+    if (hot > o_.keys || !in_time()) break;
     auto const small = loaded(hetero::Where::host, hot);
     Pool const pool(sides_, std::clamp<std::size_t>(4 * hot, 1 << 16, 1 << 22), hot, 0);
     Member const host{Role::host, small.get(), &pool, 4096, {}, kAhead, false};
@@ -139,6 +147,7 @@ void Bench::hot_set(Table& table) {
 void Bench::put_twice(Table& table) {
   for (std::size_t d = 0; d < pools_.size(); ++d) {
     for (std::uint64_t const batch : o_.batches) {
+      if (!in_time()) break;
       Walk walk(*pools_[d], 0);
       std::uint64_t done = 0;
       auto const start = Clock::now();
@@ -158,7 +167,9 @@ void Bench::put_twice(Table& table) {
           rates);
     }
   }
-  if (!require(table.copies_equal(), "comparing the copies")) ++faults_;
+  if (require(table.copies_equal(), "comparing the copies")) return;
+  ++faults_;
+  if (o_.json != "-") std::printf("WRONG: the copies differ\n");
 }
 
 double Bench::gets(Table& table, Walk& walk, std::size_t batch, hetero::Way way, double seconds) {
@@ -218,7 +229,8 @@ void Bench::split(Table& table) {
       require(hetero::shared_words(sides_, *std::max_element(o_.batches.begin(), o_.batches.end())),
               "answers");
   for (std::size_t d = 0; d < pools_.size(); ++d) {
-    for (std::uint64_t const batch : o_.batches) split_batch(table, d, batch);
+    for (std::uint64_t const batch : o_.batches)
+      if (in_time()) split_batch(table, d, batch);
   }
 }
 
@@ -271,7 +283,8 @@ void Bench::hot_cold() {
     }
     require(tables->put(keys, values), "loading the tables");
   }
-  for (std::size_t d = 0; d < pools_.size(); ++d) {
+  begin("hot-cold");
+  for (std::size_t d = 0; d < pools_.size() && in_time(); ++d) {
     require(tables->keep({}), "no hot keys");
     hot_cold_by(*tables, d, "device alone");
     Scramble const scramble(o_.keys);  // the highest ranks are the hottest

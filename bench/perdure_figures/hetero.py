@@ -86,7 +86,9 @@ def read_alone(_: Setting, results: Results) -> Drawn:
         panel.add("CPU only", row["device_threads"], row["host_mops"])
         panel.add("GPU only", row["device_threads"], row["device_mops"])
         panel.add("expecting", row["device_threads"], row["mops"])
-    return Drawn([panel], [])
+    sums = panel.series["expecting"]
+    ours = {"both": _ratio(max(mops for _, mops in sums), sums[0][1])}
+    return Drawn([panel], [Claim("the largest sum over CPU threads alone", "above 1", ours)])
 
 
 def _over_expected(results: Results, memory: str) -> float | None:
