@@ -1,8 +1,8 @@
 // Who answers a batch of gets: the host's threads, the device, or both, each a part. Nobody knows
 // beforehand which is fastest, so each way is tried, of each size class, and the one with the
-// smallest middle time stays. The part that the device gets moves until both end at one time: while
-// the host waits, by the two rates; when the device was done first, by an eighth of what the host
-// had.
+// smallest middle time stays. The part that the device gets begins with what the two took alone,
+// and moves until both end at one time: while the host waits, by the two rates; when the device was
+// done first, by an eighth of the smaller part.
 //
 // Invariant: once decided, ways that were slower are tried again for at most 1/128 of the time
 // that the class has taken since, so a batch is never much slower than the best way known.
@@ -36,6 +36,7 @@ class Split {
 
   Choice next(std::size_t n) {
     Class& c = classes_[class_of(n)];
+    if (c.trials == kTrials * (kWays - 1)) c.share = share_by_times_alone(c);
     return choice(c, c.trials < kTrials * kWays ? trial_way(c.trials) : decided(c), n);
   }
   [[nodiscard]] Choice asked(Way way, std::size_t n) const {
@@ -95,6 +96,14 @@ class Split {
   }
   static Way trial_way(std::uint64_t trial) { return static_cast<Way>(trial / kTrials); }
 
+  /// What the part begins with: each side's rate is what it had alone.
+  static double share_by_times_alone(Class const& c) {
+    double const host = c.times[static_cast<std::size_t>(Way::host)].middle();
+    double const device = c.times[static_cast<std::size_t>(Way::device)].middle();
+    return host + device > 0 ? within(host / (host + device)) : 0.5;
+  }
+  static double within(double share) { return std::clamp(share, 1.0 / 64, 1 - 1.0 / 1024); }
+
   static Way best(Class const& c) {
     auto const of = [&](Way way) { return c.times[static_cast<std::size_t>(way)].middle(); };
     Way const alone = of(Way::host) <= of(Way::device) ? Way::host : Way::device;
@@ -123,13 +132,13 @@ class Split {
 
   static void move_share(Class& c, Choice const& was, std::size_t n, SplitTimes const& took) {
     if (took.device_first) {
-      c.share += (1 - c.share) / 8;
+      c.share += std::min(c.share, 1 - c.share) / 8;
     } else if (took.seconds > 0 && took.host_seconds > 0) {
       double const device = static_cast<double>(was.device_n) / took.seconds;
       double const host = static_cast<double>(n - was.device_n) / took.host_seconds;
       c.share += (device / (device + host) - c.share) / 2;
     }
-    c.share = std::clamp(c.share, 1.0 / 64, 1 - 1.0 / 1024);
+    c.share = within(c.share);
   }
 
   std::array<Class, 64> classes_;
