@@ -1,5 +1,5 @@
 // The marks of functions that run on the host and in kernels: one source is compiled for both.
-// Q1_RARE: seldom called. On the host it stays out of the loops that call it, which are a quarter
+// Q1_RARE: seldom called. On the host it stays out of the loops that call it, which are a fifth
 // faster so; a kernel would have to put its machine into memory to call it.
 #pragma once
 
