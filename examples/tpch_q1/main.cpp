@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -159,7 +160,7 @@ Status check(Arguments arguments) {
   return {};
 }
 
-Status command(Arguments arguments) {
+Status command(Arguments arguments) try {
   if (arguments.empty()) return usage();
   std::string const name = arguments[0];
   if (name == "generate") return make_columns(arguments.subspan(1));
@@ -167,6 +168,8 @@ Status command(Arguments arguments) {
   if (name == "run") return run_query(arguments.subspan(1));
   if (name == "check") return check(arguments.subspan(1));
   return usage();
+} catch (std::bad_alloc const&) {
+  return {Code::no_space, "too little memory for these rows: take a smaller scale factor"};
 }
 
 }  // namespace

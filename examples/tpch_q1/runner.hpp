@@ -10,6 +10,7 @@
 #include <memory>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "machines.hpp"
@@ -53,7 +54,9 @@ struct Answer {
 
 class Runner {
  public:
-  Runner(Table& table, unsigned threads) : table_(&table), threads_(threads) {}
+  /// `gpu`: that one; else the first mode that needs a GPU opens it.
+  Runner(Table& table, unsigned threads, std::unique_ptr<Gpu> gpu = nullptr)
+      : table_(&table), threads_(threads), gpu_(std::move(gpu)) {}
 
   /// Makes ready what a mode needs: the GPU pins the table, or copies it. Seconds that it took.
   Result<double> prepare(Mode mode);

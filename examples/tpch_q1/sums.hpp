@@ -27,8 +27,8 @@ inline constexpr std::uint32_t kFree = 0;
 
 /// What is added for each row, so that a row costs four additions instead of six. Over kBlockRows
 /// = 2^14 rows count needs 15 bits, quantity (less than 2^13) 27, discount (less than 2^7) 21: 63
-/// together, each with bits of its own. disc_price is less than 2^24 * 100 < 2^30.7 a row, charge
-/// less than 2^24 * 100 * 200 < 2^38.3, which leaves room for 2^25 rows in a word.
+/// together, each with bits of its own. disc_price is less than 2^24 * 100 < 2^30.7 a row, so 32
+/// bits hold it; charge is less than 2^24 * 100 * 200 < 2^38.3, so a word holds 2^25 rows of it.
 struct alignas(32) RowSums {
   std::uint64_t packed;
   std::uint64_t price;       // hundredths
@@ -63,10 +63,9 @@ Q1_FN std::uint32_t key_of(std::uint32_t flag, std::uint32_t status) {
   return 1u << 16 | flag << 8 | status;  // never kFree
 }
 
-/// Open addressing. kNoSlot: other keys have all slots.
+/// Open addressing: a slot for a key that does not have the one that it asks for first.
 template <class Machine>
-Q1_FN std::uint32_t slot_of(Machine& machine, std::uint32_t key) {
-  std::uint32_t const home = (key >> 8) + 2 * key;
+Q1_RARE std::uint32_t slot_by_probing(Machine& machine, std::uint32_t key, std::uint32_t home) {
   for (std::uint32_t probe = 0; probe < kSlots; ++probe) {
     std::uint32_t const slot = (home + probe) % kSlots;
     std::uint32_t holder = machine.held(slot);
@@ -76,18 +75,31 @@ Q1_FN std::uint32_t slot_of(Machine& machine, std::uint32_t key) {
   return kNoSlot;
 }
 
+/// kNoSlot: other keys have all slots.
+template <class Machine>
+Q1_FN std::uint32_t slot_of(Machine& machine, std::uint32_t key) {
+  std::uint32_t const home = ((key >> 8) + 2 * key) % kSlots;
+  return machine.held(home) == key ? home : slot_by_probing(machine, key, home);
+}
+
 /// Four rows of a block: those that were shipped in time go to their group's sums.
 template <class Machine, class Rows>
 Q1_FN void add_quad(Machine& machine, Rows const& rows, std::uint32_t i, Query query) {
   Quad const four = rows.quad(i);
+  std::uint32_t keys[4], disc_price[4];
+  std::uint64_t packed[4], charge[4];
+  for (unsigned lane = 0; lane < 4; ++lane) {
+    std::uint32_t const discount = four.discount[lane];
+    keys[lane] = key_of(four.flag[lane], four.status[lane]);
+    disc_price[lane] = four.price[lane] * (100 - discount);
+    packed[lane] = 1 + (std::uint64_t{four.quantity[lane]} << kQuantityBit) +
+                   (std::uint64_t{discount} << kDiscountBit);
+    charge[lane] = std::uint64_t{disc_price[lane]} * (100u + four.tax[lane]);
+  }
   for (unsigned lane = 0; lane < 4; ++lane) {
     if (four.shipdate[lane] > query.last_day) continue;
-    std::uint64_t const discount = four.discount[lane];
-    std::uint64_t const disc_price = std::uint64_t{four.price[lane]} * (100 - discount);
-    RowSums const row{
-        1 + (std::uint64_t{four.quantity[lane]} << kQuantityBit) + (discount << kDiscountBit),
-        four.price[lane], disc_price, disc_price * (100u + four.tax[lane])};
-    machine.add(slot_of(machine, key_of(four.flag[lane], four.status[lane])), lane, row);
+    machine.add(slot_of(machine, keys[lane]), lane,
+                {packed[lane], four.price[lane], disc_price[lane], charge[lane]});
   }
 }
 

@@ -282,6 +282,54 @@ TEST(TpchQ1, ChargesPassAWord) {
   EXPECT_EQ(decimal(0, 0), "0");
 }
 
+/// Takes blocks as the GPU does, and runs them on the host; or fails.
+class GpuOfTheHost final : public Gpu {
+ public:
+  explicit GpuOfTheHost(bool fails) : fails_(fails) {}
+  [[nodiscard]] std::string name() const override { return "host"; }
+  Status pin(Table&) override { return {}; }
+  Status copy(Table const&) override { return {}; }
+  Status run(Work const& work, bool, BlockQueue& queue, Totals& to) override {
+    for (auto next = queue.take(2, 8); next.count > 0; next = queue.take(2, 8)) {
+      if (fails_) return {Code::device_error, "the GPU is gone"};
+      BlockQueue own(next.count);
+      Work part = work;
+      part.blocks = work.blocks.subspan(next.first, next.count);
+      run_on_host(part, own, to);
+    }
+    return {};
+  }
+
+ private:
+  bool fails_;
+};
+
+TEST(TpchQ1, TwoDevicesShareTheBlocksAndAnswerAsOne) {
+  Columns const columns = generate(0.2, 2);
+  PoolPath const pool("both");
+  ASSERT_TRUE(load(*pool, columns, Form::columns).ok());
+  auto table = read_pool(*pool);
+  ASSERT_TRUE(table.ok());
+  Runner runner(*table, 2, std::make_unique<GpuOfTheHost>(false));
+  Totals const expected = model(columns, kValidation);
+  for (Mode const mode : {Mode::cpu, Mode::gpu, Mode::both, Mode::gpu_memory}) {
+    ASSERT_TRUE(runner.prepare(mode).ok());
+    auto answer = runner.run(mode, kValidation);
+    ASSERT_TRUE(answer.ok());
+    EXPECT_TRUE(answer->totals == expected) << name(mode);
+  }
+}
+
+TEST(TpchQ1, AGpuThatFailsFailsTheQuery) {
+  PoolPath const pool("fails");
+  ASSERT_TRUE(load(*pool, generate(0.05, 2), Form::columns).ok());
+  auto table = read_pool(*pool);
+  ASSERT_TRUE(table.ok());
+  Runner runner(*table, 1, std::make_unique<GpuOfTheHost>(true));
+  EXPECT_EQ(runner.run(Mode::gpu, kValidation).status().code(), Code::device_error);
+  EXPECT_TRUE(runner.run(Mode::cpu, kValidation).ok());
+}
+
 TEST(TpchQ1, EachBlockGoesToOneTaker) {
   std::vector<std::atomic<int>> taken(200000);
   BlockQueue queue(taken.size());
