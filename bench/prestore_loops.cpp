@@ -66,7 +66,8 @@ std::uint64_t write_elements(LoopArray const& array, ElementLoop const& loop,
   std::uint64_t const n = array.bytes() / loop.element_bytes;
   std::uint64_t total = 0;
   for (std::uint64_t i = 0; i < elements; ++i) {
-    std::byte* const element = array.data() + random.below(n) * loop.element_bytes;
+    std::uint64_t const index = loop.in_order ? (number * elements + i) % n : random.below(n);
+    std::byte* const element = array.data() + index * loop.element_bytes;
     if (loop.prestored == Prestored::skip) {
       store_skipping(element, source.data(), loop.element_bytes);
     } else {

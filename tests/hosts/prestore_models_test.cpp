@@ -208,6 +208,17 @@ TEST(Listing2, CleaningPaysOnceTheMediumIsSaturated) {
   EXPECT_NEAR(gain(5, Prestored::clean), 3, 0.15 * 3);
 }
 
+TEST(Listing2, ALogThatSeveralThreadsWriteIsNotWrittenInOrderUnlessItIsCleaned) {
+  ElementWrites log = elements(1024, 2, Prestored::plain);
+  log.in_order = true;
+  EXPECT_GT(cpu_baselines::emulated_elements(log).amplification, 2);
+  log.prestored = Prestored::clean;
+  EXPECT_NEAR(cpu_baselines::emulated_elements(log).amplification, 1, 0.03);
+  log.prestored = Prestored::plain;
+  log.threads = 1;
+  EXPECT_LT(cpu_baselines::emulated_elements(log).amplification, 1.2);
+}
+
 TEST(Listing3, DemotingPaysMostAtModerateReadsAndLaterOnTheSlowDevice) {
   auto const best = [](bool slow) {
     std::pair<double, std::uint32_t> most{0, 0};
