@@ -25,7 +25,7 @@ struct PrestoreOptions {
   std::vector<std::string> where{"dram", "emulated"};
   std::string evicts = "rotating";
   std::uint64_t cache_bytes = 28835840 / 10;  // with the array in proportion
-  std::uint64_t array_bytes = std::uint64_t{256} << 20;
+  std::uint64_t array_bytes = std::uint64_t{128} << 20;
   bool in_order = false;
   std::uint32_t repeats = 3;
   std::string json;

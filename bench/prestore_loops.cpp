@@ -119,7 +119,7 @@ Timed timed_elements(LoopArray const& array, ElementLoop const& loop) {
 
 Timed timed_fences(LoopArray const& array, Prestored prestored, std::uint32_t reads) {
   constexpr std::uint32_t kBytes = 128;  // a line of the thesis's Machine B
-  std::uint64_t const rounds = 400000 / (1 + reads / 100);
+  std::uint64_t const rounds = 200000 / (1 + reads / 100);
   std::vector<std::byte> const source(kBytes, std::byte{0x5b});
   alignas(64) std::array<std::uint64_t, 512> near{};
   std::memset(array.data(), 0, array.bytes());
@@ -146,7 +146,7 @@ Timed timed_fences(LoopArray const& array, Prestored prestored, std::uint32_t re
 
 Timed timed_rewrites(LoopArray const& array, Prestored prestored) {
   constexpr std::uint32_t kLine = 64;
-  constexpr std::uint64_t kWrites = 2000000;
+  constexpr std::uint64_t kWrites = 500000;
   std::vector<std::byte> const source(kLine, std::byte{0x5c});
   std::memset(array.data(), 0, kLine);
   auto const begin = Clock::now();
