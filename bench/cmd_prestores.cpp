@@ -25,7 +25,8 @@ struct PrestoreOptions {
   std::vector<std::string> where{"dram", "emulated"};
   std::string evicts = "rotating";
   std::uint64_t cache_bytes = 28835840 / 10;  // with the array in proportion
-  std::uint64_t array_bytes = std::uint64_t{256} << 20;
+  std::uint64_t array_bytes = std::uint64_t{128} << 20;
+  bool in_order = false;
   std::uint32_t repeats = 3;
   std::string json;
 };
@@ -72,6 +73,7 @@ class Prestores {
                          {"clean_means", prestore_means(PrestoreOp::clean)},
                          {"skip_means", skipping_means()},
                          {"evicts", o_.evicts},
+                         {"in_order", o_.in_order},
                          {"cache_bytes", o_.cache_bytes},
                          {"array_bytes", o_.array_bytes},
                          {"repeats", o_.repeats},
@@ -137,7 +139,7 @@ class Prestores {
 
   void elements_here(std::uint32_t bytes, std::uint32_t threads, bool read_again) {
     auto const ns = least(kElementVariants, [&](Variant const& variant) {
-      ElementLoop loop{bytes, threads, variant.here, read_again, o_.array_bytes, o_.array_bytes};
+      ElementLoop const loop{bytes, threads, variant.here, read_again, o_.in_order, o_.array_bytes};
       return timed_elements(*array_, loop);
     });
     for (std::size_t v = 0; v < ns.size(); ++v)
@@ -152,6 +154,7 @@ class Prestores {
     how.element_bytes = bytes;
     how.threads = threads;
     how.read_again = read_again;
+    how.in_order = o_.in_order;
     how.small_pages = small_pages;
     how.evicts = evicts_named(o_.evicts);
     double plain = 0;
@@ -261,6 +264,8 @@ Command add_prestores(CommandLine& program) {
                  "Bytes of the modelled cache (the machine's: 28835840); its array shrinks alike")
       .shows_default()
       .check(range(65536.0, 28835840.0));
+  app.add_flag("--in-order", o->in_order,
+               "Listing 2 writes elements one after the other, as a log is written");
   app.add_option("--array", o->array_bytes, "Bytes of the array in memory")
       .shows_default()
       .check(positive());

@@ -66,7 +66,8 @@ std::uint64_t write_elements(LoopArray const& array, ElementLoop const& loop,
   std::uint64_t const n = array.bytes() / loop.element_bytes;
   std::uint64_t total = 0;
   for (std::uint64_t i = 0; i < elements; ++i) {
-    std::byte* const element = array.data() + random.below(n) * loop.element_bytes;
+    std::uint64_t const index = loop.in_order ? (number * elements + i) % n : random.below(n);
+    std::byte* const element = array.data() + index * loop.element_bytes;
     if (loop.prestored == Prestored::skip) {
       store_skipping(element, source.data(), loop.element_bytes);
     } else {
@@ -118,7 +119,7 @@ Timed timed_elements(LoopArray const& array, ElementLoop const& loop) {
 
 Timed timed_fences(LoopArray const& array, Prestored prestored, std::uint32_t reads) {
   constexpr std::uint32_t kBytes = 128;  // a line of the thesis's Machine B
-  std::uint64_t const rounds = 400000 / (1 + reads / 100);
+  std::uint64_t const rounds = 200000 / (1 + reads / 100);
   std::vector<std::byte> const source(kBytes, std::byte{0x5b});
   alignas(64) std::array<std::uint64_t, 512> near{};
   std::memset(array.data(), 0, array.bytes());
@@ -145,7 +146,7 @@ Timed timed_fences(LoopArray const& array, Prestored prestored, std::uint32_t re
 
 Timed timed_rewrites(LoopArray const& array, Prestored prestored) {
   constexpr std::uint32_t kLine = 64;
-  constexpr std::uint64_t kWrites = 2000000;
+  constexpr std::uint64_t kWrites = 500000;
   std::vector<std::byte> const source(kLine, std::byte{0x5c});
   std::memset(array.data(), 0, kLine);
   auto const begin = Clock::now();

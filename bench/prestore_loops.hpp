@@ -20,7 +20,7 @@ struct ElementLoop {
   std::uint32_t threads = 1;
   Prestored prestored = Prestored::plain;
   bool read_again = true;
-  std::uint64_t array_bytes = std::uint64_t{256} << 20;
+  bool in_order = false;  // each thread a part of the array, as a log is written
   std::uint64_t written_bytes = std::uint64_t{256} << 20;  // by all threads together
 };
 

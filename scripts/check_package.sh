@@ -24,13 +24,14 @@ others=$(cd "$work/prefix" && find . -mindepth 1 -maxdepth 1 ! -name include ! -
 mv "$work/prefix" "$work/moved"
 libraries=$(dirname "$(find "$work/moved" -name libperdure.a)")
 
-# What libperdure.so shows is the C++ interface: names in perdure::, none of what lies behind it.
+# What libperdure.so shows is the C++ interface: names in perdure::, and perdure_ of C, none of what
+# lies behind it.
 shared=$libraries/libperdure.so
 [ -e "$shared" ] || fail "no libperdure.so beside $libraries/libperdure.a"
 nm --dynamic --defined-only --demangle --format=posix "$shared" | sed -E 's/\[abi:cxx11\]//; s/ [A-Za-z] [0-9a-f ]*$//' |
   sort -u >"$work/shown"
 grep -q '^perdure::Store::open(' "$work/shown" || fail "libperdure.so does not show perdure::Store::open"
-foreign=$(grep -vE '^perdure::(Store|Transaction|DeviceSession|Survival)::[^:]*(\(|$)|^perdure::[a-z_]+\(' "$work/shown" || true)
+foreign=$(grep -vE '^perdure::(Store|Transaction|DeviceSession|Survival)::[^:]*(\(|$)|^perdure::[a-z_]+\(|^perdure_[a-z_]+$' "$work/shown" || true)
 [ -z "$foreign" ] || fail "libperdure.so shows more than its interface: $(head -n 5 <<<"$foreign")"
 readelf --dynamic "$shared" | grep -qE 'SONAME.*\[libperdure\.so\.[0-9]+\.[0-9]+\]' || fail "libperdure.so has no SONAME"
 for library in "$libraries/libperdure.a" "$shared"; do
@@ -52,6 +53,7 @@ for kind in perdure "$other"; do
   rm -rf "$pool"* "$work/log"
   "$work/build-$kind/consumer" "$pool" "$work/log"
   "$work/build-$kind/consumer_gpm" "$pool"
+  "$work/build-$kind/consumer_c"
   if [ -x "$work/build-$kind/consumer_rocks" ]; then "$work/build-$kind/consumer_rocks" "$work/rocks-$kind"; fi
   "$work/build-$kind/readme"
   "$work/build-$kind/readme" # once more, over the pool that it left

@@ -93,7 +93,8 @@ class Elements {
 
   /// The element's page is another one than the last: its table entry, of 8 bytes, is read.
   void choose(pm::EmulatedCore& core, Thread& thread, std::size_t number) {
-    thread.element = nth_hash(thread.chosen++ << 8 | number, 1) % elements_;
+    thread.element =
+        (how_.in_order ? next_++ : nth_hash(thread.chosen++ << 8 | number, 1)) % elements_;
     core.compute(kChoosing);
     constexpr std::uint64_t kPage = 4096, kEntriesOfLine = 8;
     if (how_.small_pages)
@@ -120,6 +121,7 @@ class Elements {
   std::vector<pm::EmulatedCore> cores_;
   std::vector<Thread> threads_;
   std::uint64_t stored_ = 0;
+  std::uint64_t next_ = 0;  // of a log
 };
 
 }  // namespace

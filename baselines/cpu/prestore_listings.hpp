@@ -22,6 +22,7 @@ struct ElementWrites {
   std::uint32_t threads = 1;
   Prestored prestored = Prestored::plain;
   bool read_again = true;
+  bool in_order = false;  // as a log is written: the next element, by whichever thread is free
   Evicts evicts = Evicts::rotating;
   bool small_pages = true;  // 4 KB, whose table entries share the cache; else 2 MB
   std::uint64_t cache_bytes = 28835840;  // 27.5 MiB

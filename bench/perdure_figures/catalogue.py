@@ -47,12 +47,6 @@ _MEDIA = (
     "Baselines are rebuilt from papers."
 )
 
-_THESIS = "Optimizing the Use of Heterogeneous Memory (X. Wu, thesis; chapter 3: EuroSys '25)"
-_MODELLED = (
-    "The thesis's machines (Xeon and Optane; ThunderX and an FPGA) are modelled; times of DRAM are "
-    "this machine's."
-)
-
 
 def _dash(
     name: str,
@@ -64,18 +58,6 @@ def _dash(
     differs: str = _MEDIA,
 ) -> Figure:
     return Figure(name, title, section, shows, plan, read, differs, ("cpu",), _ON_CPU, _DASH)
-
-
-def _prestores(
-    name: str,
-    title: str,
-    section: str,
-    shows: str,
-    plan: Callable[[Setting], list[Run]],
-    read: Callable[[Setting, Results], Drawn],
-) -> Figure:
-    why = "pre-stores are instructions of the CPU"
-    return Figure(name, title, section, shows, plan, read, _MODELLED, ("cpu",), why, _THESIS)
 
 
 _ALL = (
@@ -384,30 +366,7 @@ _ALL = (
         "Needs a perdure-bench that was built with Boost.Unordered (scripts/setup.sh installs it).",
     ),
     *hrocks.FIGURES,
-    _prestores(
-        "prestores-3.3",
-        "Cleaning and skipping",
-        "3.4.1",
-        "write amplification and gain by the size of elements and threads",
-        prestores.plan_elements,
-        prestores.read_elements,
-    ),
-    _prestores(
-        "prestores-3.5",
-        "Demoting before a fence",
-        "3.4.2",
-        "gain by the reads between a write and its fence",
-        prestores.plan_fences,
-        prestores.read_fences,
-    ),
-    _prestores(
-        "prestores-misuse",
-        "Cleaning a line that is rewritten",
-        "3.5",
-        "what cleaning costs where it is misused",
-        prestores.plan_misuse,
-        prestores.read_misuse,
-    ),
+    *prestores.FIGURES,
     *hetero.FIGURES,
 )
 

@@ -48,21 +48,21 @@ namespace perdure {
 
 enum class PrestoreOp : std::uint8_t { demote = PERDURE_DEMOTE, clean = PERDURE_CLEAN };
 
-/// perdure_prestore()
+/// Asks for the lines of [location, location + size) to be moved. Changes nothing but time.
 inline void prestore(void const* location, std::size_t size, PrestoreOp op) {
   perdure_prestore(location, size, static_cast<perdure_prestore_op>(op));
 }
-/// perdure_store_skipping()
+/// As memcpy(), past the caches. Stores after it may be seen before it until order_skipped().
 inline void store_skipping(void* destination, void const* source, std::size_t size) {
   perdure_store_skipping(destination, source, size);
 }
-/// perdure_order_skipped()
+/// What this thread skipped the caches with is seen by all before what it stores from here on.
 inline void order_skipped() { perdure_order_skipped(); }
-/// perdure_prestore_means()
+/// The instruction behind an operation; or "none: " and the reason.
 [[nodiscard]] inline std::string_view prestore_means(PrestoreOp op) {
   return perdure_prestore_means(static_cast<perdure_prestore_op>(op));
 }
-/// perdure_skipping_means()
+/// The instruction behind store_skipping(); or "none: " and the reason.
 [[nodiscard]] inline std::string_view skipping_means() { return perdure_skipping_means(); }
 
 }  // namespace perdure

@@ -310,25 +310,6 @@ def test_a_tiny_figure_of_dash(cli, tmp_path, name):
     assert (tmp_path / "out" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
-@needs_bench
-@needs_plots
-@pytest.mark.parametrize("name", ["prestores-3.3", "prestores-3.5", "prestores-misuse"])
-def test_a_tiny_figure_of_pre_stores(cli, tmp_path, name):
-    done = cli("bench", "figure", name, "--quick", "--out", tmp_path / "out", "--json", "-")
-    assert done.status == 0, done.err
-    (found,) = done.json()["figures"]
-    assert found["checked"] > 0 and found["panels"] and found["claims"]
-    exact = [one for one in found["claims"] if "reached" in one]
-    assert exact and all(
-        value is not None and value > 0 for one in exact for value in one["ours"].values()
-    )
-    missed = {one["what"] for one in exact if not one["reached"]}
-    assert missed <= {  # docs/prestores.md says why
-        "write amplification, 4 KB elements, 1 thread",
-    }
-    assert (tmp_path / "out" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_a_ratio_counts_where_the_emulated_one_does_and_the_other_is_not_below_one():
     def claim(dram: float, emulated: float) -> bool | None:
         ours = {dash.DRAM: dram, dash.EMULATED: emulated, dash.COUNTED: 9.0}

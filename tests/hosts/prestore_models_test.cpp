@@ -2,9 +2,12 @@
 // thesis's: caches that evict in seemingly random order, what media then write, a core before
 // them, and a device from afar.
 #include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
 
 #include <algorithm>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "pm/emulated_core.hpp"
@@ -70,6 +73,93 @@ TEST(CacheModel, WhatIsDroppedIsNotWrittenBack) {
     EXPECT_FALSE(cache.clean(4));
     EXPECT_EQ(cache.touch(50, true).written_back, CacheModel::kNone) << "there is room";
     EXPECT_TRUE(cache.clean(5));
+  }
+}
+
+/// LRU by sets, plainly: lists of lines, the latest first, and whether they were stored to.
+class PlainCache {
+ public:
+  explicit PlainCache(std::uint64_t sets) : sets_(sets) {}
+  CacheModel::Touched touch(std::uint64_t line, bool store) {
+    auto& set = sets_[line % sets_.size()];
+    auto const at = find(set, line);
+    CacheModel::Touched touched{at != set.end(), CacheModel::kNone};
+    bool const dirty = store || (touched.hit && at->second);
+    if (touched.hit) set.erase(at);
+    set.insert(set.begin(), {line, dirty});
+    if (set.size() > CacheModel::kWays) {
+      if (set.back().second) touched.written_back = set.back().first;
+      set.pop_back();
+    }
+    return touched;
+  }
+  bool clean(std::uint64_t line) {
+    auto& set = sets_[line % sets_.size()];
+    auto const at = find(set, line);
+    return at != set.end() && std::exchange(at->second, false);
+  }
+  void drop(std::uint64_t line) {
+    auto& set = sets_[line % sets_.size()];
+    if (auto const at = find(set, line); at != set.end()) set.erase(at);
+  }
+
+ private:
+  using Set = std::vector<std::pair<std::uint64_t, bool>>;
+  static Set::iterator find(Set& set, std::uint64_t line) {
+    return std::find_if(set.begin(), set.end(), [&](auto const& one) { return one.first == line; });
+  }
+  std::vector<Set> sets_;
+};
+
+struct Action {
+  std::uint64_t line;
+  int kind;
+};
+std::vector<Action> generated_actions() {
+  return *rc::gen::container<std::vector<Action>>(
+      400, rc::gen::apply([](std::uint64_t line, int kind) { return Action{line, kind}; },
+                          rc::gen::inRange<std::uint64_t>(0, 80), rc::gen::inRange(0, 8)));
+}
+
+RC_GTEST_PROP(CacheModel, DoesWhatAPlainOneDoes, ()) {
+  constexpr std::uint64_t kSets = 3;
+  CacheModel cache({kSets * CacheModel::kWays * kCacheLine, Replacement::lru, SetsBy::address});
+  PlainCache plain(kSets);
+  for (Action const& action : generated_actions()) {
+    if (action.kind == 0) {
+      RC_ASSERT(cache.clean(action.line) == plain.clean(action.line));
+    } else if (action.kind == 1) {
+      cache.drop(action.line);
+      plain.drop(action.line);
+    } else {
+      auto const ours = cache.touch(action.line, action.kind < 5);
+      auto const theirs = plain.touch(action.line, action.kind < 5);
+      RC_ASSERT(ours.hit == theirs.hit);
+      RC_ASSERT(ours.written_back == theirs.written_back);
+    }
+  }
+}
+
+RC_GTEST_PROP(CacheModel, WritesBackWhatWasStoredToAndThatOnce, ()) {
+  auto const replacement = *rc::gen::element(Replacement::rotating, Replacement::random);
+  CacheModel cache({2 * CacheModel::kWays * kCacheLine, replacement, SetsBy::address});
+  std::set<std::uint64_t> dirty, seen;
+  for (Action const& action : generated_actions()) {
+    if (action.kind == 0) {
+      RC_ASSERT(cache.clean(action.line) == (dirty.erase(action.line) == 1));
+    } else if (action.kind == 1) {
+      cache.drop(action.line);
+      dirty.erase(action.line);
+      seen.erase(action.line);
+    } else {
+      auto const touched = cache.touch(action.line, action.kind < 5);
+      if (touched.hit) RC_ASSERT(seen.contains(action.line));
+      if (!touched.hit) RC_ASSERT(!dirty.contains(action.line));
+      if (touched.written_back != CacheModel::kNone)
+        RC_ASSERT(dirty.erase(touched.written_back) == 1);
+      if (action.kind < 5) dirty.insert(action.line);
+      seen.insert(action.line);
+    }
   }
 }
 
@@ -206,6 +296,17 @@ TEST(Listing2, CleaningPaysOnceTheMediumIsSaturated) {
   EXPECT_NEAR(gain(1, Prestored::clean), 1, 0.1);
   EXPECT_NEAR(gain(2, Prestored::clean), 2.2, 0.25 * 2.2);
   EXPECT_NEAR(gain(5, Prestored::clean), 3, 0.15 * 3);
+}
+
+TEST(Listing2, ALogThatSeveralThreadsWriteIsNotWrittenInOrderUnlessItIsCleaned) {
+  ElementWrites log = elements(1024, 2, Prestored::plain);
+  log.in_order = true;
+  EXPECT_GT(cpu_baselines::emulated_elements(log).amplification, 2);
+  log.prestored = Prestored::clean;
+  EXPECT_NEAR(cpu_baselines::emulated_elements(log).amplification, 1, 0.03);
+  log.prestored = Prestored::plain;
+  log.threads = 1;
+  EXPECT_LT(cpu_baselines::emulated_elements(log).amplification, 1.2);
 }
 
 TEST(Listing3, DemotingPaysMostAtModerateReadsAndLaterOnTheSlowDevice) {
