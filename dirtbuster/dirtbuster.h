@@ -47,6 +47,7 @@ typedef struct Group {
   ULong sequential_writes; /* in contexts of more than one line */
   ULong context_lines, context_blocks; /* lines and internal lines that the contexts covered */
   ULong contexts[kBuckets], context_bytes[kBuckets]; /* by size */
+  ULong pages, page_lines; /* pages that were written for a while, and the lines of them */
   ULong pieces, reread_pieces; /* of contexts, a page each; those of which a line was read soon */
 
   ULong passes; /* a pass: a line is being filled, until it is written again */
@@ -99,6 +100,10 @@ typedef struct Streak {
 
 Streak contexts_write(Group* group, Addr address, SizeT size);
 void contexts_close_all(void);
+
+/* --- pages.c */
+void pages_write(Group* group, Addr address);
+void pages_close_all(void);
 
 /* --- lines.c */
 extern UChar line_filter[kFilterLines];

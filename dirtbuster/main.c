@@ -29,6 +29,7 @@ static ULong option_seconds;
 
 static void write_results(void) {
   contexts_close_all();
+  pages_close_all();
   lines_finish();
   report_write(option_out);
 }

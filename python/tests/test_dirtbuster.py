@@ -15,7 +15,7 @@ import pytest
 _SOURCE = Path(__file__).parent / "dirtbuster" / "planted.c"
 _WATCHED = (
     "fill_then_read,fill_only,write_before_fence,rewrite_line,rewrite_buffer,scatter,fill_message,"
-    "craft_value,interleave,downwards,add_to_all,fill_page,memcpy"
+    "craft_value,interleave,downwards,add_to_all,fill_page,make_objects,memcpy"
 )
 # What writes most in each function, and the advice that is right for it.
 _RIGHT = {
@@ -31,6 +31,7 @@ _RIGHT = {
     ("downwards", ""): "skip",
     ("add_to_all", ""): "skip",  # what it reads is older than what it writes
     ("fill_page", ""): "clean",  # write(2) reads it
+    ("make_objects", ""): "clean",  # sequential by page
     ("memcpy", "copy_to_buffer"): "leave",
     ("memcpy", "copy_to_log"): "skip",
 }
