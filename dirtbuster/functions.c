@@ -190,6 +190,8 @@ static Group* find_group(const Group* wanted) {
   Group* group = VG_(malloc)("dirtbuster.group", sizeof(Group));
   *group = *wanted;
   group->fenced_min = ~0ULL;
+  Bool alone = group->is_call || group->on_stack;
+  group->by_page = alone ? &group->own_pages : &group->function->by_page;
   group->next = *head;
   *head = group;
   return group;

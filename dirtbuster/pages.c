@@ -1,4 +1,4 @@
-/* Pages as contexts: which lines of a page a group writes while the page is in use. It is what
+/* Pages as contexts: which lines of a page a function writes while the page is in use. It is what
  * remains where objects are too small, or written in too mixed an order, for sequentiality contexts
  * (3.7.4.3).
  *
@@ -11,7 +11,7 @@
 enum { kEntries = 1024, kPageShift = 12, kPageLines = 1 << (kPageShift - kLineShift) };
 
 typedef struct Page {
-  Group* group; /* NULL: the entry is free */
+  PageCounts* counts; /* NULL: the entry is free */
   Addr number;
   ULong lines; /* a bit each */
 } Page;
@@ -19,22 +19,22 @@ typedef struct Page {
 static Page table[kEntries];
 
 static void close(Page* page) {
-  page->group->pages++;
-  page->group->page_lines += (ULong)__builtin_popcountll(page->lines);
-  page->group = NULL;
+  page->counts->pages++;
+  page->counts->lines += (ULong)__builtin_popcountll(page->lines);
+  page->counts = NULL;
 }
 
-void pages_write(Group* group, Addr address) {
+void pages_write(PageCounts* counts, Addr address) {
   Addr number = address >> kPageShift;
   Page* page = &table[number % kEntries];
-  if (page->group != group || page->number != number) {
-    if (page->group != NULL) close(page);
-    *page = (Page){.group = group, .number = number};
+  if (page->counts != counts || page->number != number) {
+    if (page->counts != NULL) close(page);
+    *page = (Page){.counts = counts, .number = number};
   }
   page->lines |= 1ULL << ((address >> kLineShift) % kPageLines);
 }
 
 void pages_close_all(void) {
   for (UInt i = 0; i < kEntries; i++)
-    if (table[i].group != NULL) close(&table[i]);
+    if (table[i].counts != NULL) close(&table[i]);
 }
