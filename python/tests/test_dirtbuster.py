@@ -94,6 +94,7 @@ def test_numbers_are_those_of_the_source(planted: dict[str, Any]) -> None:
     assert read["sequential"] == 1.0 and read["context_bytes"] == 1024
     assert read["amplification"] == pytest.approx(1.0, abs=0.01)
     # Line 0 of each element is read: word 5, after 122 more words of three instructions or so.
+    assert read["counts"]["reread"] == 4000  # though two words of it are read
     assert 122 < read["reread_instructions"] < 122 * 5
 
     message = _most_written(planted, "fill_message", "")

@@ -33,7 +33,7 @@ ALONE static void fill_then_read(char* array) {
     uint64_t* to = (uint64_t*)(array + next() % kElements * kElement);
     for (int word = 0; word < kElement / 8; word++) to[word] = (uint64_t)i;
     __asm__ volatile("" ::: "memory");
-    sink += to[5];
+    sink += to[5] + to[6];
   }
 }
 
