@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from perdure._ending import temporary_folder
+from perdure._outputs import PNG, Output
 from perdure.cli_support import Failure, JsonOption, JsonResult, OverwriteOption, parse_size
 
 _SLOWEST = 60  # times the program's own time, for its run under Valgrind
@@ -71,8 +72,7 @@ def dirtbuster(
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Find the writes of any x86-64 program that pre-stores would help, and say which: demote,
-    clean or skip."""
+    """Find a program's writes that pre-stores would help: which to demote, clean or skip."""
     _check_libraries()
     from perdure.dirtbuster import programs, report, tool
 
@@ -80,8 +80,10 @@ def dirtbuster(
         print(tool.build())
         return
     result = JsonResult(json_file, overwrite)
+    drawing = None
     if plot is not None:
         report.check_plot()
+        drawing = Output("--plot", plot, PNG, overwrite=overwrite)
     target = programs.find(program or [])
     _check_tools(functions, steps)
     options = _Options(
@@ -94,7 +96,7 @@ def dirtbuster(
     )
     with ExitStack() as stack:
         folder = _folder(stack, keep)
-        data, status = _look(target, options, folder, result, plot)
+        data, status = _look(target, options, folder, result, drawing)
     _write(result, data)
     raise typer.Exit(128 - status if status < 0 else status)
 
@@ -133,7 +135,7 @@ def _given_input(folder: Path) -> Path | None:
 
 
 def _look(
-    target: Any, options: _Options, folder: Path, result: JsonResult, plot: str | None
+    target: Any, options: _Options, folder: Path, result: JsonResult, drawing: Output | None
 ) -> tuple[dict[str, Any], int]:
     from perdure.dirtbuster import report, sampling
 
@@ -160,7 +162,7 @@ def _look(
     if options.steps > 1:
         found, own = _watch(target, watched, options, folder, stdin)
         status = status or own
-        data |= _advise(found, options, stream, plot)
+        data |= _advise(found, options, stream, drawing)
     for note in target.notes:
         print(f"note: {note}", file=stream)
     return data, status
@@ -189,7 +191,7 @@ def _watch(
 
 
 def _advise(
-    found: dict[str, Any], options: _Options, stream: Any, plot: str | None
+    found: dict[str, Any], options: _Options, stream: Any, drawing: Output | None
 ) -> dict[str, Any]:
     from perdure.dirtbuster import advice, report
 
@@ -204,8 +206,9 @@ def _advise(
     everything = advice.all_of(found["groups"])
     print(f"Steps 2 and 3: {found['instructions']:,} instructions", file=stream)
     report.show_advice(stream, everything, options.top)
-    if plot is not None:
-        report.plot(Path(plot), everything, options.top)
+    if drawing is not None:
+        with drawing.writing() as path:
+            report.plot(path, everything, options.top)
     return {
         "instructions": found["instructions"],
         "watched": found["functions"],
