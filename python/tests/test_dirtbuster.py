@@ -159,10 +159,10 @@ def test_the_programs_exit_status_is_passed_on(folder: Path, cli: Any) -> None:
 
 
 def test_a_program_that_never_ends_is_ended(folder: Path, cli: Any) -> None:
-    done = cli("dirtbuster", "--steps", 1, "--seconds", 1, "--", folder / "planted", "forever")
+    done = cli("dirtbuster", "--seconds", 1, "--", folder / "planted", "forever")
     assert done.status == 0, done.err
     assert "ended after --seconds" in done.err
-    assert "write_element" in done.out
+    assert "SKIP  write_element" in done.out
 
 
 def test_the_distances_are_drawn(folder: Path, cli: Any) -> None:
@@ -179,6 +179,11 @@ class TestRefusals:
     def test_no_program(self, cli: Any) -> None:
         done = cli("dirtbuster")
         assert done.status == 2 and "write it after --" in done.err
+
+    def test_a_function_that_is_not_there(self, cli: Any, folder: Path) -> None:
+        done = cli("dirtbuster", "--functions", "nobody", "--", folder / "planted", "fail")
+        assert done.status == 7 and "nobody did not run under Valgrind" in done.out
+        assert "no function that was watched wrote anything" in done.out
 
     def test_a_program_that_is_not_there(self, cli: Any) -> None:
         done = cli("dirtbuster", "--", "./nowhere")

@@ -20,7 +20,7 @@ from perdure._ending import temporary_folder
 from perdure._outputs import PNG, Output
 from perdure.cli_support import Failure, JsonOption, JsonResult, OverwriteOption, parse_size
 
-_SLOWEST = 60  # times the program's own time, for its run under Valgrind
+_SLOWER = 10  # times --seconds, for the run under Valgrind
 
 
 @dataclass
@@ -52,7 +52,10 @@ def dirtbuster(
     steps: Annotated[int, typer.Option(min=1, max=3, help="1: only find what writes.")] = 3,
     top: Annotated[int, typer.Option(min=1, help="How many functions and how many advices.")] = 8,
     seconds: Annotated[
-        int | None, typer.Option(min=1, help="End the program after so long in step 1.")
+        int | None,
+        typer.Option(
+            min=1, help="End the program after so long, and after ten times that under Valgrind."
+        ),
     ] = None,
     cache: Annotated[
         str, typer.Option(metavar="SIZE", help="What a line stays in the cache for.")
@@ -105,6 +108,8 @@ def _check_tools(functions: str | None, steps: int) -> None:
     """Now, and not after the program has run once."""
     from perdure.dirtbuster import sampling, tool
 
+    if functions is not None and steps == 1:
+        raise Failure("--functions leaves out step 1, and --steps 1 the others: choose one")
     if functions is None:
         sampling.perf_program()
         sampling.check_permission()
@@ -185,7 +190,7 @@ def _watch(
 ) -> tuple[dict[str, Any], int]:
     from perdure.dirtbuster import tool
 
-    seconds = None if options.seconds is None else options.seconds * _SLOWEST
+    seconds = None if options.seconds is None else options.seconds * _SLOWER
     limits = tool.Limits(options.cache_bytes, options.fence_window, seconds)
     return tool.run(target, watched, folder, limits, stdin)
 
@@ -199,12 +204,13 @@ def _advise(
         if not function["seen"]:
             name = function["pattern"] or f"{function['first']:#x}"
             print(
-                f"note: {name} did not run under Valgrind, which has no AVX-512: name what ran"
-                " in its stead by --functions",
+                f"note: {name} did not run under Valgrind: there is no such function, or it has"
+                " AVX-512, which Valgrind has not; name another by --functions",
                 file=stream,
             )
     everything = advice.all_of(found["groups"])
-    print(f"Steps 2 and 3: {found['instructions']:,} instructions", file=stream)
+    nothing = "" if everything else "; no function that was watched wrote anything"
+    print(f"Steps 2 and 3: {found['instructions']:,} instructions{nothing}", file=stream)
     report.show_advice(stream, everything, options.top)
     if drawing is not None:
         with drawing.writing() as path:
