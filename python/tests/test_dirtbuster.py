@@ -159,7 +159,7 @@ def test_the_programs_exit_status_is_passed_on(folder: Path, cli: Any) -> None:
 
 
 def test_a_program_that_never_ends_is_ended(folder: Path, cli: Any) -> None:
-    done = cli("dirtbuster", "--seconds", 1, "--", folder / "planted", "forever")
+    done = cli("dirtbuster", "--seconds", 0.3, "--", folder / "planted", "forever")
     assert done.status == 0, done.err
     assert "ended after --seconds" in done.err
     assert "SKIP  write_element" in done.out

@@ -28,7 +28,7 @@ class _Options:
     functions: list[str]
     steps: int
     top: int
-    seconds: int | None
+    seconds: float | None
     cache_bytes: int
     fence_window: int
 
@@ -52,9 +52,9 @@ def dirtbuster(
     steps: Annotated[int, typer.Option(min=1, max=3, help="1: only find what writes.")] = 3,
     top: Annotated[int, typer.Option(min=1, help="How many functions and how many advices.")] = 8,
     seconds: Annotated[
-        int | None,
+        float | None,
         typer.Option(
-            min=1, help="End the program after so long, and after ten times that under Valgrind."
+            min=0.1, help="End the program after so long, and after ten times that under Valgrind."
         ),
     ] = None,
     cache: Annotated[

@@ -33,7 +33,7 @@ _TUNABLES = (
 class Limits:
     cache_bytes: int
     fence_window: int
-    seconds: int | None
+    seconds: float | None
 
 
 def source_folder() -> Path:
@@ -124,7 +124,7 @@ def run(
         f"--fence-window={limits.fence_window}",
     ]
     if limits.seconds is not None:
-        command.append(f"--seconds={limits.seconds}")
+        command.append(f"--milliseconds={max(1, round(limits.seconds * 1000))}")
     tunables = ":".join(filter(None, (os.environ.get("GLIBC_TUNABLES"), _TUNABLES)))
     environment = {**os.environ, "VALGRIND_LIB": str(library), "GLIBC_TUNABLES": tunables}
     with open(stdin or os.devnull, "rb") as given:
