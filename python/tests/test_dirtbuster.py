@@ -241,6 +241,23 @@ class TestRefusals:
         assert done.status == 2 and "perf_event_paranoid=2" in done.err
 
 
+def test_counters_weigh_stores_by_their_periods() -> None:
+    """As perf prints samples of two events, each at a rate of its own."""
+    from perdure.dirtbuster import sampling
+
+    instructions = (
+        " 900000 instructions:u: \n\t 1129 compute+0x9 (./p)\n\t 1050 main+0x10 (./p)\n\n"
+    )
+    stores = (
+        " 50000 mem_inst_retired.all_stores:u: \n\t 1168 fill+0x8 (./p)\n\t 1060 main (./p)\n\n"
+    )
+    lines = (2 * instructions + 6 * stores).splitlines(keepends=True)
+    samples = sampling.read_lines(lines, sampling.COUNTERS)
+    assert samples.total == 8 and samples.store_share == pytest.approx(300_000 / 1_800_000)
+    (hot,) = samples.hottest(8, 0.02)
+    assert hot.first.symbol == "fill" and hot.callers == {"main": 6}
+
+
 def test_stores_are_told_from_other_instructions(tmp_path: Path) -> None:
     """By Capstone, of code as the assembler made it."""
     from perdure.dirtbuster import decoding

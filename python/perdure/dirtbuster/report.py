@@ -44,7 +44,7 @@ def _console(stream: TextIO) -> Console:
 def way(samples: Samples) -> str:
     if samples.way == CLOCK:
         return "samples of the clock, whose instructions were decoded (no precise events here)"
-    return "samples of loads and stores by the processor's counters"
+    return "samples of stores and of all instructions by the processor's counters"
 
 
 def show_samples(stream: TextIO, samples: Samples, hot: Sequence[Hot]) -> None:
