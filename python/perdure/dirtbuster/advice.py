@@ -18,7 +18,7 @@ SEQUENTIAL = 0.3  # of the writes, in contexts of more than a line: then the cod
 DENSE = 0.5  # of a page's lines, written while the page is in use: sequential by page (3.7.4.3)
 FENCED = 0.25  # of the passes, with a fence soon after: then a fence waits for the writes
 REWRITTEN = 0.25  # of the passes over lines: then cleaning would write in vain
-REREAD = 0.25  # of the pieces of contexts: then skipping would read from memory
+REREAD = 0.2  # of the pieces of contexts: then skipping would read from memory
 _LINE_BYTES, _INTERNAL_BYTES, _PAGE_LINES = 64, 256, 64
 _RIDES = 0.1  # of its bytes are in passes of its own: else a line of code follows another's
 

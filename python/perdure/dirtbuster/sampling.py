@@ -136,7 +136,7 @@ def record(program: Program, folder: Path, seconds: float | None, stdin: Path | 
     if not status.exists():
         raise Failure(f"dirtbuster: perf could not run {program.path}: {done.stderr.strip()}")
     _pass_on(done.stderr)
-    samples = _read(perf, data, way)
+    samples = _read(perf, data, way, _starter(program))
     samples.status = int(status.read_text())
     samples.stopped = seconds is not None and samples.status == 124
     return samples
@@ -155,7 +155,13 @@ def _pass_on(errors: str) -> None:
         os.write(2, errors.encode())
 
 
-def _read(perf: str, data: Path, way: str) -> Samples:
+def _starter(program: Program) -> str:
+    """The shell that starts the program, unless it is the program."""
+    shell = Path(shutil.which("sh") or "/bin/sh").resolve()
+    return "" if shell == program.path else str(shell)
+
+
+def _read(perf: str, data: Path, way: str, starter: str) -> Samples:
     with subprocess.Popen(
         [
             perf,
@@ -175,12 +181,12 @@ def _read(perf: str, data: Path, way: str) -> Samples:
         errors="replace",
     ) as script:
         assert script.stdout is not None
-        return read_lines(script.stdout, way)
+        return read_lines(script.stdout, way, starter)
 
 
-def read_lines(lines: Iterable[str], way: str) -> Samples:
+def read_lines(lines: Iterable[str], way: str, starter: str = "") -> Samples:
     """What perf script prints: for each sample a line with its period and event, then a line a
-    frame, innermost first, then an empty one."""
+    frame, innermost first, then an empty one. Those in `starter` are none of the program's."""
     samples = Samples(way)
     header, frames = "", list[Frame]()
     for line in lines:
@@ -189,9 +195,9 @@ def read_lines(lines: Iterable[str], way: str) -> Samples:
         elif line.strip():
             header = line
         else:
-            _count(samples, header, frames)
+            _count(samples, header, frames, starter)
             frames = []
-    _count(samples, header, frames)
+    _count(samples, header, frames, starter)
     return samples
 
 
@@ -205,8 +211,8 @@ def _frame(match: re.Match[str]) -> Frame:
     return Frame(offset, symbol, path, named, span)
 
 
-def _count(samples: Samples, header: str, frames: list[Frame]) -> None:
-    if not frames:
+def _count(samples: Samples, header: str, frames: list[Frame], starter: str) -> None:
+    if not frames or frames[0].object == starter:
         return
     leaf = frames[0]
     stores, passed = _weights(samples.way, header, leaf)
