@@ -178,17 +178,17 @@ static const HChar* path_of(const HChar* directory, const HChar* file) {
   return kept;
 }
 
-static Group* find_group(const Group* wanted) {
-  UWord hash = (UWord)wanted->function / 64 + (UWord)wanted->file / 16 + wanted->line * 31 +
-               (UWord)wanted->caller_symbol / 16 + (UWord)wanted->symbol / 16;
+static Group* find_group(const Group* like) {
+  UWord hash = (UWord)like->function / 64 + (UWord)like->file / 16 + like->line * 31 +
+               (UWord)like->caller_symbol / 16 + (UWord)like->symbol / 16;
   Group** head = &groups[hash % kHeads];
   for (Group* group = *head; group != NULL; group = group->next)
-    if (group->function == wanted->function && group->file == wanted->file &&
-        group->line == wanted->line && group->on_stack == wanted->on_stack &&
-        group->symbol == wanted->symbol && group->caller_symbol == wanted->caller_symbol)
+    if (group->function == like->function && group->file == like->file &&
+        group->line == like->line && group->on_stack == like->on_stack &&
+        group->symbol == like->symbol && group->caller_symbol == like->caller_symbol)
       return group;
   Group* group = VG_(malloc)("dirtbuster.group", sizeof(Group));
-  *group = *wanted;
+  *group = *like;
   group->fenced_min = ~0ULL;
   Bool alone = group->is_call || group->on_stack;
   group->by_page = alone ? &group->own_pages : &group->function->by_page;

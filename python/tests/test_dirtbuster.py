@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +242,28 @@ class TestRefusals:
         assert done.status == 2 and "perf_event_paranoid=2" in done.err
 
 
+@pytest.mark.parametrize(
+    ("name", "linked", "fits"),
+    [
+        ("put", "put", True),
+        ("put", "_Z3puti", True),
+        ("put", "_ZN5store5Table3putEii", True),
+        ("put", "_ZN5store5Table3putIiEEvT_", True),
+        ("put", "_ZN5store5Table6outputEii", False),
+        ("Table::put", "_ZNK5store5Table3putEii", True),
+        ("Table::put", "_ZN5store4Tree3putEii", False),
+        ("memcpy", "__memmove_avx512_unaligned_erms", True),
+        ("memset", "__memset_evex_unaligned", True),
+        ("memcpy", "__memset_evex_unaligned", False),
+    ],
+)
+def test_functions_are_named_by_hand_as_in_the_source(name: str, linked: str, fits: bool) -> None:
+    from perdure.dirtbuster import objects
+
+    patterns = objects.pattern_by_hand(name).split("|")
+    assert any(fnmatchcase(linked, one) for one in patterns) is fits
+
+
 def test_counters_weigh_stores_by_their_periods() -> None:
     """As perf prints samples of two events, each at a rate of its own."""
     from perdure.dirtbuster import sampling
@@ -275,7 +298,7 @@ def test_stores_are_told_from_other_instructions(tmp_path: Path) -> None:
     source.write_text(text)
     subprocess.run(["cc", "-shared", "-nostdlib", "-o", library, source], check=True)
     listed = subprocess.run(["nm", library], capture_output=True, text=True, check=True).stdout
-    places = {line.split()[2]: int(line.split()[0], 16) for line in listed.splitlines()}
+    addresses = {line.split()[2]: int(line.split()[0], 16) for line in listed.splitlines()}
     for at, (line, stores) in enumerate(cases):
-        after = places[f"l{at + 1}"]  # where the clock finds the program when `line` has ended
+        after = addresses[f"l{at + 1}"]  # where the clock finds the program when `line` has ended
         assert decoding.is_store(str(library), after) is stores, line

@@ -198,11 +198,11 @@ def _watch(
 def _advise(
     found: dict[str, Any], options: _Options, stream: Any, drawing: Output | None
 ) -> dict[str, Any]:
-    from perdure.dirtbuster import advice, report
+    from perdure.dirtbuster import advice, objects, report
 
     for function in found["functions"]:
         if not function["seen"]:
-            name = function["pattern"] or f"{function['first']:#x}"
+            name = objects.shown_name(function["pattern"]) or f"{function['first']:#x}"
             print(
                 f"note: {name} did not run under Valgrind: there is no such function, or it has"
                 " AVX-512, which Valgrind has not; name another by --functions",

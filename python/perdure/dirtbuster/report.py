@@ -87,7 +87,7 @@ def _distance(value: float | None) -> str:
     return f"{value:.0f}"
 
 
-def place(advice: Advice) -> str:
+def location(advice: Advice) -> str:
     counts, lines = advice.site.counts, advice.site.lines
     if not counts["file"]:
         return f"{Path(counts['object']).name}+{counts['address']:#x}"
@@ -114,7 +114,7 @@ def show_advice(stream: TextIO, all_advice: Sequence[Advice], most: int) -> None
     for one in shown:
         counts, site = one.site.counts, one.site
         title = " from ".join(_short(shown_name(names[name])) for name in _names(one) if name)
-        where = ", ".join(filter(None, (title, place(one))))
+        where = ", ".join(filter(None, (title, location(one))))
         stack = ", on the stack" if counts["on_stack"] else ""
         console.print(f"\n[bold]{one.choice.upper()}[/bold]  {where}{stack}: {one.why}")
         console.print(
@@ -215,7 +215,7 @@ def plot(path: Path, all_advice: Sequence[Advice], most: int) -> None:
                 [2.0**power for power in range(len(shares))],
                 shares,
                 where="post",
-                label=f"{one.choice}: {place(one)}",
+                label=f"{one.choice}: {location(one)}",
             )
         axis.set_xscale("log")
         axis.set_xlabel(f"instructions to the next {title}")

@@ -89,7 +89,7 @@ def lines_of(functions: Sequence[Hot | str]) -> list[str]:
     for one in functions:
         if isinstance(one, str):
             where, _, name = one.rpartition(":") if "::" not in one else ("", "", one)
-            lines.append(f"{where}\t{objects.watched_name(name)}\t0\t0")
+            lines.append(f"{where}\t{objects.pattern_by_hand(name)}\t0\t0")
             continue
         where, symbol = os.path.basename(one.first.object), one.first.symbol
         pattern = objects.watched_name(symbol)
