@@ -197,6 +197,41 @@ static Group* find_group(const Group* like) {
   return group;
 }
 
+/* The last "(FILE:LINE)" of a frame as Valgrind describes it, taken apart in place; False: none. */
+static Bool take_line(HChar* frame, const HChar** file, UInt* line) {
+  HChar* open = VG_(strrchr)(frame, '(');
+  HChar* colon = open == NULL ? NULL : VG_(strrchr)(open, ':');
+  if (colon == NULL) return False;
+  *colon = '\0';
+  *file = open + 1;
+  *line = (UInt)VG_(strtoull10)(colon + 1, NULL);
+  return True;
+}
+
+static Bool is_systems(const HChar* file) {
+  return VG_(string_match)("/usr/include/*", file) || VG_(string_match)("/usr/lib/*", file);
+}
+
+/* Where the system's headers are inlined, the line that did so: the innermost of the program's own.
+ */
+static void leave_headers(Group* group, Addr address) {
+  InlIPCursor* frames = VG_(new_IIPC)(VG_(current_DiEpoch)(), address);
+  do {
+    HChar* frame =
+        VG_(strdup)("dirtbuster.frame", VG_(describe_IP)(VG_(current_DiEpoch)(), address, frames));
+    const HChar* file;
+    UInt line;
+    Bool found = take_line(frame, &file, &line) && !is_systems(file);
+    if (found) {
+      group->file = keep(file);
+      group->line = line;
+    }
+    VG_(free)(frame);
+    if (found) break;
+  } while (VG_(next_IIPC)(frames));
+  VG_(delete_IIPC)(frames);
+}
+
 /* Fills in file and line, and nothing where the program has no debug information of lines. */
 static void set_line(Group* group, Addr address) {
   const HChar *file, *directory;
@@ -205,6 +240,7 @@ static void set_line(Group* group, Addr address) {
   if (!VG_(get_filename_linenum)(VG_(current_DiEpoch)(), address, &file, &directory, &line)) return;
   group->file = path_of(directory, file);
   group->line = line;
+  if (is_systems(group->file)) leave_headers(group, address);
 }
 
 Group* groups_of_line(Function* function, Addr address, Bool on_stack) {

@@ -106,6 +106,23 @@ def test_numbers_are_those_of_the_source(planted: dict[str, Any]) -> None:
     assert scattered["amplification"] > 3.9
 
 
+def test_inlined_headers_give_the_line_of_the_program(tmp_path: Path) -> None:
+    source = tmp_path / "inlined.cpp"
+    source.write_text(
+        "#include <algorithm>\n#include <cstdint>\n#include <vector>\n"
+        "namespace store { struct Table { std::vector<std::uint64_t> words;\n"
+        "  __attribute__((noinline)) void put(std::uint64_t word) {\n"
+        "    std::fill(words.begin(), words.end(), word); } }; }\n"
+        "int main() { store::Table table; table.words.resize(1 << 19); table.put(7); }\n"
+    )
+    program = tmp_path / "inlined"
+    subprocess.run(["c++", "-O2", "-g", "-o", program, source], check=True)
+    data = _advice(program, "Table::put", tmp_path / "inlined.json")
+    found = data["advice"][0]
+    assert found["function"] == "store::Table::put"
+    assert (Path(found["file"]).name, found["lines"]) == ("inlined.cpp", [6])
+
+
 def test_a_smaller_cache_forgets_more(folder: Path, cli: Any) -> None:
     """A ring of 16 KiB, and a cache of half that size: rewritten too late to matter."""
     out = folder / "small.json"
