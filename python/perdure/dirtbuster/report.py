@@ -106,10 +106,20 @@ def _runs(lines: Sequence[int]) -> str:
     return ",".join(shown) + (",..." if len(runs) > _RUNS else "")
 
 
+def _bytes(some: Sequence[Advice]) -> int:
+    return sum(one.site.counts["bytes"] for one in some)
+
+
+def first_of(all_advice: Sequence[Advice], most: int) -> list[Advice]:
+    """Those that people are shown: what writes next to nothing is left out."""
+    least = _SHOWN * _bytes(all_advice)
+    return [one for one in all_advice if one.site.counts["bytes"] >= least][:most]
+
+
 def show_advice(stream: TextIO, all_advice: Sequence[Advice], most: int) -> None:
     console = _console(stream)
-    total = sum(one.site.counts["bytes"] for one in all_advice)
-    shown = [one for one in all_advice if one.site.counts["bytes"] >= _SHOWN * total][:most]
+    total = _bytes(all_advice)
+    shown = first_of(all_advice, most)
     names = demangled([name for one in shown for name in _names(one)])
     for one in shown:
         counts, site = one.site.counts, one.site
@@ -127,7 +137,7 @@ def show_advice(stream: TextIO, all_advice: Sequence[Advice], most: int) -> None
         if one.effect:
             console.print(f"    expected: {one.effect}")
     if rest := len(all_advice) - len(shown):
-        share = 1 - sum(one.site.counts["bytes"] for one in shown) / total
+        share = 1 - _bytes(shown) / total
         console.print(f"\n{rest} more with {share:.0%} of the bytes (--json has them)")
 
 
@@ -208,9 +218,9 @@ def plot(path: Path, all_advice: Sequence[Advice], most: int) -> None:
     panels = (("reread_at", "re-read"), ("rewritten_at", "re-write"), ("fenced_at", "fence"))
     figure, axes = pyplot.subplots(1, len(panels), figsize=(15, 4), sharey=True)
     for axis, (name, title) in zip(axes, panels, strict=True):
-        for one in all_advice[:most]:
+        for one in first_of(all_advice, most):
             counts = one.site.counts
-            shares = [count / max(1, counts["passes"]) for count in counts[name]]
+            shares = [count / max(1, counts["passes"]) for count in [*counts[name], 0]]
             axis.step(
                 [2.0**power for power in range(len(shares))],
                 shares,
