@@ -20,12 +20,18 @@ enum {
   kFilterLines = 1 << 20
 };
 
+/* Pages that were written for a while, and the lines of them that were. */
+typedef struct PageCounts {
+  ULong pages, lines;
+} PageCounts;
+
 /* A function whose writes are watched: what its name fits or its range of addresses has. */
 typedef struct Function {
   const HChar* object;   /* the end of the object's path; empty: any */
   const HChar* pattern;  /* of the symbol, with *, ? and |; may be empty */
   Addr first, end;       /* as in the object's file; may be 0 */
   Bool seen;             /* some of it has run */
+  PageCounts by_page;
   struct Group* current[kThreads]; /* in a library: the group of the call that each thread is in */
 } Function;
 
@@ -47,6 +53,8 @@ typedef struct Group {
   ULong sequential_writes; /* in contexts of more than one line */
   ULong context_lines, context_blocks; /* lines and internal lines that the contexts covered */
   ULong contexts[kBuckets], context_bytes[kBuckets]; /* by size */
+  PageCounts* by_page; /* its own, or the function's: lines of code share their objects */
+  PageCounts own_pages;
   ULong pieces, reread_pieces; /* of contexts, a page each; those of which a line was read soon */
 
   ULong passes; /* a pass: a line is being filled, until it is written again */
@@ -99,6 +107,10 @@ typedef struct Streak {
 
 Streak contexts_write(Group* group, Addr address, SizeT size);
 void contexts_close_all(void);
+
+/* --- pages.c */
+void pages_write(PageCounts* counts, Addr address);
+void pages_close_all(void);
 
 /* --- lines.c */
 extern UChar line_filter[kFilterLines];

@@ -178,21 +178,58 @@ static const HChar* path_of(const HChar* directory, const HChar* file) {
   return kept;
 }
 
-static Group* find_group(const Group* wanted) {
-  UWord hash = (UWord)wanted->function / 64 + (UWord)wanted->file / 16 + wanted->line * 31 +
-               (UWord)wanted->caller_symbol / 16 + (UWord)wanted->symbol / 16;
+static Group* find_group(const Group* like) {
+  UWord hash = (UWord)like->function / 64 + (UWord)like->file / 16 + like->line * 31 +
+               (UWord)like->caller_symbol / 16 + (UWord)like->symbol / 16;
   Group** head = &groups[hash % kHeads];
   for (Group* group = *head; group != NULL; group = group->next)
-    if (group->function == wanted->function && group->file == wanted->file &&
-        group->line == wanted->line && group->on_stack == wanted->on_stack &&
-        group->symbol == wanted->symbol && group->caller_symbol == wanted->caller_symbol)
+    if (group->function == like->function && group->file == like->file &&
+        group->line == like->line && group->on_stack == like->on_stack &&
+        group->symbol == like->symbol && group->caller_symbol == like->caller_symbol)
       return group;
   Group* group = VG_(malloc)("dirtbuster.group", sizeof(Group));
-  *group = *wanted;
+  *group = *like;
   group->fenced_min = ~0ULL;
+  Bool alone = group->is_call || group->on_stack;
+  group->by_page = alone ? &group->own_pages : &group->function->by_page;
   group->next = *head;
   *head = group;
   return group;
+}
+
+/* The last "(FILE:LINE)" of a frame as Valgrind describes it, taken apart in place; False: none. */
+static Bool take_line(HChar* frame, const HChar** file, UInt* line) {
+  HChar* open = VG_(strrchr)(frame, '(');
+  HChar* colon = open == NULL ? NULL : VG_(strrchr)(open, ':');
+  if (colon == NULL) return False;
+  *colon = '\0';
+  *file = open + 1;
+  *line = (UInt)VG_(strtoull10)(colon + 1, NULL);
+  return True;
+}
+
+static Bool is_systems(const HChar* file) {
+  return VG_(string_match)("/usr/include/*", file) || VG_(string_match)("/usr/lib/*", file);
+}
+
+/* Where the system's headers are inlined, the line that did so: the innermost of the program's own.
+ */
+static void leave_headers(Group* group, Addr address) {
+  InlIPCursor* frames = VG_(new_IIPC)(VG_(current_DiEpoch)(), address);
+  do {
+    HChar* frame =
+        VG_(strdup)("dirtbuster.frame", VG_(describe_IP)(VG_(current_DiEpoch)(), address, frames));
+    const HChar* file;
+    UInt line;
+    Bool found = take_line(frame, &file, &line) && !is_systems(file);
+    if (found) {
+      group->file = keep(file);
+      group->line = line;
+    }
+    VG_(free)(frame);
+    if (found) break;
+  } while (VG_(next_IIPC)(frames));
+  VG_(delete_IIPC)(frames);
 }
 
 /* Fills in file and line, and nothing where the program has no debug information of lines. */
@@ -203,6 +240,7 @@ static void set_line(Group* group, Addr address) {
   if (!VG_(get_filename_linenum)(VG_(current_DiEpoch)(), address, &file, &directory, &line)) return;
   group->file = path_of(directory, file);
   group->line = line;
+  if (is_systems(group->file)) leave_headers(group, address);
 }
 
 Group* groups_of_line(Function* function, Addr address, Bool on_stack) {

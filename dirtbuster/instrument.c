@@ -38,6 +38,7 @@ static VG_REGPARM(2) void hot_store(Addr address, Store* store) {
   }
   group->writes++;
   group->bytes += store->size;
+  pages_write(group->by_page, address);
   Streak streak = contexts_write(group, address, store->size);
   lines_hot_write(store, group, address, store->size, streak);
 }

@@ -214,13 +214,22 @@ VG_REGPARM(3) void lines_read(Addr address, SizeT size, UWord offset) {
   }
 }
 
+/* Other code that writes next to what has been written, and not over it, goes on with the line. */
+static Bool fills(ULong mask, ULong bytes) {
+  ULong beside = mask << 1 | mask >> 1 | mask << 8 | mask >> 8;
+  return (mask & bytes) == 0 && (beside & bytes) != 0;
+}
+
 VG_REGPARM(3) void lines_other_write(Addr address, SizeT size, UWord offset) {
   while (size > 0) {
     Line* line = line_at(address);
     ULong bytes = take_bytes(&address, &size);
     if (line == NULL || line->group == NULL || line->other) continue;
     ULong now = instructions + offset;
-    if ((line->mask & bytes) == 0 && now - line->when <= kBurst) continue;
+    if (fills(line->mask, bytes)) {
+      line->mask |= bytes; /* the pass goes on, and stays the group's */
+      continue;
+    }
     count_rewrite(line, now);
     line->other = True;
   }

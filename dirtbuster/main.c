@@ -25,10 +25,11 @@ ULong option_fence_window = 1000;
 
 static const HChar* option_functions;
 static const HChar* option_out = "dirtbuster.%p.json";
-static ULong option_seconds;
+static ULong option_milliseconds;
 
 static void write_results(void) {
   contexts_close_all();
+  pages_close_all();
   lines_finish();
   report_write(option_out);
 }
@@ -45,8 +46,8 @@ static Bool process_option(const HChar* argument) {
     option_fence_window = (ULong)number;
     return True;
   }
-  if (VG_BINT_CLO(argument, "--seconds", number, 1, 1LL << 20)) {
-    option_seconds = (ULong)number;
+  if (VG_BINT_CLO(argument, "--milliseconds", number, 1, 1LL << 31)) {
+    option_milliseconds = (ULong)number;
     return True;
   }
   return False;
@@ -58,7 +59,7 @@ static void print_usage(void) {
       "    --out=FILE           where the numbers go [dirtbuster.%%p.json]\n"
       "    --cache-bytes=N      lines filled before a line counts as evicted [2 MiB]\n"
       "    --fence-window=N     instructions within which a fence follows a write [1000]\n"
-      "    --seconds=N          end the program after so many [never]\n");
+      "    --milliseconds=N     end the program after so many [never]\n");
 }
 
 static void print_debug_usage(void) { VG_(printf)("    (none)\n"); }
@@ -73,7 +74,7 @@ static ULong stopped_at[kThreads]; /* what `instructions` was when the thread la
 
 static void start_thread(ThreadId thread, ULong blocks) {
   (void)blocks;
-  if (option_seconds != 0 && VG_(read_millisecond_timer)() > option_seconds * 1000) {
+  if (option_milliseconds != 0 && VG_(read_millisecond_timer)() > option_milliseconds) {
     write_results();
     VG_(exit)(0);
   }

@@ -72,6 +72,8 @@ static void write_group(const Group* group) {
   number("context_blocks", group->context_blocks);
   buckets("contexts", group->contexts);
   buckets("context_bytes", group->context_bytes);
+  number("pages", group->by_page->pages);
+  number("page_lines", group->by_page->lines);
   number("pieces", group->pieces);
   number("reread_pieces", group->reread_pieces);
   number("passes", group->passes);

@@ -52,7 +52,7 @@ _ELSEWHERE = {
     ),
     "dirtbuster": (
         "perdure.dirtbuster.command",
-        "Find a program's writes that pre-stores would help: demote, clean, skip or leave.",
+        "Find a program's writes that pre-stores would help: which to demote, clean or skip.",
     ),
     "rocks": (
         "perdure._cli_rocks",

@@ -21,7 +21,7 @@ RECORD = {"a": "hex:" + "ab" * 16, "b": "0123456789abcdef"}
 
 COMMANDS = [
     *["create", "load", "get", "put", "del", "scan", "export", "verify", "stats"],
-    *["snapshot", "restore", "replay", "bench", "doctor", "demo"],
+    *["snapshot", "restore", "replay", "bench", "doctor", "demo", "dirtbuster"],
 ]
 
 

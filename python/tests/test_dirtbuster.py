@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 _SOURCE = Path(__file__).parent / "dirtbuster" / "planted.c"
 _WATCHED = (
     "fill_then_read,fill_only,write_before_fence,rewrite_line,rewrite_buffer,scatter,fill_message,"
-    "craft_value,interleave,downwards,add_to_all,fill_page,memcpy"
+    "craft_value,interleave,downwards,add_to_all,fill_page,make_objects,memcpy"
 )
 # What writes most in each function, and the advice that is right for it.
 _RIGHT = {
@@ -31,6 +32,7 @@ _RIGHT = {
     ("downwards", ""): "skip",
     ("add_to_all", ""): "skip",  # what it reads is older than what it writes
     ("fill_page", ""): "clean",  # write(2) reads it
+    ("make_objects", ""): "clean",  # sequential by page
     ("memcpy", "copy_to_buffer"): "leave",
     ("memcpy", "copy_to_log"): "skip",
 }
@@ -93,6 +95,7 @@ def test_numbers_are_those_of_the_source(planted: dict[str, Any]) -> None:
     assert read["sequential"] == 1.0 and read["context_bytes"] == 1024
     assert read["amplification"] == pytest.approx(1.0, abs=0.01)
     # Line 0 of each element is read: word 5, after 122 more words of three instructions or so.
+    assert read["counts"]["reread"] == 4000  # though two words of it are read
     assert 122 < read["reread_instructions"] < 122 * 5
 
     message = _most_written(planted, "fill_message", "")
@@ -101,6 +104,23 @@ def test_numbers_are_those_of_the_source(planted: dict[str, Any]) -> None:
 
     scattered = _most_written(planted, "scatter", "")
     assert scattered["amplification"] > 3.9
+
+
+def test_inlined_headers_give_the_line_of_the_program(tmp_path: Path) -> None:
+    source = tmp_path / "inlined.cpp"
+    source.write_text(
+        "#include <algorithm>\n#include <cstdint>\n#include <vector>\n"
+        "namespace store { struct Table { std::vector<std::uint64_t> words;\n"
+        "  __attribute__((noinline)) void put(std::uint64_t word) {\n"
+        "    std::fill(words.begin(), words.end(), word); } }; }\n"
+        "int main() { store::Table table; table.words.resize(1 << 19); table.put(7); }\n"
+    )
+    program = tmp_path / "inlined"
+    subprocess.run(["c++", "-O2", "-g", "-o", program, source], check=True)
+    data = _advice(program, "Table::put", tmp_path / "inlined.json")
+    found = data["advice"][0]
+    assert found["function"] == "store::Table::put"
+    assert (Path(found["file"]).name, found["lines"]) == ("inlined.cpp", [6])
 
 
 def test_a_smaller_cache_forgets_more(folder: Path, cli: Any) -> None:
@@ -157,10 +177,10 @@ def test_the_programs_exit_status_is_passed_on(folder: Path, cli: Any) -> None:
 
 
 def test_a_program_that_never_ends_is_ended(folder: Path, cli: Any) -> None:
-    done = cli("dirtbuster", "--steps", 1, "--seconds", 1, "--", folder / "planted", "forever")
+    done = cli("dirtbuster", "--seconds", 0.3, "--", folder / "planted", "forever")
     assert done.status == 0, done.err
     assert "ended after --seconds" in done.err
-    assert "write_element" in done.out
+    assert "SKIP  write_element" in done.out
 
 
 def test_the_distances_are_drawn(folder: Path, cli: Any) -> None:
@@ -177,6 +197,11 @@ class TestRefusals:
     def test_no_program(self, cli: Any) -> None:
         done = cli("dirtbuster")
         assert done.status == 2 and "write it after --" in done.err
+
+    def test_a_function_that_is_not_there(self, cli: Any, folder: Path) -> None:
+        done = cli("dirtbuster", "--functions", "nobody", "--", folder / "planted", "fail")
+        assert done.status == 7 and "nobody did not run under Valgrind" in done.out
+        assert "no function that was watched wrote anything" in done.out
 
     def test_a_program_that_is_not_there(self, cli: Any) -> None:
         done = cli("dirtbuster", "--", "./nowhere")
@@ -234,6 +259,45 @@ class TestRefusals:
         assert done.status == 2 and "perf_event_paranoid=2" in done.err
 
 
+@pytest.mark.parametrize(
+    ("name", "linked", "fits"),
+    [
+        ("put", "put", True),
+        ("put", "_Z3puti", True),
+        ("put", "_ZN5store5Table3putEii", True),
+        ("put", "_ZN5store5Table3putIiEEvT_", True),
+        ("put", "_ZN5store5Table6outputEii", False),
+        ("Table::put", "_ZNK5store5Table3putEii", True),
+        ("Table::put", "_ZN5store4Tree3putEii", False),
+        ("memcpy", "__memmove_avx512_unaligned_erms", True),
+        ("memset", "__memset_evex_unaligned", True),
+        ("memcpy", "__memset_evex_unaligned", False),
+    ],
+)
+def test_functions_are_named_by_hand_as_in_the_source(name: str, linked: str, fits: bool) -> None:
+    from perdure.dirtbuster import objects
+
+    patterns = objects.pattern_by_hand(name).split("|")
+    assert any(fnmatchcase(linked, one) for one in patterns) is fits
+
+
+def test_counters_weigh_stores_by_their_periods() -> None:
+    """As perf prints samples of two events, each at a rate of its own."""
+    from perdure.dirtbuster import sampling
+
+    instructions = (
+        " 900000 instructions:u: \n\t 1129 compute+0x9 (./p)\n\t 1050 main+0x10 (./p)\n\n"
+    )
+    stores = (
+        " 50000 mem_inst_retired.all_stores:u: \n\t 1168 fill+0x8 (./p)\n\t 1060 main (./p)\n\n"
+    )
+    lines = (2 * instructions + 6 * stores).splitlines(keepends=True)
+    samples = sampling.read_lines(lines, sampling.COUNTERS)
+    assert samples.total == 8 and samples.store_share == pytest.approx(300_000 / 1_800_000)
+    (hot,) = samples.hottest(8, 0.02)
+    assert hot.first.symbol == "fill" and hot.callers == {"main": 6}
+
+
 def test_stores_are_told_from_other_instructions(tmp_path: Path) -> None:
     """By Capstone, of code as the assembler made it."""
     from perdure.dirtbuster import decoding
@@ -251,7 +315,7 @@ def test_stores_are_told_from_other_instructions(tmp_path: Path) -> None:
     source.write_text(text)
     subprocess.run(["cc", "-shared", "-nostdlib", "-o", library, source], check=True)
     listed = subprocess.run(["nm", library], capture_output=True, text=True, check=True).stdout
-    places = {line.split()[2]: int(line.split()[0], 16) for line in listed.splitlines()}
+    addresses = {line.split()[2]: int(line.split()[0], 16) for line in listed.splitlines()}
     for at, (line, stores) in enumerate(cases):
-        after = places[f"l{at + 1}"]  # where the clock finds the program when `line` has ended
+        after = addresses[f"l{at + 1}"]  # where the clock finds the program when `line` has ended
         assert decoding.is_store(str(library), after) is stores, line

@@ -15,10 +15,11 @@ from typing import Any
 from perdure.dirtbuster import decoding, tool
 
 SEQUENTIAL = 0.3  # of the writes, in contexts of more than a line: then the code writes in sequence
+DENSE = 0.5  # of a page's lines, written while the page is in use: sequential by page (3.7.4.3)
 FENCED = 0.25  # of the passes, with a fence soon after: then a fence waits for the writes
 REWRITTEN = 0.25  # of the passes over lines: then cleaning would write in vain
-REREAD = 0.25  # of the pieces of contexts: then skipping would read from memory
-_LINE_BYTES, _INTERNAL_BYTES = 64, 256
+REREAD = 0.2  # of the pieces of contexts: then skipping would read from memory
+_LINE_BYTES, _INTERNAL_BYTES, _PAGE_LINES = 64, 256, 64
 _RIDES = 0.1  # of its bytes are in passes of its own: else a line of code follows another's
 
 
@@ -39,6 +40,15 @@ class Site:
     @property
     def sequential(self) -> float:
         return _share(self.counts["sequential_writes"], self.counts["writes"])
+
+    @property
+    def page_density(self) -> float:
+        return _share(self.counts["page_lines"], self.counts["pages"] * _PAGE_LINES)
+
+    @property
+    def by_page(self) -> bool:
+        """Objects that are written in no order, but whose pages fill."""
+        return self.sequential < SEQUENTIAL and self.page_density >= DENSE
 
     @property
     def fenced(self) -> float:
@@ -104,7 +114,8 @@ def advise(site: Site) -> Advice:
 
 
 def _choose(site: Site) -> tuple[Choice, str]:
-    sequential, fenced = site.sequential >= SEQUENTIAL, site.fenced >= FENCED
+    sequential = site.sequential >= SEQUENTIAL or site.by_page
+    fenced = site.fenced >= FENCED
     if not sequential and not fenced:
         return Choice.leave, "scattered writes, and no fence soon after"
     if site.rewritten >= REWRITTEN:
@@ -125,6 +136,8 @@ def _effect(site: Site, choice: Choice) -> str:
         return ""
     if choice is Choice.demote:
         return f"a fence {site.counts['fenced_min']} instructions later finds the lines written"
+    if site.by_page:
+        return "write amplification from up to 4.0 to near 1, if whole pages leave together"
     if site.sequential < SEQUENTIAL:
         return "a fence has less to wait for; evictions stay scattered"
     return f"write amplification from up to 4.0 to {site.amplification:.1f}"
@@ -167,7 +180,8 @@ def _folded(groups: list[dict[str, Any]]) -> list[Site]:
 
 
 def all_of(groups: Sequence[dict[str, Any]]) -> list[Advice]:
-    """Those that write most first. Lines of one function with the same advice are one."""
+    """What to change before what to leave, and what writes most first. Lines of one function with
+    the same advice are one."""
     merged: dict[tuple[Any, ...], Advice] = {}
     for advice in (advise(site) for site in sites_of(groups)):
         counts = advice.site.counts
@@ -187,4 +201,6 @@ def all_of(groups: Sequence[dict[str, Any]]) -> list[Advice]:
         site = merged[key].site
         both = Site(tool.summed(site.counts, counts), sorted({*site.lines, *advice.site.lines}))
         merged[key] = Advice(advice.choice, advice.why, _effect(both, advice.choice), both)
-    return sorted(merged.values(), key=lambda one: -one.site.counts["bytes"])
+    return sorted(
+        merged.values(), key=lambda one: (one.choice is Choice.leave, -one.site.counts["bytes"])
+    )

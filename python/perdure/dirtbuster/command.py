@@ -17,9 +17,10 @@ from typing import Annotated, Any
 import typer
 
 from perdure._ending import temporary_folder
+from perdure._outputs import PNG, Output
 from perdure.cli_support import Failure, JsonOption, JsonResult, OverwriteOption, parse_size
 
-_SLOWEST = 60  # times the program's own time, for its run under Valgrind
+_SLOWER = 10  # times --seconds, for the run under Valgrind
 
 
 @dataclass
@@ -27,7 +28,7 @@ class _Options:
     functions: list[str]
     steps: int
     top: int
-    seconds: int | None
+    seconds: float | None
     cache_bytes: int
     fence_window: int
 
@@ -51,7 +52,10 @@ def dirtbuster(
     steps: Annotated[int, typer.Option(min=1, max=3, help="1: only find what writes.")] = 3,
     top: Annotated[int, typer.Option(min=1, help="How many functions and how many advices.")] = 8,
     seconds: Annotated[
-        int | None, typer.Option(min=1, help="End the program after so long in step 1.")
+        float | None,
+        typer.Option(
+            min=0.1, help="End the program after so long, and after ten times that under Valgrind."
+        ),
     ] = None,
     cache: Annotated[
         str, typer.Option(metavar="SIZE", help="What a line stays in the cache for.")
@@ -71,8 +75,7 @@ def dirtbuster(
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Find the writes of any x86-64 program that pre-stores would help, and say which: demote,
-    clean or skip."""
+    """Find a program's writes that pre-stores would help: which to demote, clean or skip."""
     _check_libraries()
     from perdure.dirtbuster import programs, report, tool
 
@@ -80,8 +83,10 @@ def dirtbuster(
         print(tool.build())
         return
     result = JsonResult(json_file, overwrite)
+    drawing = None
     if plot is not None:
         report.check_plot()
+        drawing = Output("--plot", plot, PNG, overwrite=overwrite)
     target = programs.find(program or [])
     _check_tools(functions, steps)
     options = _Options(
@@ -94,7 +99,7 @@ def dirtbuster(
     )
     with ExitStack() as stack:
         folder = _folder(stack, keep)
-        data, status = _look(target, options, folder, result, plot)
+        data, status = _look(target, options, folder, result, drawing)
     _write(result, data)
     raise typer.Exit(128 - status if status < 0 else status)
 
@@ -103,6 +108,8 @@ def _check_tools(functions: str | None, steps: int) -> None:
     """Now, and not after the program has run once."""
     from perdure.dirtbuster import sampling, tool
 
+    if functions is not None and steps == 1:
+        raise Failure("--functions leaves out step 1, and --steps 1 the others: choose one")
     if functions is None:
         sampling.perf_program()
         sampling.check_permission()
@@ -133,7 +140,7 @@ def _given_input(folder: Path) -> Path | None:
 
 
 def _look(
-    target: Any, options: _Options, folder: Path, result: JsonResult, plot: str | None
+    target: Any, options: _Options, folder: Path, result: JsonResult, drawing: Output | None
 ) -> tuple[dict[str, Any], int]:
     from perdure.dirtbuster import report, sampling
 
@@ -160,7 +167,7 @@ def _look(
     if options.steps > 1:
         found, own = _watch(target, watched, options, folder, stdin)
         status = status or own
-        data |= _advise(found, options, stream, plot)
+        data |= _advise(found, options, stream, drawing)
     for note in target.notes:
         print(f"note: {note}", file=stream)
     return data, status
@@ -183,29 +190,31 @@ def _watch(
 ) -> tuple[dict[str, Any], int]:
     from perdure.dirtbuster import tool
 
-    seconds = None if options.seconds is None else options.seconds * _SLOWEST
+    seconds = None if options.seconds is None else options.seconds * _SLOWER
     limits = tool.Limits(options.cache_bytes, options.fence_window, seconds)
     return tool.run(target, watched, folder, limits, stdin)
 
 
 def _advise(
-    found: dict[str, Any], options: _Options, stream: Any, plot: str | None
+    found: dict[str, Any], options: _Options, stream: Any, drawing: Output | None
 ) -> dict[str, Any]:
-    from perdure.dirtbuster import advice, report
+    from perdure.dirtbuster import advice, objects, report
 
     for function in found["functions"]:
         if not function["seen"]:
-            name = function["pattern"] or f"{function['first']:#x}"
+            name = objects.shown_name(function["pattern"]) or f"{function['first']:#x}"
             print(
-                f"note: {name} did not run under Valgrind, which has no AVX-512: name what ran"
-                " in its stead by --functions",
+                f"note: {name} did not run under Valgrind: there is no such function, or it has"
+                " AVX-512, which Valgrind has not; name another by --functions",
                 file=stream,
             )
     everything = advice.all_of(found["groups"])
-    print(f"Steps 2 and 3: {found['instructions']:,} instructions", file=stream)
+    nothing = "" if everything else "; no function that was watched wrote anything"
+    print(f"Steps 2 and 3: {found['instructions']:,} instructions{nothing}", file=stream)
     report.show_advice(stream, everything, options.top)
-    if plot is not None:
-        report.plot(Path(plot), everything, options.top)
+    if drawing is not None:
+        with drawing.writing() as path:
+            report.plot(path, everything, options.top)
     return {
         "instructions": found["instructions"],
         "watched": found["functions"],

@@ -1,4 +1,4 @@
-"""Executables and libraries as perf and Valgrind name places in them: by offset in the file, by
+"""Executables and libraries as perf and Valgrind name code in them: by offset in the file, by
 address, by function.
 
 Invariant: an offset outside of the file's segments has no address, and gets None.
@@ -101,8 +101,19 @@ def watched_name(symbol: str) -> str:
     return f"__{name}_*" if match or name == "memset" else symbol
 
 
+def pattern_by_hand(name: str) -> str:
+    """Of a function that somebody names: as it is linked, or with C++'s namespaces and without its
+    parameters (ns::Table::put)."""
+    pattern = watched_name(name)
+    if pattern != name:
+        return pattern
+    parts = "".join(f"{len(part)}{part}" for part in name.split("::"))
+    linked = (f"_Z{parts}*", f"_ZL{parts}*", f"_Z*{parts}E*", f"_Z*{parts}I*")
+    return "|".join((name, *linked))
+
+
 def shown_name(symbol: str) -> str:
     if symbol == _COPIES:
         return "memcpy"
     match = re.fullmatch(r"__(\w+)_\*", symbol)
-    return match[1] if match else symbol
+    return match[1] if match else symbol.split("|", 1)[0]

@@ -24,14 +24,15 @@ _WIDTH = 120
 _NEXT_LINES, _RUNS = 3, 4
 _SHOWN = 0.01  # of the bytes written, to be in the lines for people
 _FEW_SAMPLES = 100
+_NAME = 60  # characters of a name
 
 
 def demangled(names: Sequence[str]) -> dict[str, str]:
-    """By binutils' c++filt; without it names stay as they are linked."""
+    """By binutils' c++filt, without parameters; without it names stay as they are linked."""
     if shutil.which("c++filt") is None or not names:
         return {name: name for name in names}
     done = subprocess.run(
-        ["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True
+        ["c++filt", "-p"], input="\n".join(names), capture_output=True, text=True, check=True
     )
     return dict(zip(names, done.stdout.split("\n"), strict=False))
 
@@ -43,7 +44,7 @@ def _console(stream: TextIO) -> Console:
 def way(samples: Samples) -> str:
     if samples.way == CLOCK:
         return "samples of the clock, whose instructions were decoded (no precise events here)"
-    return "samples of loads and stores by the processor's counters"
+    return "samples of stores and of all instructions by the processor's counters"
 
 
 def show_samples(stream: TextIO, samples: Samples, hot: Sequence[Hot]) -> None:
@@ -58,14 +59,19 @@ def show_samples(stream: TextIO, samples: Samples, hot: Sequence[Hot]) -> None:
         [name for one in hot for name in (one.first.symbol, *_callers(one).split(" < "))]
     )
     for one in hot:
-        callers = " < ".join(names[name] for name in _callers(one).split(" < "))
+        callers = " < ".join(_short(names[name]) for name in _callers(one).split(" < "))
         table.add_row(
             f"{one.stores / samples.stores:.0%}",
-            names[one.first.symbol],
+            _short(names[one.first.symbol]),
             Path(one.first.object).name,
             callers,
         )
     console.print(table)
+
+
+def _short(name: str) -> str:
+    """The end of a long name tells more than its templates."""
+    return name if len(name) <= _NAME else f"{name[: _NAME // 3]}…{name[-_NAME * 2 // 3 :]}"
 
 
 def _callers(one: Hot) -> str:
@@ -81,7 +87,7 @@ def _distance(value: float | None) -> str:
     return f"{value:.0f}"
 
 
-def place(advice: Advice) -> str:
+def location(advice: Advice) -> str:
     counts, lines = advice.site.counts, advice.site.lines
     if not counts["file"]:
         return f"{Path(counts['object']).name}+{counts['address']:#x}"
@@ -100,29 +106,43 @@ def _runs(lines: Sequence[int]) -> str:
     return ",".join(shown) + (",..." if len(runs) > _RUNS else "")
 
 
+def _bytes(some: Sequence[Advice]) -> int:
+    return sum(one.site.counts["bytes"] for one in some)
+
+
+def first_of(all_advice: Sequence[Advice], most: int) -> list[Advice]:
+    """Those that people are shown: what writes next to nothing is left out."""
+    least = _SHOWN * _bytes(all_advice)
+    return [one for one in all_advice if one.site.counts["bytes"] >= least][:most]
+
+
 def show_advice(stream: TextIO, all_advice: Sequence[Advice], most: int) -> None:
     console = _console(stream)
-    total = sum(one.site.counts["bytes"] for one in all_advice)
-    shown = [one for one in all_advice[:most] if one.site.counts["bytes"] >= _SHOWN * total]
+    total = _bytes(all_advice)
+    shown = first_of(all_advice, most)
     names = demangled([name for one in shown for name in _names(one)])
     for one in shown:
         counts, site = one.site.counts, one.site
-        title = " from ".join(shown_name(names[name]) for name in _names(one) if name)
-        where = ", ".join(filter(None, (title, place(one))))
+        title = " from ".join(_short(shown_name(names[name])) for name in _names(one) if name)
+        where = ", ".join(filter(None, (title, location(one))))
         stack = ", on the stack" if counts["on_stack"] else ""
         console.print(f"\n[bold]{one.choice.upper()}[/bold]  {where}{stack}: {one.why}")
         console.print(
             f"    {counts['bytes'] / total:.0%} of the bytes; sequential {site.sequential:.0%},"
-            f" mostly {show_size(site.context_bytes)};"
+            f" mostly {show_size(site.context_bytes)}{_by_page(one)};"
             f" re-read {_distance(site.reread_distance)} ({site.reread:.0%}),"
             f" re-write {_distance(site.rewrite_distance)} ({site.rewritten:.0%});"
             f" fence {_fence(one)}"
         )
         if one.effect:
             console.print(f"    expected: {one.effect}")
-    if rest := all_advice[len(shown) :]:
-        share = sum(one.site.counts["bytes"] for one in rest) / total
-        console.print(f"\n{len(rest)} more with {share:.0%} of the bytes (--json has them)")
+    if rest := len(all_advice) - len(shown):
+        share = 1 - _bytes(shown) / total
+        console.print(f"\n{rest} more with {share:.0%} of the bytes (--json has them)")
+
+
+def _by_page(one: Advice) -> str:
+    return f", {one.site.page_density:.0%} of a page's lines" if one.site.by_page else ""
 
 
 def _names(one: Advice) -> tuple[str, str]:
@@ -173,6 +193,7 @@ def advice_data(all_advice: Sequence[Advice]) -> list[dict[str, Any]]:
             "reread_instructions": one.site.reread_distance,
             "rewritten": one.site.rewritten,
             "rewrite_instructions": one.site.rewrite_distance,
+            "page_density": one.site.page_density,
             "amplification": one.site.amplification,
             "counts": one.site.counts,
         }
@@ -197,14 +218,14 @@ def plot(path: Path, all_advice: Sequence[Advice], most: int) -> None:
     panels = (("reread_at", "re-read"), ("rewritten_at", "re-write"), ("fenced_at", "fence"))
     figure, axes = pyplot.subplots(1, len(panels), figsize=(15, 4), sharey=True)
     for axis, (name, title) in zip(axes, panels, strict=True):
-        for one in all_advice[:most]:
+        for one in first_of(all_advice, most):
             counts = one.site.counts
-            shares = [count / max(1, counts["passes"]) for count in counts[name]]
+            shares = [count / max(1, counts["passes"]) for count in [*counts[name], 0]]
             axis.step(
                 [2.0**power for power in range(len(shares))],
                 shares,
                 where="post",
-                label=f"{one.choice}: {place(one)}",
+                label=f"{one.choice}: {location(one)}",
             )
         axis.set_xscale("log")
         axis.set_xlabel(f"instructions to the next {title}")

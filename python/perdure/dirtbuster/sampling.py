@@ -1,8 +1,9 @@
 """Step 1: which functions write, by samples of Linux perf (3.6.2.1 of the thesis).
 
-Where the processor's counters can be sampled, each sample is a load or a store. Elsewhere (virtual
-machines) perf's clock interrupts the program, and what it was at is decoded; the share of stores is
-then the share of time. Invariant: `Samples.way` says which of the two it was.
+Where the processor's counters can be sampled, stores are, and all instructions beside them, whose
+numbers say what share of them stores have. Elsewhere (virtual machines) perf's clock interrupts the
+program, and what it was at is decoded; the share of stores is then a share of time.
+Invariant: `Samples.way` says which of the two it was.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import shutil
 import signal
 import subprocess
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,8 +25,8 @@ from perdure.dirtbuster.programs import Program
 
 CLOCK = "clock"
 COUNTERS = "counters"
-_STORES, _LOADS = "mem_inst_retired.all_stores", "mem_inst_retired.all_loads"
-_HERTZ, _PERIOD = "997", "100003"  # primes: in step with no loop
+_STORES, _ALL = "mem_inst_retired.all_stores", "instructions"
+_HERTZ = "997"  # a prime: in step with no loop
 _STACK_BYTES, _FRAMES = 4096, 8
 _FRAME = re.compile(r"\s+([0-9a-f]+) (.+?)(?:\+0x([0-9a-f]+))? \((.*)\)$")
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
@@ -54,14 +56,15 @@ class Hot:
 class Samples:
     way: str
     total: int = 0
-    stores: int = 0
+    stores: int = 0  # in the clock's moments, or in store instructions
+    passed: int = 0  # moments, or instructions
     functions: dict[tuple[str, str], Hot] = field(default_factory=dict)
     status: int = 0
     stopped: bool = False
 
     @property
     def store_share(self) -> float:
-        return self.stores / self.total if self.total else 0.0
+        return self.stores / self.passed if self.passed else 0.0
 
     def hottest(self, most: int, least_share: float) -> list[Hot]:
         enough = [
@@ -111,15 +114,15 @@ def record(program: Program, folder: Path, seconds: float | None, stdin: Path | 
     """Runs the program under perf. Its output goes to standard error."""
     perf = perf_program()
     way = COUNTERS if has_counters(perf) else CLOCK
-    if way == COUNTERS:
-        events = ["-c", _PERIOD, "-e", f"{_LOADS}:u", "-e", f"{_STORES}:u"]
-    else:
-        events = ["-F", _HERTZ, "-e", "cpu-clock:u"]
+    names = (_ALL, _STORES) if way == COUNTERS else ("cpu-clock",)
+    events = [part for name in names for part in ("-e", f"{name}:u")]
     data, status = folder / "perf.data", folder / "status"
     command = [
         perf,
         "record",
         "-q",
+        "-F",
+        _HERTZ,
         *events,
         "--call-graph",
         f"dwarf,{_STACK_BYTES}",
@@ -133,7 +136,7 @@ def record(program: Program, folder: Path, seconds: float | None, stdin: Path | 
     if not status.exists():
         raise Failure(f"dirtbuster: perf could not run {program.path}: {done.stderr.strip()}")
     _pass_on(done.stderr)
-    samples = _read(perf, data, way)
+    samples = _read(perf, data, way, _starter(program))
     samples.status = int(status.read_text())
     samples.stopped = seconds is not None and samples.status == 124
     return samples
@@ -152,7 +155,13 @@ def _pass_on(errors: str) -> None:
         os.write(2, errors.encode())
 
 
-def _read(perf: str, data: Path, way: str) -> Samples:
+def _starter(program: Program) -> str:
+    """The shell that starts the program, unless it is the program."""
+    shell = Path(shutil.which("sh") or "/bin/sh").resolve()
+    return "" if shell == program.path else str(shell)
+
+
+def _read(perf: str, data: Path, way: str, starter: str) -> Samples:
     with subprocess.Popen(
         [
             perf,
@@ -164,7 +173,7 @@ def _read(perf: str, data: Path, way: str) -> Samples:
             "--max-stack",
             str(_FRAMES),
             "-F",
-            "event,ip,sym,symoff,dso",
+            "event,period,ip,sym,symoff,dso",
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -172,17 +181,23 @@ def _read(perf: str, data: Path, way: str) -> Samples:
         errors="replace",
     ) as script:
         assert script.stdout is not None
-        samples = Samples(way)
-        event, frames = "", list[Frame]()
-        for line in script.stdout:
-            if match := _FRAME.match(line):
-                frames.append(_frame(match))
-            elif line.strip():
-                event = line.strip()
-            else:
-                _count(samples, event, frames)
-                frames = []
-        _count(samples, event, frames)
+        return read_lines(script.stdout, way, starter)
+
+
+def read_lines(lines: Iterable[str], way: str, starter: str = "") -> Samples:
+    """What perf script prints: for each sample a line with its period and event, then a line a
+    frame, innermost first, then an empty one. Those in `starter` are none of the program's."""
+    samples = Samples(way)
+    header, frames = "", list[Frame]()
+    for line in lines:
+        if match := _FRAME.match(line):
+            frames.append(_frame(match))
+        elif line.strip():
+            header = line
+        else:
+            _count(samples, header, frames, starter)
+            frames = []
+    _count(samples, header, frames, starter)
     return samples
 
 
@@ -196,20 +211,27 @@ def _frame(match: re.Match[str]) -> Frame:
     return Frame(offset, symbol, path, named, span)
 
 
-def _count(samples: Samples, event: str, frames: list[Frame]) -> None:
-    if not frames:
+def _count(samples: Samples, header: str, frames: list[Frame], starter: str) -> None:
+    if not frames or frames[0].object == starter:
         return
     leaf = frames[0]
-    store = (
-        _STORES in event if samples.way == COUNTERS else decoding.is_store(leaf.object, leaf.offset)
-    )
+    stores, passed = _weights(samples.way, header, leaf)
     samples.total += 1
-    samples.stores += store
+    samples.stores += stores
+    samples.passed += passed
     hot = samples.functions.setdefault((leaf.object, objects.watched_name(leaf.symbol)), Hot(leaf))
     hot.samples += 1
-    hot.stores += store
-    if store:
+    hot.stores += stores
+    if stores:
         hot.callers[" < ".join(frame.symbol for frame in frames[1:4])] += 1
+
+
+def _weights(way: str, header: str, leaf: Frame) -> tuple[int, int]:
+    """For how many stores a sample stands, and for how many instructions, or moments, in all."""
+    if way == CLOCK:
+        return int(decoding.is_store(leaf.object, leaf.offset)), 1
+    period = int(header.split()[0])
+    return (period, 0) if _STORES in header else (0, period)
 
 
 def ended_by(status: int) -> str:

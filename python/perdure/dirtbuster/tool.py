@@ -33,7 +33,7 @@ _TUNABLES = (
 class Limits:
     cache_bytes: int
     fence_window: int
-    seconds: int | None
+    seconds: float | None
 
 
 def source_folder() -> Path:
@@ -89,7 +89,7 @@ def lines_of(functions: Sequence[Hot | str]) -> list[str]:
     for one in functions:
         if isinstance(one, str):
             where, _, name = one.rpartition(":") if "::" not in one else ("", "", one)
-            lines.append(f"{where}\t{objects.watched_name(name)}\t0\t0")
+            lines.append(f"{where}\t{objects.pattern_by_hand(name)}\t0\t0")
             continue
         where, symbol = os.path.basename(one.first.object), one.first.symbol
         pattern = objects.watched_name(symbol)
@@ -124,7 +124,7 @@ def run(
         f"--fence-window={limits.fence_window}",
     ]
     if limits.seconds is not None:
-        command.append(f"--seconds={limits.seconds}")
+        command.append(f"--milliseconds={max(1, round(limits.seconds * 1000))}")
     tunables = ":".join(filter(None, (os.environ.get("GLIBC_TUNABLES"), _TUNABLES)))
     environment = {**os.environ, "VALGRIND_LIB": str(library), "GLIBC_TUNABLES": tunables}
     with open(stdin or os.devnull, "rb") as given:

@@ -33,7 +33,7 @@ ALONE static void fill_then_read(char* array) {
     uint64_t* to = (uint64_t*)(array + next() % kElements * kElement);
     for (int word = 0; word < kElement / 8; word++) to[word] = (uint64_t)i;
     __asm__ volatile("" ::: "memory");
-    sink += to[5];
+    sink += to[5] + to[6];
   }
 }
 
@@ -162,6 +162,15 @@ ALONE static void write_file(char* pages) {
   close(file);
 }
 
+/* Objects of which two fields are written, each too far from the last: sequential by page alone. */
+ALONE static void make_objects(char* pages) {
+  for (int i = 0; i < 16 * kTimes; i++) {
+    uint64_t* object = (uint64_t*)(pages + (size_t)i * 192);
+    object[0] = (uint64_t)i;
+    object[10] = (uint64_t)i;
+  }
+}
+
 static void* memory(size_t bytes) {
   char* start = aligned_alloc(4096, bytes);
   if (start == NULL) abort();
@@ -195,6 +204,7 @@ static int all(void) {
   add_to_all(memory(128 * kTimes * 8));
   copy_to_buffer(memory(4096), from, (size_t)atoi("1024"));
   copy_to_log(memory((size_t)kTimes * 2048), from, (size_t)atoi("1024"));
+  make_objects(memory((size_t)kTimes * 16 * 192));
   write_file(memory((size_t)kTimes * 1024));
   return 0;
 }
