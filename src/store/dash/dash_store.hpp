@@ -1,11 +1,7 @@
 // The store whose index is a Dash table: many host threads, each operation by itself; the calls of
-// Store, each with the locks and the checks that it needs. How a put and a get read:
-// dash_batches.cpp.
-//
-// Locking: a batch runs under the shared side of `open_`, a writing one (and a scan, which locks
-// buckets) under that of `changing_`, too; who closes has `open_` alone, who needs the table at
-// rest `changing_`. A write that an exception ends in its midst ends the store, too
-// (dash_health.hpp).
+// Store, each with the locks (store/threads/core.hpp) and the checks that it needs. How a put and a
+// get read: store/threads/batches.cpp. Invariant: a call that fails in here has left the pool as it
+// was, or closed for writing.
 #pragma once
 
 #include <memory>
@@ -13,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "exec/reader_writer_lock.hpp"
 #include "pm/pool.hpp"
 #include "store/dash/dash_core.hpp"
 #include "store/dash/dash_recovery.hpp"
 #include "store/dash/dash_sweeper.hpp"
 #include "store/store_impl.hpp"
+#include "store/threads/batches.hpp"
 
 namespace perdure {
 
@@ -34,10 +30,16 @@ class DashStore final : public Store::Impl {
                                                RestoreOptions const& restore,
                                                OpenOptions const& open, pm::Pool pool);
 
-  Status read(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) override;
+  Status read(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) override {
+    return batches_.read(call, statuses, how);
+  }
   Result<VariableValues> read_variable(Call const& call, std::span<KeyStatus> statuses,
-                                       CallOptions const& how) override;
-  Status write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) override;
+                                       CallOptions const& how) override {
+    return batches_.read_variable(call, statuses, how);
+  }
+  Status write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) override {
+    return batches_.write(call, statuses, how);
+  }
   Result<ScanPage> scan(ScanCursor const& from, std::size_t limit,
                         std::atomic<bool> const* stop) override;
   Result<VerifyReport> verify(std::atomic<bool> const* stop) override;
@@ -62,7 +64,7 @@ class DashStore final : public Store::Impl {
   [[nodiscard]] Stats stats_open();
 
   DashCore core_;
-  exec::ReaderWriterLock open_, changing_;  // open_ guards core_.closed
+  threads::Batches batches_{core_};
   DashRecovery recovery_{core_};
   DashSweeper sweeper_{core_};
   Stats last_;  // of a closed store

@@ -14,15 +14,15 @@
 #include "pm/heap.hpp"
 #include "pm/pool.hpp"
 
-namespace perdure {
+namespace perdure::threads {
 
-class DashSpace {
+class Space {
  public:
-  DashSpace(pm::Pool& pool, Mutex& memory) : pool_(&pool), memory_(&memory), heap_(pool) {
+  Space(pm::Pool& pool, Mutex& memory) : pool_(&pool), memory_(&memory), heap_(pool) {
     note_size();
   }
-  DashSpace(DashSpace const&) = delete;
-  DashSpace& operator=(DashSpace const&) = delete;
+  Space(Space const&) = delete;
+  Space& operator=(Space const&) = delete;
 
   /// `n` more records of that stride, or none and why.
   Status take(std::uint64_t stride, std::size_t n, std::vector<std::uint64_t>& to);
@@ -64,4 +64,4 @@ class DashSpace {
   pm::RecordHeap heap_;  // guarded by memory_; through heap()
 };
 
-}  // namespace perdure
+}  // namespace perdure::threads
