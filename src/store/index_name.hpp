@@ -11,6 +11,7 @@ namespace perdure {
     case Index::gphash: return "gphash";
     case Index::dash_eh: return "dash-eh";
     case Index::dash_lh: return "dash-lh";
+    case Index::btree: return "btree";
   }
   return "unknown";
 }

@@ -89,14 +89,6 @@ Result<VerifyReport> DashStore::verify(std::atomic<bool> const* stop) {
   return report;
 }
 
-Status DashStore::acknowledge_repair() {
-  exec::SharedHold const open(core_.open);
-  if (Status s = core_.check_open(true); !s.ok()) return s;
-  exec::ExclusiveHold const exclusive(core_.changing);
-  core_.repairs.acknowledge();
-  return {};
-}
-
 Stats DashStore::stats_open() {
   Stats s;
   pm::PoolHeader const& h = core_.pool.header();
@@ -128,13 +120,6 @@ Stats DashStore::stats() {
   Stats s = stats_open();
   if (!whole) s.damage = core_.engine->why_damaged().message();
   return s;
-}
-
-void DashStore::reset_counts() { core_.counters.reset_accesses(); }
-
-Survival DashStore::survives() {
-  exec::SharedHold const open(core_.open);
-  return perdure::survives(core_.pool.medium());
 }
 
 Status DashStore::close() {

@@ -193,7 +193,8 @@ Status Batches::write(Call const& call, std::span<KeyStatus> statuses, CallOptio
   auto const run = [&](Call const& piece, std::span<KeyStatus> answers) -> Status {
     auto status = first_statuses(core_.pool.header(), piece);
     if (!status) return status.status();
-    Batch const batch{&piece, status->data(), core_.numbers.next()};
+    std::uint64_t const numbers = core_.operations()->numbers_each() ? piece.keys.count : 1;
+    Batch const batch{&piece, status->data(), core_.numbers.take(numbers)};
     Outcome outcome(core_);
     Status const ran = core_.health.whole_or_failed([&]() -> Status {
       for_each_part(core_.workers, piece, [&](Ops const& ops) {

@@ -11,21 +11,22 @@
 namespace perdure::threads {
 namespace {
 
-constexpr std::uint64_t kLease = 1u << 20;  // batch numbers taken from the root at a time
+constexpr std::uint64_t kLease = 1u << 20;  // numbers taken from the root at a time
 
 }  // namespace
 
 void BatchNumbers::begin() { sequence_ = lease_ = pm::leased_numbers(pool_); }
 
-std::uint64_t BatchNumbers::next() {
-  PERDURE_ASSERT(!pool_.read_only());
-  std::uint64_t const sequence = ++sequence_;
-  if (sequence <= lease_) return sequence;
+std::uint64_t BatchNumbers::take(std::uint64_t n) {
+  PERDURE_ASSERT(!pool_.read_only() && n > 0);
+  std::uint64_t const last = sequence_.fetch_add(n) + n;
+  if (last <= lease_) return last - n + 1;
   std::lock_guard const lock(memory_);
-  if (sequence <= lease_) return sequence;
-  pm::lease_numbers(pool_, sequence + kLease);
-  lease_ = sequence + kLease;
-  return sequence;
+  if (last > lease_) {
+    pm::lease_numbers(pool_, last + kLease);
+    lease_ = last + kLease;
+  }
+  return last - n + 1;
 }
 
 Core::Core(std::string const& pool_path, OpenOptions const& open_options, RecoveryReport& report,

@@ -25,7 +25,7 @@
 
 namespace perdure::threads {
 
-/// Numbers of write batches, which their records carry. Invariant: each is below what the root
+/// Numbers of write batches, or of their operations, which records carry. Invariant: each is below what the root
 /// leases, so that an opening goes on above them.
 class BatchNumbers {
  public:
@@ -33,7 +33,8 @@ class BatchNumbers {
 
   /// The pool has been opened.
   void begin();
-  std::uint64_t next();
+  /// The first of n numbers in a row.
+  std::uint64_t take(std::uint64_t n);
 
  private:
   pm::Pool& pool_;

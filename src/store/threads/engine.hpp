@@ -22,7 +22,8 @@ namespace perdure::threads {
 struct Batch {
   Call const* call = nullptr;
   std::uint8_t* status = nullptr;  // KeyStatus of each operation, or kPending
-  std::uint64_t sequence = 0;  // of its records
+  // of its records; where each operation has a number, operation i has sequence + i
+  std::uint64_t sequence = 0;
 
   [[nodiscard]] exec::ByteColumn keys() const { return bytes_of(call->keys); }
   [[nodiscard]] OpKind kind(std::size_t i) const {
@@ -60,6 +61,7 @@ struct Tally {
   Status why_refused;  // the last of them, for want of room
   std::uint64_t damaged = 0;  // operations that met damage in the index, not in a record alone
   std::uint64_t reads = 0, writes = 0, orders = 0;
+  std::uint64_t sequences = 0;  // index btree: the sum of those that came, less those that went
 };
 
 /// A record as a scan sees it, valid inside the call.
@@ -81,6 +83,8 @@ struct Faults {
 class Engine {
  public:
   virtual ~Engine() = default;
+  /// Whether each operation of a batch has a number of its own, or all have one.
+  [[nodiscard]] virtual bool numbers_each() const { return false; }
 
   /// Gets of fixed-width values, into the call's output.
   virtual void get(Batch const& batch, Ops const& ops, Tally& tally) = 0;

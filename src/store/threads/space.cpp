@@ -40,6 +40,21 @@ bool Space::in_use(std::uint64_t record) {
   return heap().in_use(Offset{record});
 }
 
+void Space::find_superblocks() {
+  std::lock_guard const lock(*memory_);
+  heap().find_superblocks();
+}
+
+void Space::finish_recovery() {
+  std::lock_guard const lock(*memory_);
+  heap().finish_recovery();
+}
+
+std::vector<pm::RecordHeap::Superblock> Space::superblocks() {
+  std::lock_guard const lock(*memory_);
+  return heap().superblocks();
+}
+
 void Space::claim_later() {
   std::lock_guard const lock(*memory_);
   pool_->find_owners_later([this] { heap_.claim_superblocks(); });

@@ -42,6 +42,17 @@ class Space {
   void mark(std::span<std::uint64_t const> records);
   void finish_sweep();
 
+  // An opening that goes through all records, by itself, see RecordHeap: what is noted, from any
+  // number of threads between the other two, is in use.
+  void find_superblocks();
+  void note_used(std::uint64_t record) {
+    PERDURE_ASSERT(!kCostlyAssertions || heap_.is_record(Offset{record}));
+    static_cast<void>(pm::RecordHeap::mark(heap_.bit_to_mark(Offset{record})));
+  }
+  void finish_recovery();
+
+  [[nodiscard]] std::vector<pm::RecordHeap::Superblock> superblocks();
+
   /// Whether a record is anybody's, or not known to be free yet.
   [[nodiscard]] bool in_use(std::uint64_t record);
 
