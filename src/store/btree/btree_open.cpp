@@ -109,7 +109,7 @@ struct BtreeOpening {
     }
     std::uint64_t expected = records.records + records.damaged.size();
     if (core.recovery.clean) {
-      auto const noted = core.pool.closing_note();
+      auto noted = core.pool.closing_note();
       if (!noted) wrong.push_back(noted.status().message());
       if (noted && *noted) {
         core.left = *noted;

@@ -17,9 +17,9 @@ namespace perdure {
 
 class BtreeStore final : public threads::ThreadsStore {
  public:
-  BtreeStore(std::string path, OpenOptions const& options, pm::Pool pool)
-      : ThreadsStore(std::move(path), options, pool.header()),
-        core_(this->path, this->options, recovery, std::move(pool)) {}
+  BtreeStore(std::string pool_path, OpenOptions const& open_options, pm::Pool pool)
+      : ThreadsStore(std::move(pool_path), open_options, pool.header()),
+        core_(path, options, recovery, std::move(pool)) {}
 
   static Result<std::unique_ptr<Impl>> create(std::string const& path, CreateOptions const& create,
                                               OpenOptions const& open);
