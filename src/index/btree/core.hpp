@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <new>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -78,6 +77,19 @@ struct Core {
     if constexpr (Keys::kTails)
       if (root != 0) free_tails(*inner_at(root));
   }
+  /// All from here down; nobody uses it.
+  void free_below(Node* node) {
+    unsigned const count = Node::count_in(node->shape);
+    for (unsigned i = 0; i <= count; ++i) {
+      if constexpr (Keys::kTails)
+        if (i < count) free_tail(node->tails[i]);
+      if (Node::level_in(node->shape) > 1)
+        free_below(inner_at(node->children[i]));
+      else
+        nodes.give(nodes.at(node->children[i]));
+    }
+    inners.give(node);
+  }
 
   static Node* inner_at(std::uint64_t address) { return reinterpret_cast<Node*>(address); }
   static std::uint64_t address_of(Node const* node) {
@@ -122,7 +134,7 @@ struct Core {
  private:
   static void free_tails(Node const& node) {
     unsigned const count = Node::count_in(node.shape);
-    for (unsigned i = 0; i < count; ++i) ::operator delete(reinterpret_cast<void*>(node.tails[i]));
+    for (unsigned i = 0; i < count; ++i) free_tail(node.tails[i]);
     if (Node::level_in(node.shape) > 1)
       for (unsigned i = 0; i <= count; ++i) free_tails(*inner_at(node.children[i]));
   }

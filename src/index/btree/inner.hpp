@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <new>
 
 #include "base/assert.hpp"
 #include "index/btree/keys.hpp"
@@ -23,6 +25,23 @@ namespace perdure::btree {
   unsigned const zeros = prefix == 0 ? 8 : static_cast<unsigned>(__builtin_ctzll(prefix)) / 8;
   return {prefix, nullptr, 8 - zeros};
 }
+
+/// The shortest separator that is above `last` and not above `from`. False: there is no memory.
+template <class Keys>
+[[nodiscard]] bool separate(Key const& last, Key const& from, Separator& between) {
+  between = {from.prefix, 0};
+  if (!Keys::kTails || last.prefix != from.prefix) return true;
+  std::size_t size = std::min<std::size_t>(8, last.size);
+  while (size < last.size && last.bytes[size] == from.bytes[size]) ++size;
+  size = std::min(size + 1, from.size);
+  void* const room = ::operator new(sizeof(KeyBytes) + size, std::nothrow);
+  if (room == nullptr) return false;
+  auto* const bytes = new (room) KeyBytes{size};
+  std::memcpy(bytes->bytes(), from.bytes, size);
+  between.tail = reinterpret_cast<std::uint64_t>(bytes);
+  return true;
+}
+inline void free_tail(std::uint64_t tail) { ::operator delete(reinterpret_cast<void*>(tail)); }
 
 template <class Keys>
 class InnerOps {

@@ -100,7 +100,7 @@ class Merges {
     NodeLock l(host, &left.version), r(host, &right.version);
     Permutation const order = core_.leaves.permutation(host, left);
     Permutation const more = core_.leaves.permutation(host, right);
-    if (!may_join(order.count(), more.count(), kSparse, kJoined)) return false;
+    if (!may_join(order.count(), more.count(), kSparse, kJoined, Permutation::kSlots)) return false;
     above.changes();
     l.changes();
     r.changes();
@@ -111,8 +111,7 @@ class Merges {
     Ops::erase(host, parent, i);
     core_.leaf_count.fetch_sub(1, std::memory_order_relaxed);
     retired.retire([nodes = &core_.nodes, gone = &right] { nodes->give(gone); });
-    if (between.tail != 0)
-      retired.retire([tail = between.tail] { ::operator delete(reinterpret_cast<void*>(tail)); });
+    if (between.tail != 0) retired.retire([tail = between.tail] { free_tail(tail); });
     return true;
   }
   template <class Host>
@@ -134,7 +133,7 @@ class Merges {
     NodeLock l(host, &left.version), r(host, &right.version);
     unsigned const some = Node::count_in(host.load(&left.shape));
     unsigned const more = Node::count_in(host.load(&right.shape));
-    if (!may_join(some, more, kSparseInner, kJoinedInner)) return false;
+    if (!may_join(some, more, kSparseInner, kJoinedInner, Node::kMost - 1)) return false;
     above.changes();
     l.changes();
     r.changes();
@@ -144,9 +143,11 @@ class Merges {
     retired.retire([inners = &core_.inners, gone = &right] { inners->give(gone); });
     return true;
   }
-  static bool may_join(unsigned left, unsigned right, unsigned sparse, unsigned joined) {
-    bool const either = left <= sparse || right <= sparse;
-    return left + right <= joined ? either : left == 0 || right == 0;
+  /// One that is empty is joined with any, if there is room for `most`.
+  static bool may_join(unsigned left, unsigned right, unsigned sparse, unsigned joined,
+                       unsigned most) {
+    if (left == 0 || right == 0) return left + right <= most;
+    return (left <= sparse || right <= sparse) && left + right <= joined;
   }
 
   /// A level less, if the root has one child, which is no leaf.

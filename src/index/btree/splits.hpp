@@ -7,11 +7,8 @@
 //    entries in both (layout.hpp says what becomes of them).
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <new>
 
 #include "index/btree/core.hpp"
 
@@ -128,7 +125,7 @@ class Splits {
     if (Answer const a = cut(host, *at.leaf, order, key, halves); a != Answer::done) return a;
     Leaf* const right = core_.nodes.take();
     if (right == nullptr) {
-      ::operator delete(reinterpret_cast<void*>(halves.between.tail));
+      free_tail(halves.between.tail);
       return Answer::full;
     }
     write_upper(host, *at.leaf, order, halves, *right);
@@ -168,21 +165,7 @@ class Splits {
     }
     Key const last = key_at(halves.lower - 1);
     if (!Keys::readable(last) || !Keys::readable(from)) return Answer::damaged;
-    return separate(last, from, halves.between) ? Answer::done : Answer::full;
-  }
-  /// The shortest separator that is above `last` and not above `from`.
-  static bool separate(Key const& last, Key const& from, Separator& between) {
-    between = {from.prefix, 0};
-    if (!Keys::kTails || last.prefix != from.prefix) return true;
-    std::size_t size = std::min<std::size_t>(8, last.size);
-    while (size < last.size && last.bytes[size] == from.bytes[size]) ++size;
-    size = std::min(size + 1, from.size);
-    void* const room = ::operator new(sizeof(KeyBytes) + size, std::nothrow);
-    if (room == nullptr) return false;
-    auto* const bytes = new (room) KeyBytes{size};
-    std::memcpy(bytes->bytes(), from.bytes, size);
-    between.tail = reinterpret_cast<std::uint64_t>(bytes);
-    return true;
+    return separate<Keys>(last, from, halves.between) ? Answer::done : Answer::full;
   }
   template <class Host>
   void write_upper(Host& host, Leaf const& leaf, Permutation order, Halves const& halves,

@@ -15,8 +15,11 @@
 #include <span>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "exec/epochs.hpp"
 #include "index/btree/core.hpp"
+#include "index/btree/group.hpp"
+#include "index/btree/load.hpp"
 #include "index/btree/merges.hpp"
 #include "index/btree/nodes.hpp"
 #include "index/btree/scan.hpp"
@@ -123,11 +126,27 @@ class Tree {
     });
   }
 
-  /// find() of each key; descends for several side by side.
+  /// find() of each key, for several side by side: while one waits for memory, others go on.
   template <class Host>
   void find_group(Host& host, std::span<Key const> keys, std::span<Answer> answers,
                   std::span<std::uint64_t> words) {
-    for (std::size_t i = 0; i < keys.size(); ++i) answers[i] = find(host, keys[i], words[i]);
+    PERDURE_ASSERT(answers.size() == keys.size() && words.size() == keys.size());
+    Group<Keys, Nodes>(core_).find(host, keys, answers, words);
+  }
+
+  /// Fills an empty tree, which nobody else uses meanwhile, with entries (LoadedEntry) whose keys
+  /// rise. Leaves are full, and laid down one after the other. Not ok: it is empty, as before.
+  template <class Host, class Iterator, class End>
+  Status bulk_load(Host& host, Iterator entries, End end) {
+    Load<Keys, Nodes> load(core_);
+    Answer answer = load.begin(host);
+    std::uint64_t n = 0;
+    for (; answer == Answer::done && entries != end; ++entries, ++n) {
+      LoadedEntry const& entry = *entries;
+      answer = load.add(host, entry.key, entry.word);
+    }
+    if (answer == Answer::done) load.finish(host);
+    return load.why_not(answer, n - 1);
   }
 
   template <class Host>
