@@ -16,10 +16,15 @@ namespace perdure {
 enum class Device : std::uint8_t { cpu, cuda };
 /// What finds keys. `gphash`: GPHash's levels, for batches on a GPU or on CPU warps. `dash_eh`,
 /// `dash_lh`: Dash's extendible and linear hashing, for many host threads at once, and pools that
-/// open without a look at their records. Dash has device cpu, durability process or none, and
-/// single operations: no transactions, atomic batches, steps, device sessions or caches, which
-/// answer Code::unsupported.
-enum class Index : std::uint8_t { gphash, dash_eh, dash_lh };
+/// open without a look at their records. `btree`: a B+-tree for many host threads, whose keys are in
+/// order (Store::range). The tree is in ordinary memory, and every opening makes it anew from all
+/// records. Dash and `btree` have device cpu, durability process or none, and single operations: no
+/// transactions, atomic batches, steps, device sessions or caches, which answer Code::unsupported.
+enum class Index : std::uint8_t { gphash, dash_eh, dash_lh, btree };
+/// Which of two keys of a `btree` comes first. `bytes`: the one whose first byte that differs is
+/// less, and of one that continues the other the shorter. `unsigned_integer`, `signed_integer`: the
+/// lesser number; keys are then little-endian integers of 1, 2, 4 or 8 bytes.
+enum class KeyOrder : std::uint8_t { bytes, unsigned_integer, signed_integer };
 enum class Layout : std::uint8_t {
   word,
   in_place
@@ -74,6 +79,7 @@ struct CreateOptions {
   std::uint64_t expected_records = 1 << 16;  // sizes the first levels; the table grows past it
   std::uint64_t max_bytes = 0;  // the pool file never grows past this; 0 = as the medium allows
   Index index = Index::gphash;
+  KeyOrder key_order = KeyOrder::bytes;  // index btree alone
   Layout layout = Layout::word;
   Shape shape = {};
   Durability durability = Durability::process;

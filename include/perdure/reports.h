@@ -80,7 +80,9 @@ struct Stats {
                        // empty: nothing
   std::uint64_t slots = 0;
   double load_factor = 0;  // records / slots
-  std::uint64_t growths = 0;  // begun or resumed since open, and not given up for want of memory
+  // begun or resumed since open, and not given up for want of memory; 0 with index btree, which grows
+  // leaf by leaf
+  std::uint64_t growths = 0;
   // of the table, that a growth under way has still to move; 0: it does not grow
   std::uint64_t units_left = 0;
   std::uint64_t displacements = 0;  // words moved aside since open
@@ -98,7 +100,9 @@ struct Stats {
   std::uint32_t top_level = 0;  // log2 of its buckets
   Shape shape = {};
   Index index = Index::gphash;
-  std::uint64_t segments = 0;  // of a Dash index
+  KeyOrder key_order = KeyOrder::bytes;
+  std::uint64_t segments = 0;  // of a Dash index; of a btree, leaves
+  std::uint64_t index_bytes = 0;  // of ordinary memory, that a btree takes
   Layout layout = Layout::word;
   Device device = Device::cpu;
   Medium medium = Medium::tmpfs;
@@ -117,11 +121,12 @@ struct VerifyReport {
 /// from its begin to its end; it ends with Code::busy (start again) if keys moved meanwhile,
 /// because the table grew or made room in a crowded bucket. Of a Dash index it goes on, for keys
 /// keep their order: each page looks at a segment (some hundred records) at a time, and may begin
-/// after records that came meanwhile.
+/// after records that came meanwhile. With index btree it goes on too, in the order of keys.
 struct ScanCursor {
   std::uint64_t slot = 0;
   std::uint64_t generation = 0;  // 0 = a new scan
   bool done = false;
+  std::vector<std::byte> key = {};  // index btree: of the last record that was seen
 };
 
 struct ScanPage {

@@ -8,7 +8,11 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <iterator>
+#include <new>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/hooks.hpp"
@@ -40,17 +44,8 @@ class Epochs {
   }
 
   /// `free` runs once nobody can be reading what it frees, on whichever thread retires or drains
-  /// then.
-  void retire(std::function<void()> free) {
-    std::vector<Retired> done;
-    {
-      MutexLock const lock(mutex_);
-      retired_.push_back({now_.fetch_add(1), std::move(free)});
-      if (retired_.size() < look_at_) return;
-      done = take_free();
-    }
-    for (Retired const& each : done) each.free();
-  }
+  /// then. Throws where there is no memory to note it; else it is noted.
+  void retire(std::function<void()> free) { note(std::move(free), 0); }
   /// Frees what nobody can be reading any more.
   void collect() {
     std::vector<Retired> done;
@@ -84,6 +79,7 @@ class Epochs {
 
  private:
   friend class EpochGuard;
+  friend class EpochReservation;
   static constexpr std::size_t kGuards = 256;  // at once; more wait
   // retired things that are looked through at a time, at least
   static constexpr std::size_t kBatch = 64;
@@ -94,17 +90,40 @@ class Epochs {
     std::uint64_t epoch;
     std::function<void()> free;
   };
+  /// `reserved`: how much of what was reserved this takes.
+  void note(std::function<void()> free, std::size_t reserved) {
+    std::vector<Retired> done;
+    {
+      MutexLock const lock(mutex_);
+      make_room(reserved_ - reserved + 1);
+      reserved_ -= reserved;
+      retired_.push_back({now_.fetch_add(1), std::move(free)});
+      if (retired_.size() < look_at_) return;
+      try {
+        done = take_free();
+      } catch (std::bad_alloc const&) {
+        return;  // it is noted, and waits for the next look
+      }
+    }
+    for (Retired const& each : done) each.free();
+  }
+  void make_room(std::size_t more) PERDURE_REQUIRES(mutex_) {
+    std::size_t const needed = retired_.size() + more;
+    if (needed > retired_.capacity()) retired_.reserve(std::max(needed, 2 * retired_.size()));
+  }
   std::vector<Retired> take_free() PERDURE_REQUIRES(mutex_) {
     std::uint64_t oldest = ~std::uint64_t{0};
     for (Slot const& slot : slots_) {
       std::uint64_t const epoch = slot.epoch.load();
       if (epoch != 0 && epoch < oldest && !mutated("epochs_free_at_once")) oldest = epoch;
     }
-    std::vector<Retired> done, kept;
     std::uint64_t const below =
         mutated("epochs_free_one_early") && oldest + 1 != 0 ? oldest + 1 : oldest;
-    for (Retired& each : retired_) (each.epoch < below ? done : kept).push_back(std::move(each));
-    retired_.swap(kept);
+    auto const kept = std::partition(retired_.begin(), retired_.end(),
+                                     [&](Retired const& each) { return each.epoch >= below; });
+    std::vector<Retired> done(std::make_move_iterator(kept),
+                              std::make_move_iterator(retired_.end()));
+    retired_.erase(kept, retired_.end());
     // Each is looked at a few times, however long a guard is there.
     look_at_ = std::max(kBatch, 2 * retired_.size());
     return done;
@@ -114,7 +133,43 @@ class Epochs {
   std::atomic<std::uint64_t> now_{1};
   Mutex mutex_;  // guards the rest
   std::vector<Retired> retired_ PERDURE_GUARDED_BY(mutex_);
+  std::size_t reserved_ PERDURE_GUARDED_BY(mutex_) = 0;  // of retired_'s capacity
   std::size_t look_at_ PERDURE_GUARDED_BY(mutex_) = kBatch;  // so many are retired
+};
+
+/// Room to retire so many things without asking for memory, for who cannot do without once it has
+/// begun. What is not used of it is given back.
+class EpochReservation {
+ public:
+  EpochReservation(Epochs& epochs, std::size_t things) : epochs_(epochs) {
+    MutexLock const lock(epochs_.mutex_);
+    try {
+      epochs_.make_room(epochs_.reserved_ + things);
+    } catch (std::bad_alloc const&) {
+      return;
+    }
+    epochs_.reserved_ += left_ = things;
+  }
+  EpochReservation(EpochReservation const&) = delete;
+  EpochReservation& operator=(EpochReservation const&) = delete;
+  ~EpochReservation() {
+    MutexLock const lock(epochs_.mutex_);
+    epochs_.reserved_ -= left_;
+  }
+  /// No: there is no memory.
+  [[nodiscard]] bool has_room() const { return left_ > 0; }
+  /// `free` holds two words at most.
+  template <class F>
+  void retire(F free) {
+    static_assert(sizeof free <= 2 * sizeof(void*) && std::is_trivially_copyable_v<F>,
+                  "std::function would ask for memory");
+    --left_;
+    epochs_.note(std::move(free), 1);
+  }
+
+ private:
+  Epochs& epochs_;
+  std::size_t left_ = 0;
 };
 
 class EpochGuard {

@@ -77,6 +77,13 @@ struct Store::Impl {
   RecoveryReport recovery;
   Impl* aside = nullptr;  // put_aside()
 
+ private:
+  static Result<std::unique_ptr<Impl>> open_by_index(std::string const& path,
+                                                     OpenOptions const& options, pm::Pool pool);
+  static Result<std::unique_ptr<Impl>> restore_by_index(std::string const& path,
+                                                        RestoreOptions const& restore,
+                                                        OpenOptions const& open, pm::Pool pool);
+
  protected:
   /// Of the transaction that a call names; null: it names none.
   static void const* token_of(CallOptions const& how) {

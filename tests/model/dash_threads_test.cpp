@@ -294,7 +294,8 @@ std::vector<Config> configs() {
   };
   std::vector<Config> all;
   for (auto const& [index, table] :
-       {std::pair(Index::dash_eh, "dash_eh_"), std::pair(Index::dash_lh, "dash_lh_")}) {
+       {std::pair(Index::dash_eh, "dash_eh_"), std::pair(Index::dash_lh, "dash_lh_"),
+        std::pair(Index::btree, "btree_")}) {
     for (Sizes const& sizes :
          {Sizes{"inline", 8, 8}, Sizes{"key8", 8, 80}, Sizes{"variable", 0, 0}}) {
       Config config{table + std::string(sizes.name),

@@ -309,7 +309,7 @@ class Subject {
       Status const closed = driver_->store().close();
       ASSERT_TRUE(closed.ok()) << closed.message();
     }
-    grow_ = s.grow || config_.dash();  // which cannot be kept from growing
+    grow_ = s.grow || config_.single();  // which cannot be kept from growing
     OpenOptions options = config_.open();
     options.grow = grow_;
     auto store = Store::open(path_, options);
@@ -407,7 +407,8 @@ std::vector<Config> configs() {
     }
   }
   for (auto const& [index, table] :
-       {std::pair(Index::dash_eh, "dash_eh_"), std::pair(Index::dash_lh, "dash_lh_")}) {
+       {std::pair(Index::dash_eh, "dash_eh_"), std::pair(Index::dash_lh, "dash_lh_"),
+        std::pair(Index::btree, "btree_")}) {
     for (Sizes const& sizes :
          {Sizes{"key8", 8, 8}, Sizes{"key5", 5, 10}, Sizes{"variable", 0, 0}}) {
       for (std::uint32_t const threads : {1u, 2u}) {

@@ -9,15 +9,16 @@
 #include "perdure/store.h"
 #include "store/dash/dash_engine.hpp"
 
-namespace perdure {
+namespace perdure::threads {
 
-class DashCounters {
+class Counters {
  public:
-  explicit DashCounters(bool count_accesses) : count_accesses_(count_accesses) {}
+  explicit Counters(bool count_accesses) : count_accesses_(count_accesses) {}
 
   /// What a run of operations came to.
-  void add(DashTally const& tally) {
+  void add(Tally const& tally) {
     if (tally.inserted != tally.erased) records_ += tally.inserted - tally.erased;
+    if (tally.sequences != 0) sequences_ += tally.sequences;
     if (!count_accesses_) return;
     reads_ += tally.reads;
     writes_ += tally.writes;
@@ -33,6 +34,9 @@ class DashCounters {
     records_ = records;
     counted_ = whole;
   }
+  /// Index btree: the sum of its records' sequences.
+  [[nodiscard]] std::uint64_t sequences() const { return sequences_; }
+  void set_sequences(std::uint64_t sum) { sequences_ = sum; }
   void tell(Stats& stats) const {
     stats.records = records_;
     stats.batches = batches_;
@@ -42,7 +46,7 @@ class DashCounters {
  private:
   bool const count_accesses_;
   std::atomic<bool> counted_{false};
-  std::atomic<std::uint64_t> records_{0}, batches_{0}, reads_{0}, writes_{0}, orders_{0};
+  std::atomic<std::uint64_t> records_{0}, batches_{0}, sequences_{0}, reads_{0}, writes_{0}, orders_{0};
 };
 
-}  // namespace perdure
+}  // namespace perdure::threads

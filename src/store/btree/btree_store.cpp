@@ -1,0 +1,148 @@
+// What a store of a B+-tree does beside its batches: looking around, snapshots, closing.
+#include "store/btree/btree_store.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+#include "base/assert.hpp"
+#include "base/caught.hpp"
+#include "batch/pieces.hpp"
+#include "store/checks.hpp"
+#include "store/repair_reports.hpp"
+#include "wal/snapshot_file.hpp"
+
+namespace perdure {
+namespace {
+
+void append(VariableValues& to, std::span<std::byte const> bytes) {
+  to.data.insert(to.data.end(), bytes.begin(), bytes.end());
+  to.offsets.push_back(static_cast<std::int64_t>(to.data.size()));
+}
+std::span<std::byte const> last_of(VariableValues const& values) {
+  auto const from = static_cast<std::size_t>(values.offsets[values.offsets.size() - 2]);
+  return std::span(values.data).subspan(from);
+}
+
+}  // namespace
+
+Result<ScanPage> BtreeStore::scan(ScanCursor const& from, std::size_t limit,
+                                  std::atomic<bool> const* stop) {
+  exec::SharedHold const open(core_.open);
+  if (Status s = core_.check_open(false); !s.ok()) return s;
+  ScanPage page;
+  page.keys.offsets.push_back(0);
+  page.values.offsets.push_back(0);
+  page.next = from;
+  if (limit == 0 || from.done) return page;
+  BtreeRange range;
+  if (from.generation != 0) range = {.start = from.key, .after_start = true};
+  for (std::size_t left = limit;;) {
+    if (stopped(stop)) return look_stopped(path, "scan");
+    BtreePage const seen = core_.engine->range(range, std::min(left, kPieceOperations), kPieceBytes,
+                                               [&](auto key, auto value) {
+                                                 append(page.keys, key);
+                                                 append(page.values, value);
+                                               });
+    if (!seen.fault.empty()) return core_.corrupt("the scan met damage (" + seen.fault + ")");
+    if (seen.records > 0) {
+      auto const last = last_of(page.keys);
+      page.next = {0, 1, false, {last.begin(), last.end()}};
+      range = {.start = page.next.key, .after_start = true};
+    }
+    page.next.done = !seen.more;
+    left -= seen.records;
+    if (left == 0 || page.next.done) return page;
+  }
+}
+
+/// Writers wait, so that what is looked up is what the records say.
+Result<VerifyReport> BtreeStore::verify(std::atomic<bool> const* stop) {
+  exec::SharedHold const open(core_.open);
+  if (Status s = core_.check_open(false); !s.ok()) return s;
+  exec::ExclusiveHold const exclusive(core_.changing);
+  VerifyReport report;
+  report.dropped = recovery.dropped;
+  auto const superblocks = core_.space.superblocks();
+  std::mutex mutex;
+  core_.workers.for_chunks(superblocks.size(), 1, [&](std::size_t first, std::size_t last) {
+    if (stopped(stop)) return;
+    threads::Faults faults;
+    core_.engine->check(std::span(superblocks).subspan(first, last - first), faults);
+    std::lock_guard const lock(mutex);
+    report.records += faults.good;
+    report.fault_count += faults.count;
+    report.faults.insert(report.faults.end(), faults.first.begin(), faults.first.end());
+  });
+  if (stopped(stop)) return look_stopped(path, "verify");
+  std::sort(report.faults.begin(), report.faults.end());
+  auto const expect = [&](std::uint64_t found, std::string const& what) {
+    if (report.fault_count != 0 || found == core_.counters.records()) return;
+    ++report.fault_count;
+    report.faults.push_back("there are " + std::to_string(found) + " " + what + ", where " +
+                            std::to_string(core_.counters.records()) + " were counted");
+  };
+  expect(report.records, "records");
+  expect(core_.engine->count({}), "keys in the tree");
+  if (report.faults.size() > threads::Faults::kMost) report.faults.resize(threads::Faults::kMost);
+  add_unacknowledged(core_.repairs.waiting(), report);
+  return report;
+}
+
+Stats BtreeStore::stats_open() {
+  Stats s;
+  pm::PoolHeader const& h = core_.pool.header();
+  BtreeShape const shape = core_.engine->shape();
+  core_.counters.tell(s);
+  s.slots = shape.slots;
+  s.load_factor = static_cast<double>(s.records) / static_cast<double>(s.slots);
+  s.key_bytes = h.key_bytes;
+  s.value_bytes = h.value_bytes;
+  s.value_type = value_type;
+  s.max_key_bytes = h.max_key_bytes;
+  s.max_value_bytes = h.max_value_bytes;
+  s.top_level = static_cast<std::uint32_t>(shape.depth);
+  s.index = core_.index();
+  s.key_order = core_.key_order();
+  s.segments = shape.leaves;
+  s.index_bytes = shape.bytes;
+  s.medium = core_.pool.medium();
+  s.machine = "cpu x" + std::to_string(core_.workers.threads());
+  std::lock_guard const lock(core_.memory);
+  s.space.pool_bytes = core_.pool.bytes();
+  s.space.used_bytes = core_.pool.superblocks_in_use() * core_.pool.superblock_bytes();
+  return s;
+}
+
+Stats BtreeStore::stats() {
+  exec::SharedHold const open(core_.open);
+  if (core_.closed || core_.health.given_up()) return last_;
+  return stats_open();
+}
+
+Status BtreeStore::close() {
+  exec::ExclusiveHold const exclusive(core_.open);
+  if (core_.closed) return {};
+  core_.closed = true;
+  // Whatever fails in here, the pool is released, and was not closed in order.
+  Status const done = core_.health.given_up() ? Status{} : caught([this]() -> Status {
+    last_ = stats_open();
+    if (!core_.pool.read_only()) core_.pool.publish_clean(core_.closing_note());
+    return {};
+  });
+  core_.engine.reset();
+  core_.pool.close();
+  return done;
+}
+
+/// Nothing is written meanwhile.
+Status BtreeStore::snapshot(std::string const& to, SnapshotOptions const& how) {
+  exec::SharedHold const open(core_.open);
+  if (Status s = core_.check_open(false); !s.ok()) return s;
+  exec::ExclusiveHold const exclusive(core_.changing);
+  wal::ImageInfo info;
+  info.pool_id = core_.pool.header().pool_id;
+  return wal::write_snapshot(to, make_options(how), info, {core_.pool.base(), core_.pool.bytes()},
+                             core_.pool.closed_head(core_.closing_note()));
+}
+
+}  // namespace perdure
