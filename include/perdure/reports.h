@@ -73,6 +73,22 @@ struct LogStats {
   std::string method;  // for example "io_uring, O_DIRECT, registered buffers"
 };
 
+/// Of a pool of `Values::log`; zeros elsewhere. What has been counted, since the store was opened.
+struct ValueLogStats {
+  std::uint64_t segments = 0;
+  std::uint64_t free_segments = 0;
+  std::uint64_t queued_segments = 0;  // wait to be collected
+  std::uint64_t used_bytes = 0;  // of records, outdated ones and tombstones among them
+  std::uint64_t outdated_bytes = 0;  // without tombstones
+  std::uint64_t tombstone_bytes = 0;
+  std::uint64_t appended_bytes = 0;  // by writes
+  std::uint64_t moved_bytes = 0;  // by collections
+  std::uint64_t collections = 0;
+  std::uint64_t failed_collections = 0;  // of segments that are damaged, or found no room
+  std::uint64_t waits = 0;  // of writers, while the queue was full
+  std::uint64_t longest_wait_ns = 0;
+};
+
 struct Stats {
   // of a Dash index that was not closed in order: counted when first asked for
   std::uint64_t records = 0;
@@ -80,8 +96,8 @@ struct Stats {
                        // empty: nothing
   std::uint64_t slots = 0;
   double load_factor = 0;  // records / slots
-  // begun or resumed since open, and not given up for want of memory; 0 with index btree, which grows
-  // leaf by leaf
+  // begun or resumed since open, and not given up for want of memory; 0 with index btree, which
+  // grows leaf by leaf
   std::uint64_t growths = 0;
   // of the table, that a growth under way has still to move; 0: it does not grow
   std::uint64_t units_left = 0;
@@ -91,6 +107,7 @@ struct Stats {
   SpaceStats space;
   MemoryStats memory;
   LogStats log;
+  ValueLogStats value_log;
   // What the pool is.
   std::uint32_t key_bytes = 0;
   std::uint32_t value_bytes = 0;
@@ -101,6 +118,7 @@ struct Stats {
   Shape shape = {};
   Index index = Index::gphash;
   KeyOrder key_order = KeyOrder::bytes;
+  Values values = Values::heap;
   std::uint64_t segments = 0;  // of a Dash index; of a btree, leaves
   std::uint64_t index_bytes = 0;  // of ordinary memory, that a btree takes
   Layout layout = Layout::word;

@@ -1,8 +1,8 @@
 // Records of a pool whose index is rebuilt from them: a record says itself whether it counts. One
 // with sequence 0 is free, whatever else stands there; any other is valid, and of two valid ones
 // with one key the higher sequence counts (the thesis's section 2.4, minimal persistence with an
-// allocator, where a freed item has a null checksum: here it is the sequence, so that one store of 8
-// bytes frees a record).
+// allocator, where a freed item has a null checksum: here it is the sequence, so that one store of
+// 8 bytes frees a record).
 //
 // Invariants: records lie whole. What is not in use is free in storage, too: so a superblock's
 // records are freed before its header says that it is the heap's. A record becomes valid by one
@@ -50,7 +50,7 @@ template <class Host>
   r.header.crc = front.crc;
   r.header.value_bytes = front.value_bytes;
   r.header.key_bytes = front.key_bytes;
-  r.header.reserved = front.reserved;
+  r.header.tag = front.tag;
   if (sizeof front + std::uint64_t{front.key_bytes} + front.value_bytes > room)
     r.header.key_bytes = r.header.value_bytes = 0;
   r.key = record + sizeof front;
@@ -70,12 +70,12 @@ static_assert(offsetof(RecordHeader, value_bytes) == sizeof(RecordHeader::crc));
   return sum_of(r.header, r.key, r.value) == r.header.crc;
 }
 
-/// Writes all of a free record that it has once it is valid by header.sequence, save that. It is not
-/// ordered yet.
+/// Writes all of a free record that it has once it is valid by header.sequence, save that. It is
+/// not ordered yet.
 template <class Host>
 void prepare_record(Host& host, std::byte* record, RecordHeader header, std::byte const* key,
                     std::byte const* value) {
-  PERDURE_ASSERT(header.sequence != 0 && header.reserved == 0);
+  PERDURE_ASSERT(header.sequence != 0 && header.tag == 0);
   header.crc = sum_of(header, key, value);
   header.sequence = 0;
   std::byte* const rest = record + sizeof header;

@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 #include <sstream>
+#include <tuple>
 #include <vector>
 
 #include "support/store_driver.hpp"
@@ -406,9 +407,10 @@ std::vector<Config> configs() {
       }
     }
   }
-  for (auto const& [index, table] :
-       {std::pair(Index::dash_eh, "dash_eh_"), std::pair(Index::dash_lh, "dash_lh_"),
-        std::pair(Index::btree, "btree_")}) {
+  for (auto const& [index, values, table] : {std::tuple(Index::dash_eh, Values::heap, "dash_eh_"),
+                                             std::tuple(Index::dash_lh, Values::heap, "dash_lh_"),
+                                             std::tuple(Index::btree, Values::heap, "btree_"),
+                                             std::tuple(Index::btree, Values::log, "btree_log_")}) {
     for (Sizes const& sizes :
          {Sizes{"key8", 8, 8}, Sizes{"key5", 5, 10}, Sizes{"variable", 0, 0}}) {
       for (std::uint32_t const threads : {1u, 2u}) {
@@ -421,6 +423,7 @@ std::vector<Config> configs() {
                       false,
                       threads};
         config.index = index;
+        config.values = values;
         all.push_back(config);
       }
     }

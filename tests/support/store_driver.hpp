@@ -83,6 +83,7 @@ struct Config {
   Residency residency = Residency::automatic;
   Gather gather = Gather::automatic;
   Index index = Index::gphash;
+  Values values = Values::heap;
 
   /// Its operations take effect one by one, by threads of the host.
   [[nodiscard]] bool single() const { return index != Index::gphash; }

@@ -172,7 +172,7 @@ TEST(ValueLogCollection, AnIndexWithoutMemoryLeavesNoTrace) {
 }
 
 TEST(ValueLogCollection, WritersWaitWhileTheQueueIsFull) {
-  LogOptions options = small_segments(0);
+  LogSettings options = small_segments(0);
   options.most_queued = 2;
   LogStore store(options);
   run(store, puts(0, 600, 'a'));
@@ -197,7 +197,7 @@ TEST(ValueLogCollection, WritersWaitWhileTheQueueIsFull) {
 
 /// Two writers, readers among them, and two collectors.
 TEST(ValueLogCollection, GoesOnBesideWriters) {
-  LogOptions options = small_segments(2);
+  LogSettings options = small_segments(2);
   options.most_queued = 2;
   LogStore store(options);
   auto const writes = [&](std::size_t which) {

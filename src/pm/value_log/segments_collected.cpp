@@ -3,7 +3,6 @@
 #include <chrono>
 
 #include "base/assert.hpp"
-#include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
 #include "pm/value_log/segments.hpp"
 

@@ -1,5 +1,6 @@
-// An open pool whose index is a B+-tree (store/threads/core.hpp), and that tree's engine. Invariant:
-// there is an engine from the moment that the records are looked at until the store is closed.
+// An open pool whose index is a B+-tree (store/threads/core.hpp), and that tree's engine.
+// Invariant: there is an engine from the moment that the records are looked at until the store is
+// closed.
 #pragma once
 
 #include <memory>
@@ -23,13 +24,18 @@ struct BtreeCore final : threads::Core {
   [[nodiscard]] KeyOrder key_order() const {
     return static_cast<KeyOrder>(pool.header().key_order);
   }
-  /// Code::no_space: there is no memory for the tree.
-  Status make_engine() {
+  /// Code::no_space: there is no memory for the tree. `segment_bytes`: of the value log; 0: none.
+  Status make_engine(std::uint64_t segment_bytes) {
     pm::PoolHeader const& h = pool.header();
     BtreeOptions const o{h.key_bytes,          h.value_bytes,          key_order(),
                          options.verify_reads, options.count_accesses, health.flag()};
-    engine = btree_word_keys(h.key_bytes) ? make_btree_of_words(pool, space, numbers, o)
-                                          : make_btree_of_bytes(pool, space, numbers, o);
+    pm::LogSettings const log{segment_bytes, options.value_log.collectors,
+                              options.value_log.most_queued};
+    if (segment_bytes != 0)
+      engine = make_btree_log(pool, memory, space, numbers, o, log);
+    else
+      engine = btree_word_keys(h.key_bytes) ? make_btree_of_words(pool, space, numbers, o)
+                                            : make_btree_of_bytes(pool, space, numbers, o);
     return engine->create();
   }
   /// For the next opening to compare with what it finds. No writer runs.

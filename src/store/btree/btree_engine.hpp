@@ -17,6 +17,7 @@
 #include "perdure/options.h"
 #include "pm/heap.hpp"
 #include "pm/pool.hpp"
+#include "pm/value_log/value_log.hpp"
 #include "store/threads/core.hpp"
 #include "store/threads/engine.hpp"
 #include "store/threads/space.hpp"
@@ -64,6 +65,8 @@ class BtreeEngine : public threads::Engine {
   [[nodiscard]] bool numbers_each() const override { return true; }
 
   virtual Status create() = 0;
+  /// Where its records lie; null: in the heap. What is said of superblocks is for the heap alone.
+  [[nodiscard]] virtual pm::ValueLog* log() { return nullptr; }
   /// Puts the valid records of these superblocks into the tree, and notes them in use. Nothing of
   /// the pool changes. Any number of threads, of superblocks of their own.
   using Superblock = pm::RecordHeap::Superblock;
@@ -71,8 +74,8 @@ class BtreeEngine : public threads::Engine {
   /// Frees records that nothing leads to, durably.
   virtual void free_records(std::span<std::uint64_t const> records) = 0;
 
-  /// Records in the order of their keys, `limit` of them at most, or fewer where they have more than
-  /// `most_bytes`.
+  /// Records in the order of their keys, `limit` of them at most, or fewer where they have more
+  /// than `most_bytes`.
   virtual BtreePage range(BtreeRange const& range, std::size_t limit, std::uint64_t most_bytes,
                           threads::Visitor const& visit) = 0;
   virtual std::uint64_t count(BtreeRange const& range) = 0;
@@ -92,5 +95,10 @@ std::unique_ptr<BtreeEngine> make_btree_of_words(pm::Pool& pool, threads::Space&
 std::unique_ptr<BtreeEngine> make_btree_of_bytes(pm::Pool& pool, threads::Space& space,
                                                  threads::BatchNumbers& numbers,
                                                  BtreeOptions const& options);
+/// Of keys of either kind, and with a log for the records, which guards the pool by `memory`.
+std::unique_ptr<BtreeEngine> make_btree_log(pm::Pool& pool, Mutex& memory, threads::Space& space,
+                                            threads::BatchNumbers& numbers,
+                                            BtreeOptions const& options,
+                                            pm::LogSettings const& log);
 
 }  // namespace perdure

@@ -23,7 +23,7 @@
 namespace perdure {
 
 template <class Keys>
-class BtreeEngineOn final : public BtreeEngine {
+class BtreeEngineOn : public BtreeEngine {
  public:
   BtreeEngineOn(pm::Pool& pool, Keys keys, threads::Space& space, threads::BatchNumbers& numbers,
                 BtreeOptions const& options)
@@ -62,8 +62,7 @@ class BtreeEngineOn final : public BtreeEngine {
     };
     on_host(tally, [&](auto& host) { BtreeGets(parts_, host, batch, tally).run(ops, give); });
   }
-  void write(threads::Batch const& batch, threads::Ops const& ops,
-             threads::Tally& tally) override {
+  void write(threads::Batch const& batch, threads::Ops const& ops, threads::Tally& tally) override {
     on_host(tally, [&](auto& host) { BtreeWrites(parts_, host, batch, tally).run(ops); });
   }
   Status why_damaged() override {
@@ -98,7 +97,7 @@ class BtreeEngineOn final : public BtreeEngine {
     return {shape.leaves, shape.leaves * btree::Permutation::kSlots, shape.depth, shape.bytes};
   }
 
- private:
+ protected:
   using OrderedHost = threads::GivesUp<pm::OrderedHost>;
 
   template <class F>
@@ -115,9 +114,13 @@ class BtreeEngineOn final : public BtreeEngine {
   }
 
   BtreeOptions const options_;
+
+ private:
   Keys keys_;
   pm::DurableRange durable_;
   btree::Tree<Keys> table_;
+
+ protected:
   BtreeParts<btree::Tree<Keys>, Keys> parts_;
 };
 

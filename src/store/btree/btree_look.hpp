@@ -64,8 +64,7 @@ class BtreeLook {
   void insert(std::uint64_t at, pm::SequencedRecord const& record, BtreeFound& found) {
     btree::Key const key = parts_.make_key(record.key_bytes());
     std::optional<std::uint64_t> there;
-    btree::Answer const answer =
-        parts_.table.write(host_, key, at, btree::Write::insert, there);
+    btree::Answer const answer = parts_.table.write(host_, key, at, btree::Write::insert, there);
     if (answer == btree::Answer::done) {
       ++found.records;
       found.sequences += record.header.sequence;

@@ -31,13 +31,22 @@ Status check_order(CreateOptions const& create) {
   if (create.key_order == KeyOrder::bytes) return {};
   std::uint32_t const n = create.key_bytes;
   if (create.key_order > KeyOrder::signed_integer)
-    return {Code::invalid_argument, "key_order " + std::to_string(static_cast<int>(create.key_order)) +
+    return {Code::invalid_argument, "key_order " +
+                                        std::to_string(static_cast<int>(create.key_order)) +
                                         ": choose bytes, unsigned_integer or signed_integer"};
   if (n == 1 || n == 2 || n == 4 || n == 8) return {};
+  return {Code::invalid_argument, "key_order: integer keys have 1, 2, 4 or 8 bytes, not " +
+                                      (n == 0 ? std::string("any length") : std::to_string(n)) +
+                                      "; choose key_bytes so, or key_order bytes"};
+}
+
+Status check_value_log(CreateOptions const& create, OpenOptions const& open) {
+  if (create.values > Values::log)
+    return {Code::invalid_argument,
+            "values " + std::to_string(static_cast<int>(create.values)) + ": choose heap or log"};
+  if (open.value_log.collectors >= 1 && open.value_log.most_queued >= 1) return {};
   return {Code::invalid_argument,
-          "key_order: integer keys have 1, 2, 4 or 8 bytes, not " +
-              (n == 0 ? std::string("any length") : std::to_string(n)) +
-              "; choose key_bytes so, or key_order bytes"};
+          "value_log: there is at least 1 collector, and at least 1 segment waits for it"};
 }
 
 }  // namespace
@@ -54,27 +63,54 @@ struct BtreeOpening {
           Code::unsupported,
           "pool " + core.path +
               " was not closed in order; open it once for writing to recover it, then read-only"};
-    Status const known =
-        pm::check_names(core.path, core.pool.root(),
-                        [](std::string_view name) { return name == pm::kRecordNumbers; });
+    Status const known = pm::check_names(core.path, core.pool.root(), [](std::string_view name) {
+      return name == pm::kRecordNumbers || name == pm::kValueLogEntry;
+    });
     if (!known.ok()) return known;
-    if (Status s = look_at_headers(); !s.ok()) return s;
-    core.space.find_superblocks();
-    if (Status s = core.make_engine(); !s.ok()) return s;
-    if (Status s = look_at_records(); !s.ok()) return s;
-    core.numbers.begin();
-    core.counters.set_records(records.records, true);
-    core.counters.set_sequences(records.sequences);
-    if (!core.pool.read_only()) change();
+    auto const segments = pm::ValueLog::segment_bytes(core.pool);
+    if (!segments) return core.corrupt(segments.status().message());
+    Status const opened = segments.value() != 0 ? found_in_log(segments.value()) : found_in_heap();
+    if (!opened.ok()) return opened;
     core.recovery.counted = true;
-    core.recovery.records = records.records;
-    core.recovery.duplicates = records.superseded.size();
     core.recovery.recover_seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return {};
   }
 
  private:
+  Status found_in_heap() {
+    if (Status s = look_at_headers(); !s.ok()) return s;
+    core.space.find_superblocks();
+    if (Status s = core.make_engine(0); !s.ok()) return s;
+    if (Status s = look_at_records(); !s.ok()) return s;
+    core.numbers.begin();
+    core.counters.set_records(records.records, true);
+    core.counters.set_sequences(records.sequences);
+    if (!core.pool.read_only()) change();
+    core.recovery.records = records.records;
+    core.recovery.duplicates = records.superseded.size();
+    return {};
+  }
+
+  Status found_in_log(std::uint64_t segment_bytes) {
+    if (Status s = core.make_engine(segment_bytes); !s.ok()) return s;
+    pm::ValueLog& log = *core.engine->log();
+    auto const recovered = log.recover(core.workers);
+    if (!recovered)
+      return {recovered.status().code(), "pool " + core.path + ": " + recovered.status().message()};
+    pm::LogRecovered const& found = recovered.value();
+    records.records = found.current;
+    wrong = found.damage;
+    if (Status s = judge(found.current); !s.ok()) return s;
+    core.counters.set_records(found.current, true);
+    core.recovery.records = found.current;
+    core.recovery.duplicates = found.records - found.current - found.tombstones;
+    if (core.pool.read_only()) return {};
+    begin_writing();
+    log.begin();
+    return {};
+  }
+
   /// What says of superblocks that they are the heap's.
   Status look_at_headers() {
     pm::HeapHeaders const headers(core.pool);
@@ -107,7 +143,11 @@ struct BtreeOpening {
       wrong.push_back("the record at byte " + std::to_string(record) +
                       " is damaged: its checksum or its sizes do not fit");
     }
-    std::uint64_t expected = records.records + records.damaged.size();
+    return judge(records.records + records.damaged.size());
+  }
+
+  /// Of so many records, what counts of them is known, and what is wrong.
+  Status judge(std::uint64_t expected) {
     if (core.recovery.clean) {
       auto noted = core.pool.closing_note();
       if (!noted) wrong.push_back(noted.status().message());
@@ -162,13 +202,17 @@ struct BtreeOpening {
 
   /// From here on the pool is open for writing, and what does not count is free.
   void change() {
-    pm::Root root = core.pool.root();
-    root.clean = 0;
-    core.pool.publish_root(root);
+    begin_writing();
     core.engine->free_records(records.damaged);
     core.engine->free_records(records.superseded);
     core.space.finish_recovery();
     core.space.give(records.superseded);
+  }
+
+  void begin_writing() {
+    pm::Root root = core.pool.root();
+    root.clean = 0;
+    core.pool.publish_root(root);
   }
 
   Status refused() const {
@@ -198,6 +242,7 @@ Result<std::unique_ptr<Store::Impl>> BtreeStore::create(std::string const& path,
   if (Status s = threads::check_create(path, create); !s.ok()) return s;
   if (Status s = threads::check_open(path, create.index, open); !s.ok()) return s;
   if (Status s = check_order(create); !s.ok()) return s;
+  if (Status s = check_value_log(create, open); !s.ok()) return s;
   pm::PoolHeader header{};
   header.index = static_cast<std::uint8_t>(create.index);
   header.durability = static_cast<std::uint8_t>(create.durability);
@@ -208,8 +253,13 @@ Result<std::unique_ptr<Store::Impl>> BtreeStore::create(std::string const& path,
                                make_options(create.file), {false, open.lock_memory, false});
   if (!pool) return pool.status();
   auto store = std::make_unique<BtreeStore>(path, open, std::move(*pool));
-  if (Status s = store->core_.make_engine(); !s.ok()) return s;
+  // A segment is a superblock: of 4 MiB, but where a pool is too small for those.
+  std::uint64_t const segments =
+      create.values == Values::log ? store->core_.pool.superblock_bytes() : 0;
+  if (segments != 0) pm::ValueLog::announce(store->core_.pool, segments);
+  if (Status s = store->core_.make_engine(segments); !s.ok()) return s;
   store->core_.counters.set_records(0, true);
+  if (segments != 0) store->core_.engine->log()->begin();
   if (Status s = store->core_.pool.keep(); !s.ok()) return s;
   return std::unique_ptr<Impl>(std::move(store));
 }
@@ -217,6 +267,7 @@ Result<std::unique_ptr<Store::Impl>> BtreeStore::create(std::string const& path,
 Result<std::unique_ptr<Store::Impl>> BtreeStore::open(std::string const& path,
                                                       OpenOptions const& options, pm::Pool pool) {
   if (Status s = threads::check_open(path, Index::btree, options); !s.ok()) return s;
+  if (Status s = check_value_log({}, options); !s.ok()) return s;
   if (Status s = check_expected(path, options, pool.header()); !s.ok()) return s;
   auto store = std::make_unique<BtreeStore>(path, options, std::move(pool));
   if (Status s = BtreeOpening(*store).found(); !s.ok()) return s;
@@ -233,7 +284,10 @@ Result<std::unique_ptr<Store::Impl>> BtreeStore::restore(std::string const& path
   create.log.dir = restore.log.dir;
   if (Status s = threads::check_create(path, create); !s.ok()) return s;
   // Before anything is claimed: headers of records carry the pool's identity.
+  auto const old = pool.header().pool_id;
   pool.take_identity(static_cast<std::uint8_t>(create.durability));
+  auto const segments = pm::ValueLog::segment_bytes(pool);
+  if (segments.ok() && segments.value() != 0) pm::take_log_identity(pool, old, segments.value());
   auto impl = BtreeStore::open(path, open, std::move(pool));
   if (!impl) return impl;
   if (Status s = static_cast<BtreeStore&>(**impl).core_.pool.keep(); !s.ok()) return s;

@@ -1,6 +1,7 @@
 // A run of a batch's operations by one thread, on a B+-tree. Invariants:
 //
-//  * A record is durable, whole, before an entry leads to it, and before the one that it replaces is
+//  * A record is durable, whole, before an entry leads to it, and before the one that it replaces
+//  is
 //    freed; that one is freed under its leaf's lock, so of one key never two are left when a batch
 //    is acknowledged, and an erasure never leaves an older one behind.
 //  * The sequence of a record is above that of the one it replaces, whatever the order in which
@@ -92,8 +93,8 @@ class BtreeRun {
   }
   void complete(std::size_t i, btree::Answer answer) {
     tally_.damaged += answer == btree::Answer::damaged;
-    batch_.complete(i, answer == btree::Answer::damaged ? KeyStatus::corrupt
-                                                        : KeyStatus::not_found);
+    batch_.complete(i,
+                    answer == btree::Answer::damaged ? KeyStatus::corrupt : KeyStatus::not_found);
   }
 
   Parts& parts_;
@@ -138,8 +139,7 @@ class BtreeWrites : BtreeRun<Parts, Host> {
 
  public:
   BtreeWrites(Parts& parts, Host& host, threads::Batch const& batch, threads::Tally& tally)
-      : Base(parts, host, batch, tally),
-        pieces_(parts.space, parts.table.epochs(), batch, tally) {}
+      : Base(parts, host, batch, tally), pieces_(parts.space, parts.table.epochs(), batch, tally) {}
 
   void run(threads::Ops const& ops) {
     typename Base::Group group;
@@ -307,8 +307,7 @@ class BtreeWrites : BtreeRun<Parts, Host> {
   [[nodiscard]] std::uint64_t stride_of(std::size_t i) const {
     OpKind const kind = batch_.kind(i);
     if (!batch_.pending(i) || (kind != OpKind::put && kind != OpKind::update)) return 0;
-    return pm::stride_for(
-        pm::record_bytes(batch_.keys().size(i), batch_.operand(i).size()));
+    return pm::stride_for(pm::record_bytes(batch_.keys().size(i), batch_.operand(i).size()));
   }
   void not_done(std::size_t i, btree::Answer answer) {
     if (answer == btree::Answer::full)

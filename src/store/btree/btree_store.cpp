@@ -62,6 +62,7 @@ Result<VerifyReport> BtreeStore::verify(std::atomic<bool> const* stop) {
   exec::ExclusiveHold const exclusive(core_.changing);
   VerifyReport report;
   report.dropped = recovery.dropped;
+  if (core_.engine->log() != nullptr) return verify_log(std::move(report), stop);
   auto const superblocks = core_.space.superblocks();
   std::mutex mutex;
   core_.workers.for_chunks(superblocks.size(), 1, [&](std::size_t first, std::size_t last) {
@@ -75,6 +76,31 @@ Result<VerifyReport> BtreeStore::verify(std::atomic<bool> const* stop) {
   });
   if (stopped(stop)) return look_stopped(path, "verify");
   std::sort(report.faults.begin(), report.faults.end());
+  compare_counts(report);
+  return report;
+}
+
+/// By the tree, for what of a log counts is what the tree leads to; a range looks at each record.
+Result<VerifyReport> BtreeStore::verify_log(VerifyReport report, std::atomic<bool> const* stop) {
+  std::vector<std::byte> last;
+  BtreeRange range;
+  for (BtreePage page{0, true, {}}; page.more;) {
+    if (stopped(stop)) return look_stopped(path, "verify");
+    page = core_.engine->range(range, kPieceOperations, kPieceBytes, [&](auto key, auto) {
+      last.assign(key.begin(), key.end());
+      ++report.records;
+    });
+    if (!page.fault.empty()) {
+      ++report.fault_count;
+      report.faults.push_back(page.fault);
+    }
+    range = {.start = last, .after_start = true};
+  }
+  compare_counts(report);
+  return report;
+}
+
+void BtreeStore::compare_counts(VerifyReport& report) {
   auto const expect = [&](std::uint64_t found, std::string const& what) {
     if (report.fault_count != 0 || found == core_.counters.records()) return;
     ++report.fault_count;
@@ -85,7 +111,24 @@ Result<VerifyReport> BtreeStore::verify(std::atomic<bool> const* stop) {
   expect(core_.engine->count({}), "keys in the tree");
   if (report.faults.size() > threads::Faults::kMost) report.faults.resize(threads::Faults::kMost);
   add_unacknowledged(core_.repairs.waiting(), report);
-  return report;
+}
+
+void BtreeStore::tell_log(Stats& s) {
+  if (core_.engine->log() == nullptr) return;
+  pm::ValueLog::Counters const c = core_.engine->log()->counters();
+  s.values = Values::log;
+  s.value_log = {c.segments.segments,
+                 c.segments.free,
+                 c.segments.queued,
+                 c.segments.used_bytes,
+                 c.segments.outdated_bytes,
+                 c.segments.tombstone_bytes,
+                 c.appended_bytes,
+                 c.collector.moved_bytes,
+                 c.collector.collections,
+                 c.collector.failed,
+                 c.segments.waits,
+                 c.segments.longest_wait_ns};
 }
 
 Stats BtreeStore::stats_open() {
@@ -107,9 +150,11 @@ Stats BtreeStore::stats_open() {
   s.index_bytes = shape.bytes;
   s.medium = core_.pool.medium();
   s.machine = "cpu x" + std::to_string(core_.workers.threads());
+  tell_log(s);
   std::lock_guard const lock(core_.memory);
   s.space.pool_bytes = core_.pool.bytes();
-  s.space.used_bytes = core_.pool.superblocks_in_use() * core_.pool.superblock_bytes();
+  s.space.used_bytes = core_.pool.superblocks_in_use() * core_.pool.superblock_bytes() -
+                      s.value_log.free_segments * core_.pool.superblock_bytes();
   return s;
 }
 
@@ -126,6 +171,7 @@ Status BtreeStore::close() {
   // Whatever fails in here, the pool is released, and was not closed in order.
   Status const done = core_.health.given_up() ? Status{} : caught([this]() -> Status {
     last_ = stats_open();
+    if (core_.engine->log() != nullptr && !core_.pool.read_only()) core_.engine->log()->close();
     if (!core_.pool.read_only()) core_.pool.publish_clean(core_.closing_note());
     return {};
   });
@@ -139,6 +185,12 @@ Status BtreeStore::snapshot(std::string const& to, SnapshotOptions const& how) {
   exec::SharedHold const open(core_.open);
   if (Status s = core_.check_open(false); !s.ok()) return s;
   exec::ExclusiveHold const exclusive(core_.changing);
+  if (core_.engine->log() == nullptr) return write_image(to, how);
+  exec::ExclusiveHold const at_rest(core_.engine->log()->collector().rest());
+  return write_image(to, how);
+}
+
+Status BtreeStore::write_image(std::string const& to, SnapshotOptions const& how) {
   wal::ImageInfo info;
   info.pool_id = core_.pool.header().pool_id;
   return wal::write_snapshot(to, make_options(how), info, {core_.pool.base(), core_.pool.bytes()},
