@@ -81,8 +81,8 @@ struct Stats {
                        // empty: nothing
   std::uint64_t slots = 0;
   double load_factor = 0;  // records / slots
-  // begun or resumed since open, and not given up for want of memory; 0 with index btree, which grows
-  // leaf by leaf
+  // begun or resumed since open, and not given up for want of memory; 0 with index btree, which
+  // grows leaf by leaf
   std::uint64_t growths = 0;
   // of the table, that a growth under way has still to move; 0: it does not grow
   std::uint64_t units_left = 0;

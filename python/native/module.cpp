@@ -192,8 +192,8 @@ RangeQuery range_query(std::optional<nb::bytes> const& start, std::optional<nb::
 nb::tuple range(Store& store, RangeQuery const& query, std::size_t limit) {
   RangeQuery asked = query;
   asked.limit = limit;
-  auto page = value_or_raise(long_call(limit > kLongScan, {},
-                                       [&](Stop stop) { return store.range(asked, stop); }));
+  auto page = value_or_raise(
+      long_call(limit > kLongScan, {}, [&](Stop stop) { return store.range(asked, stop); }));
   return nb::make_tuple(to_numpy(std::move(page.keys.offsets)), to_numpy(std::move(page.keys.data)),
                         to_numpy(std::move(page.values.offsets)),
                         to_numpy(std::move(page.values.data)), std::move(page.next));

@@ -79,7 +79,9 @@ RecordsOption = Annotated[
 ]
 IndexOption = Annotated[
     IndexChoice,
-    typer.Option(help="GPHash; Dash, for many host threads; or a B+-tree, whose keys are in order."),
+    typer.Option(
+        help="GPHash; Dash, for many host threads; or a B+-tree, whose keys are in order."
+    ),
 ]
 KeyOrderOption = Annotated[
     KeyOrderChoice, typer.Option(help="Of a B+-tree: bytes, or little-endian integers.")

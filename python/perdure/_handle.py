@@ -74,9 +74,11 @@ class Handle:
             return
         query: _native.RangeQuery | None = _native.RangeQuery.of(start, end, reverse)
         while query is not None and left != 0:
-            *page, query = self._engine.range(query, size if left is None else min(size, left))
-            left = None if left is None else left - len(page[0]) + 1
-            yield tuple(page)
+            key_ends, keys, value_ends, values, query = self._engine.range(
+                query, size if left is None else min(size, left)
+            )
+            left = None if left is None else left - len(key_ends) + 1
+            yield key_ends, keys, value_ends, values
 
 
 def _cut(page: Any, left: int | None) -> tuple[Any, Any, Any, Any]:

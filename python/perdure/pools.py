@@ -9,7 +9,15 @@ import os
 from typing import TYPE_CHECKING
 
 from perdure import _checks, _events, _native, _typed
-from perdure.options import DeviceName, DurabilityName, GPHash, IndexName, KeyOrderName, Options, PathLike
+from perdure.options import (
+    DeviceName,
+    DurabilityName,
+    GPHash,
+    IndexName,
+    KeyOrderName,
+    Options,
+    PathLike,
+)
 from perdure.store import Store
 
 if TYPE_CHECKING:

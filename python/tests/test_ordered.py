@@ -70,7 +70,7 @@ def test_indexes_without_order_refuse_ranges(pool):
             lambda: list(store.items(3)),
             lambda: list(store.scan(reverse=True)),
         ):
-            with pytest.raises(perdure.Unsupported, match="index gphash keeps no order.*btree"):
+            with pytest.raises(perdure.Unsupported, match=r"index gphash keeps no order.*btree"):
                 call()
         assert len(list(store.items(limit=4))) == 4
     with pytest.raises(perdure.InvalidArgument, match="key_order"):

@@ -51,7 +51,8 @@ std::vector<Offset> HeapHeaders::broken() const {
   PERDURE_ASSERT(pool_->header().records_alone());
   std::vector<Offset> found;
   for (std::uint64_t i = 1; i < pool_->superblocks(); ++i) {
-    if (load_word(pool_->base() + at(i).bytes) != 0 && !is_ours(read(at(i)))) found.push_back(at(i));
+    if (load_word(pool_->base() + at(i).bytes) != 0 && !is_ours(read(at(i))))
+      found.push_back(at(i));
   }
   return found;
 }

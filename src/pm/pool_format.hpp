@@ -78,8 +78,7 @@ static_assert(offsetof(PoolHeader, magic) == 0 && offsetof(PoolHeader, format_ve
               offsetof(PoolHeader, index) == 77 && offsetof(PoolHeader, value_kind) == 78 &&
               offsetof(PoolHeader, element_bytes) == 79 && offsetof(PoolHeader, extents) == 80 &&
               offsetof(PoolHeader, value_rank) == 112 && offsetof(PoolHeader, key_order) == 113 &&
-              offsetof(PoolHeader, reserved) == 114 &&
-              offsetof(PoolHeader, crc) == 124);
+              offsetof(PoolHeader, reserved) == 114 && offsetof(PoolHeader, crc) == 124);
 static_assert(sizeof(PoolHeader) == 128);
 static_assert(std::has_unique_object_representations_v<PoolHeader>);
 

@@ -1,8 +1,8 @@
 // Records of a pool whose index is rebuilt from them: a record says itself whether it counts. One
 // with sequence 0 is free, whatever else stands there; any other is valid, and of two valid ones
 // with one key the higher sequence counts (the thesis's section 2.4, minimal persistence with an
-// allocator, where a freed item has a null checksum: here it is the sequence, so that one store of 8
-// bytes frees a record).
+// allocator, where a freed item has a null checksum: here it is the sequence, so that one store of
+// 8 bytes frees a record).
 //
 // Invariants: records lie whole. What is not in use is free in storage, too: so a superblock's
 // records are freed before its header says that it is the heap's. A record becomes valid by one
@@ -16,7 +16,6 @@
 
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
-#include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
 #include "pm/pool_format.hpp"
 #include "pm/record_shape.hpp"
@@ -70,8 +69,8 @@ static_assert(offsetof(RecordHeader, value_bytes) == sizeof(RecordHeader::crc));
   return sum_of(r.header, r.key, r.value) == r.header.crc;
 }
 
-/// Writes all of a free record that it has once it is valid by header.sequence, save that. It is not
-/// ordered yet.
+/// Writes all of a free record that it has once it is valid by header.sequence, save that. It is
+/// not ordered yet.
 template <class Host>
 void prepare_record(Host& host, std::byte* record, RecordHeader header, std::byte const* key,
                     std::byte const* value) {
@@ -105,7 +104,7 @@ void make_valid(Host& host, std::byte* record, std::uint64_t sequence) {
   PERDURE_ASSERT(sequence != 0);
   host.store(sequence_word(record), sequence);
   host.flush(sequence_word(record), sizeof sequence);
-  if (!mutated("btree_record_not_ordered")) host.fence();
+  host.fence();
 }
 
 /// From here on, durably, it does not.
@@ -119,7 +118,6 @@ void make_free(Host& host, std::byte* record) {
 inline void free_all_records(std::byte* superblock, RecordShape const& shape,
                              std::uint64_t stride) {
   PERDURE_ASSERT(!shape.split());
-  if (mutated("btree_superblock_not_cleared")) return;
   for (std::uint64_t i = 0; i < shape.capacity(stride); ++i) {
     std::byte* const record = superblock + shape.address(stride, i);
     if (load_word(reinterpret_cast<std::byte*>(sequence_word(record))) != 0)

@@ -7,8 +7,8 @@
 
 #include "base/assert.hpp"
 #include "exec/cuda/cuda_info.hpp"
-#include "store/checks.hpp"
 #include "store/btree/btree_store.hpp"
+#include "store/checks.hpp"
 #include "store/dash/dash_store.hpp"
 #include "store/gphash/gphash_store.hpp"
 #include "store/index_name.hpp"
@@ -34,8 +34,7 @@ Status check_live(std::string const& path, OpenOptions const& options) {
   if (!header) return header.status();
   if (header->index != static_cast<std::uint8_t>(Index::gphash)) {
     return {Code::unsupported,
-            "pool " + path +
-                " has index " + name(static_cast<Index>(header->index)) +
+            "pool " + path + " has index " + name(static_cast<Index>(header->index)) +
                 ", whose operations take effect one by one: there is no moment between two "
                 "batches to look at it live; close it first"};
   }

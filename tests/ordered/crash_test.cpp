@@ -307,8 +307,8 @@ TEST(Kills, LeaveWhatWasAcknowledged) {
   ScratchDir scratch;
   std::string const path = scratch.file("pool");
   ASSERT_TRUE(opened(Store::create(path, kKind.create())).close().ok());
-  void* const shared = ::mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE,
-                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* const shared =
+      ::mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(shared, MAP_FAILED);
   auto* const progress = new (shared) Progress;
   for (int life = 0; life < 12; ++life) {

@@ -1,6 +1,6 @@
 // A store of index btree, cut off after each store of a word to its pool: each operation is done by
-// then or not, whichever number it has. The tree, the runs and the records are the store's own, on a
-// Host that looks at the pool as a kill would leave it.
+// then or not, whichever number it has. The tree, the runs and the records are the store's own, on
+// a Host that looks at the pool as a kill would leave it.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -141,8 +141,8 @@ TEST(CrashPoints, AfterEachStoreAnOperationIsDoneOrNot) {
       if (step.kind == OpKind::erase)
         now.erase(step.key);
       else
-        now[step.key] = there ? combine_plainly(step.rmw, Element::u64, now[step.key], step.value)
-                              : step.value;
+        now[step.key] =
+            there ? combine_plainly(step.rmw, Element::u64, now[step.key], step.value) : step.value;
     }
     Contents seen;
     store.judge = [&](Contents const& found) {

@@ -1,5 +1,6 @@
-// An open pool whose index is a B+-tree (store/threads/core.hpp), and that tree's engine. Invariant:
-// there is an engine from the moment that the records are looked at until the store is closed.
+// An open pool whose index is a B+-tree (store/threads/core.hpp), and that tree's engine.
+// Invariant: there is an engine from the moment that the records are looked at until the store is
+// closed.
 #pragma once
 
 #include <memory>
@@ -37,7 +38,6 @@ struct BtreeCore final : threads::Core {
     if (pool.read_only()) return left;
     pm::ClosingNote note{};
     note.records = counters.records();
-    note.sum = counters.sequences();
     return note;
   }
 

@@ -44,7 +44,6 @@ struct BtreeShape {
 /// What an opening found in the records.
 struct BtreeFound {
   std::uint64_t records = 0;  // that the tree has
-  std::uint64_t sequences = 0;  // the sum of theirs
   std::vector<std::uint64_t> superseded;  // valid, and another one of the same key is newer
   std::vector<std::uint64_t> damaged;  // neither free nor intact
   Status full;  // not ok: there was no memory for the tree
@@ -71,8 +70,8 @@ class BtreeEngine : public threads::Engine {
   /// Frees records that nothing leads to, durably.
   virtual void free_records(std::span<std::uint64_t const> records) = 0;
 
-  /// Records in the order of their keys, `limit` of them at most, or fewer where they have more than
-  /// `most_bytes`.
+  /// Records in the order of their keys, `limit` of them at most, or fewer where they have more
+  /// than `most_bytes`.
   virtual BtreePage range(BtreeRange const& range, std::size_t limit, std::uint64_t most_bytes,
                           threads::Visitor const& visit) = 0;
   virtual std::uint64_t count(BtreeRange const& range) = 0;

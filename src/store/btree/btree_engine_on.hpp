@@ -63,8 +63,7 @@ class BtreeEngineOn final : public BtreeEngine {
     };
     on_host(tally, [&](auto& host) { BtreeGets(parts_, host, batch, tally).run(ops, give); });
   }
-  void write(threads::Batch const& batch, threads::Ops const& ops,
-             threads::Tally& tally) override {
+  void write(threads::Batch const& batch, threads::Ops const& ops, threads::Tally& tally) override {
     on_host(tally, [&](auto& host) { BtreeWrites(parts_, host, batch, tally).run(ops); });
   }
   bool load(threads::Batch const& batch, exec::Workers& workers, threads::Tally& tally) override {

@@ -64,11 +64,9 @@ class BtreeLook {
   void insert(std::uint64_t at, pm::SequencedRecord const& record, BtreeFound& found) {
     btree::Key const key = parts_.make_key(record.key_bytes());
     std::optional<std::uint64_t> there;
-    btree::Answer const answer =
-        parts_.table.write(host_, key, at, btree::Write::insert, there);
+    btree::Answer const answer = parts_.table.write(host_, key, at, btree::Write::insert, there);
     if (answer == btree::Answer::done) {
       ++found.records;
-      found.sequences += record.header.sequence;
       return;
     }
     if (answer != btree::Answer::exists) {
@@ -80,7 +78,6 @@ class BtreeLook {
       std::uint64_t const sequence = parts_.records.view(host_, stored).header.sequence;
       if (sequence >= record.header.sequence) return stored;
       loser = stored;
-      found.sequences += record.header.sequence - sequence;
       return at;
     };
     std::uint64_t before = 0;

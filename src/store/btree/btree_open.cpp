@@ -31,13 +31,13 @@ Status check_order(CreateOptions const& create) {
   if (create.key_order == KeyOrder::bytes) return {};
   std::uint32_t const n = create.key_bytes;
   if (create.key_order > KeyOrder::signed_integer)
-    return {Code::invalid_argument, "key_order " + std::to_string(static_cast<int>(create.key_order)) +
+    return {Code::invalid_argument, "key_order " +
+                                        std::to_string(static_cast<int>(create.key_order)) +
                                         ": choose bytes, unsigned_integer or signed_integer"};
   if (n == 1 || n == 2 || n == 4 || n == 8) return {};
-  return {Code::invalid_argument,
-          "key_order: integer keys have 1, 2, 4 or 8 bytes, not " +
-              (n == 0 ? std::string("any length") : std::to_string(n)) +
-              "; choose key_bytes so, or key_order bytes"};
+  return {Code::invalid_argument, "key_order: integer keys have 1, 2, 4 or 8 bytes, not " +
+                                      (n == 0 ? std::string("any length") : std::to_string(n)) +
+                                      "; choose key_bytes so, or key_order bytes"};
 }
 
 }  // namespace
@@ -54,9 +54,9 @@ struct BtreeOpening {
           Code::unsupported,
           "pool " + core.path +
               " was not closed in order; open it once for writing to recover it, then read-only"};
-    Status const known =
-        pm::check_names(core.path, core.pool.root(),
-                        [](std::string_view name) { return name == pm::kRecordNumbers; });
+    Status const known = pm::check_names(core.path, core.pool.root(), [](std::string_view name) {
+      return name == pm::kRecordNumbers;
+    });
     if (!known.ok()) return known;
     if (Status s = look_at_headers(); !s.ok()) return s;
     core.space.find_superblocks();
@@ -64,8 +64,9 @@ struct BtreeOpening {
     if (Status s = look_at_records(); !s.ok()) return s;
     core.numbers.begin();
     core.counters.set_records(records.records, true);
-    core.counters.set_sequences(records.sequences);
-    if (!core.pool.read_only()) change();
+    if (!core.pool.read_only()) begin_writing();
+    core.space.finish_recovery();
+    core.space.give(records.superseded);
     core.recovery.counted = true;
     core.recovery.records = records.records;
     core.recovery.duplicates = records.superseded.size();
@@ -136,8 +137,6 @@ struct BtreeOpening {
                       std::to_string(left.records));
     if (!records.superseded.empty())
       wrong.push_back(std::to_string(records.superseded.size()) + " keys stand twice");
-    if (records.damaged.empty() && n == left.records && records.sequences != left.sum)
-      wrong.push_back("the numbers of its records have another sum");
   }
 
   Status rebuild() {
@@ -148,7 +147,6 @@ struct BtreeOpening {
       core.engine->rebuild(std::span(superblocks).subspan(first, last - first), mine);
       std::lock_guard const lock(mutex);
       records.records += mine.records;
-      records.sequences += mine.sequences;
       auto const append = [](auto& to, auto const& from) {
         to.insert(to.end(), from.begin(), from.end());
       };
@@ -161,14 +159,12 @@ struct BtreeOpening {
   }
 
   /// From here on the pool is open for writing, and what does not count is free.
-  void change() {
+  void begin_writing() {
     pm::Root root = core.pool.root();
     root.clean = 0;
     core.pool.publish_root(root);
     core.engine->free_records(records.damaged);
     core.engine->free_records(records.superseded);
-    core.space.finish_recovery();
-    core.space.give(records.superseded);
   }
 
   Status refused() const {

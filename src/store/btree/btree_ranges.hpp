@@ -38,7 +38,8 @@ class BtreeRanges {
       exec::EpochGuard const guard(parts_.table.epochs());
       page.more = note(range, std::min(limit - page.records, kNoted));
       if (damaged_) {
-        page.fault = "a record at byte " + std::to_string(damaged_) + " claims more room than it has";
+        page.fault =
+            "a record at byte " + std::to_string(damaged_) + " claims more room than it has";
         return page;
       }
       for (std::uint64_t const word : noted_) {
@@ -99,8 +100,8 @@ class BtreeRanges {
       if (!more) noted_.push_back(word);
       return !more && damaged_ == 0;
     };
-    btree::Key const* const from = range.reverse ? (end ? &*end : nullptr)
-                                                 : (start ? &*start : nullptr);
+    btree::Key const* const from =
+        range.reverse ? (end ? &*end : nullptr) : (start ? &*start : nullptr);
     range.reverse ? parts_.table.descend(host_, from, false, visit)
                   : parts_.table.ascend(host_, from, !range.after_start, visit);
     return more;

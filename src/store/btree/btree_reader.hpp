@@ -1,6 +1,6 @@
-// What a key's entry leads to, for readers that lock nothing. Invariant: a value comes from a record
-// that was valid while it was looked at, or from the newest under the leaf's lock. Who meets a
-// record that is free looks the key up again: so nobody sees what an update or a deletion that is
+// What a key's entry leads to, for readers that lock nothing. Invariant: a value comes from a
+// record that was valid while it was looked at, or from the newest under the leaf's lock. Who meets
+// a record that is free looks the key up again: so nobody sees what an update or a deletion that is
 // not durable yet has changed.
 #pragma once
 
@@ -22,8 +22,8 @@ class BtreeReader {
   BtreeReader(Table& table, BtreeRecords const& records, BtreeOptions const& options, Host& host)
       : table_(table), records_(records), options_(options), host_(host) {}
 
-  /// The value of a key whose entry was found to have this word, or why it cannot be had. The caller
-  /// has a guard from before that, and `value` is good as long as that stands.
+  /// The value of a key whose entry was found to have this word, or why it cannot be had. The
+  /// caller has a guard from before that, and `value` is good as long as that stands.
   KeyStatus value(btree::Key const& key, std::uint64_t word, std::span<std::byte const>& value) {
     for (unsigned looked = 0;; ++looked) {
       pm::SequencedRecord const record = records_.view(host_, word);
@@ -48,8 +48,7 @@ class BtreeReader {
 
   /// What is wrong with a valid record that is to have this key; null: nothing.
   [[nodiscard]] char const* fault(pm::SequencedRecord const& record) const {
-    bool const key_fits =
-        options_.key_bytes == 0 || record.header.key_bytes == options_.key_bytes;
+    bool const key_fits = options_.key_bytes == 0 || record.header.key_bytes == options_.key_bytes;
     bool const value_fits =
         options_.value_bytes == 0 || record.header.value_bytes == options_.value_bytes;
     if (!pm::intact(record)) return "its checksum does not match";
@@ -66,8 +65,8 @@ class BtreeReader {
                      std::span<std::byte const>& value) {
     host_.read(record.key, std::uint64_t{record.header.key_bytes} + record.header.value_bytes);
     if (options_.verify_reads && fault(record) != nullptr) return KeyStatus::corrupt;
-    bool const same = record.header.key_bytes == key.size &&
-                      std::memcmp(record.key, key.bytes, key.size) == 0;
+    bool const same =
+        record.header.key_bytes == key.size && std::memcmp(record.key, key.bytes, key.size) == 0;
     bool const fits =
         options_.value_bytes == 0 || record.header.value_bytes == options_.value_bytes;
     if (!same || !fits) return KeyStatus::corrupt;

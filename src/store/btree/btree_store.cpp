@@ -63,9 +63,10 @@ Status BtreeStore::check_bounds(RangeQuery const& query) const {
     if (!bound || key_bytes == 0) return {};
     bool const number = key_order != KeyOrder::bytes;
     if (bound->size() == key_bytes || (!number && bound->size() < key_bytes)) return {};
-    return {Code::invalid_argument,
-            "pool " + path + ": " + what + " has " + std::to_string(bound->size()) + " bytes, and " +
-                (number ? "integer keys have " : "keys have at most ") + std::to_string(key_bytes)};
+    return {Code::invalid_argument, "pool " + path + ": " + what + " has " +
+                                        std::to_string(bound->size()) + " bytes, and " +
+                                        (number ? "integer keys have " : "keys have at most ") +
+                                        std::to_string(key_bytes)};
   };
   if (Status s = check(query.start, "start"); !s.ok()) return s;
   return check(query.end, "end");
@@ -73,11 +74,14 @@ Status BtreeStore::check_bounds(RangeQuery const& query) const {
 
 namespace {
 
-BtreeRange range_of(RangeQuery const& query) {
+/// `key_bytes`: of each key; 0 = of any length.
+BtreeRange range_of(RangeQuery const& query, std::uint32_t key_bytes) {
   BtreeRange range;
   if (query.start) range.start = *query.start;
   if (query.end) range.end = *query.end;
-  range.after_start = query.start && query.after_start;
+  // No key is a shorter bound itself.
+  bool const a_key = query.start && (key_bytes == 0 || query.start->size() == key_bytes);
+  range.after_start = a_key && query.after_start;
   range.reverse = query.reverse;
   return range;
 }
@@ -94,12 +98,11 @@ Result<RangePage> BtreeStore::range(RangeQuery const& query, std::atomic<bool> c
   page.next = query;
   for (std::size_t left = query.limit; left > 0 && page.next;) {
     if (stopped(stop)) return look_stopped(path, "range");
-    BtreePage const seen =
-        core_.engine->range(range_of(*page.next), std::min(left, kRangeStep), kPieceBytes,
-                            [&](auto key, auto value) {
-                              append(page.keys, key);
-                              append(page.values, value);
-                            });
+    BtreePage const seen = core_.engine->range(range_of(*page.next, key_bytes), std::min(left, kRangeStep),
+                                               kPieceBytes, [&](auto key, auto value) {
+                                                 append(page.keys, key);
+                                                 append(page.values, value);
+                                               });
     if (!seen.fault.empty()) return core_.corrupt("the range met damage (" + seen.fault + ")");
     left -= seen.records;
     if (!seen.more) {
@@ -119,7 +122,7 @@ Result<std::uint64_t> BtreeStore::count_range(RangeQuery const& query) {
   exec::SharedHold const open(core_.open);
   if (Status s = core_.check_open(false); !s.ok()) return s;
   if (Status s = check_bounds(query); !s.ok()) return s;
-  return core_.engine->count(range_of(query));
+  return core_.engine->count(range_of(query, key_bytes));
 }
 
 /// Writers wait, so that what is looked up is what the records say.

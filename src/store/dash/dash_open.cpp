@@ -168,7 +168,8 @@ Result<std::unique_ptr<Store::Impl>> DashStore::create(std::string const& path,
 
 Result<std::unique_ptr<Store::Impl>> DashStore::open(std::string const& path,
                                                      OpenOptions const& options, pm::Pool pool) {
-  if (Status s = threads::check_open(path, static_cast<Index>(pool.header().index), options); !s.ok())
+  if (Status s = threads::check_open(path, static_cast<Index>(pool.header().index), options);
+      !s.ok())
     return s;
   if (Status s = check_expected(path, options, pool.header()); !s.ok()) return s;
   auto store = std::make_unique<DashStore>(path, options, std::move(pool));

@@ -179,7 +179,8 @@ Result<VariableValues> Batches::read_variable(Call const& call, std::span<KeySta
 bool Batches::load(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) {
   bool const puts = call.kinds.empty() && call.kind == OpKind::put;
   bool const plain = how.transaction == nullptr && !how.atomic && how.stop == nullptr;
-  if (!puts || !plain || call.keys.count < kSplitFrom || core_.counters.records() != 0) return false;
+  if (!puts || !plain || call.keys.count < kSplitFrom || core_.counters.records() != 0)
+    return false;
   exec::SharedHold const open(core_.open);
   exec::ExclusiveHold const changing(core_.changing);
   if (!core_.check_open(true).ok() || core_.counters.records() != 0) return false;

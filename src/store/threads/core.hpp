@@ -25,8 +25,8 @@
 
 namespace perdure::threads {
 
-/// Numbers of write batches, or of their operations, which records carry. Invariant: each is below what the root
-/// leases, so that an opening goes on above them.
+/// Numbers of write batches, or of their operations, which records carry. Invariant: each is below
+/// what the root leases, so that an opening goes on above them.
 class BatchNumbers {
  public:
   BatchNumbers(pm::Pool& pool, Mutex& memory) : pool_(pool), memory_(memory) {}

@@ -42,10 +42,12 @@ Status check_open(std::string const& path, Index index, OpenOptions const& optio
         with + " has no record cache; leave cache_bytes out, or use a pool of index gphash");
   if (!options.log_dir.empty()) return bad(with + " has no log: leave log_dir out");
   if (!options.grow)
-    return unsupported(with + (index == Index::btree ? " grows leaf by leaf" : " grows segment by segment") +
-                       ", and cannot be kept from it; bound the pool by max_bytes");
+    return unsupported(
+        with + (index == Index::btree ? " grows leaf by leaf" : " grows segment by segment") +
+        ", and cannot be kept from it; bound the pool by max_bytes");
   if (!options.displacement)
-    return unsupported(with + (index == Index::btree ? " has nothing to displace" : " always displaces") +
+    return unsupported(with +
+                       (index == Index::btree ? " has nothing to displace" : " always displaces") +
                        "; leave displacement on, or use a pool of index gphash");
   return {};
 }

@@ -1,4 +1,5 @@
-// Options that stores of host threads have no use for. Invariant: what is refused here has had no effect.
+// Options that stores of host threads have no use for. Invariant: what is refused here has had no
+// effect.
 #pragma once
 
 #include <string>

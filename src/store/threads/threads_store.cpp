@@ -26,8 +26,8 @@ Status ThreadsStore::register_dense(std::vector<DenseBuffer> const&) {
 Result<std::optional<std::uint64_t>> ThreadsStore::restore_step(CUstream_st*) {
   return core().lacks("steps", "use a pool of index gphash for dense buffers");
 }
-Result<std::shared_ptr<DeviceSession::State>> ThreadsStore::device_session(DeviceSessionOptions const&,
-                                                                        bool) {
+Result<std::shared_ptr<DeviceSession::State>> ThreadsStore::device_session(
+    DeviceSessionOptions const&, bool) {
   return core().lacks("device sessions", "use a pool of index gphash on a GPU");
 }
 Result<CacheReport> ThreadsStore::load_cache() {

@@ -1,5 +1,6 @@
 // What every store of host threads answers alike, whatever its index: batches, and refusals of what
-// such stores lack (refusals.hpp has those of options). Invariant: what is refused has had no effect.
+// such stores lack (refusals.hpp has those of options). Invariant: what is refused has had no
+// effect.
 #pragma once
 
 #include <memory>
