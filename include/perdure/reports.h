@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -151,6 +152,24 @@ struct ScanPage {
   VariableValues keys;  // same shape for fixed-width pools, all lengths equal
   VariableValues values;
   ScanCursor next;
+};
+
+/// Records whose keys lie in [start, end), in the order of keys, which the pool's KeyOrder says. A
+/// bound is a key; among fixed keys in the order of bytes a shorter one may be, too, and stands for
+/// the least that begins so.
+struct RangeQuery {
+  std::optional<std::vector<std::byte>> start = {};  // none: from the least key on
+  bool after_start = false;  // without `start` itself
+  std::optional<std::vector<std::byte>> end = {};  // is not in it; none: up to the greatest key
+  bool reverse = false;  // the greatest key first
+  std::size_t limit = 65536;  // records of a page
+};
+
+/// A page ends early where it has more than 32 MiB.
+struct RangePage {
+  VariableValues keys;  // as a ScanPage's
+  VariableValues values;
+  std::optional<RangeQuery> next = {};  // asks for what is left; none: nothing
 };
 
 /// What a load of the record cache came to.

@@ -16,7 +16,6 @@
 
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
-#include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
 #include "pm/pool_format.hpp"
 #include "pm/record_shape.hpp"
@@ -105,7 +104,7 @@ void make_valid(Host& host, std::byte* record, std::uint64_t sequence) {
   PERDURE_ASSERT(sequence != 0);
   host.store(sequence_word(record), sequence);
   host.flush(sequence_word(record), sizeof sequence);
-  if (!mutated("btree_record_not_ordered")) host.fence();
+  host.fence();
 }
 
 /// From here on, durably, it does not.
@@ -119,7 +118,6 @@ void make_free(Host& host, std::byte* record) {
 inline void free_all_records(std::byte* superblock, RecordShape const& shape,
                              std::uint64_t stride) {
   PERDURE_ASSERT(!shape.split());
-  if (mutated("btree_superblock_not_cleared")) return;
   for (std::uint64_t i = 0; i < shape.capacity(stride); ++i) {
     std::byte* const record = superblock + shape.address(stride, i);
     if (load_word(reinterpret_cast<std::byte*>(sequence_word(record))) != 0)

@@ -95,6 +95,21 @@ Status Store::Impl::check_process() const {
           "process's own, or this one when it is closed there"};
 }
 
+namespace {
+
+Status no_order(Store::Impl const& impl) {
+  return {Code::unsupported, "pool " + impl.path + ": index " + name(impl.index) +
+                                 " keeps no order of keys; scan goes through all records, and a "
+                                 "pool of index btree has ranges"};
+}
+
+}  // namespace
+
+Result<RangePage> Store::Impl::range(RangeQuery const&, std::atomic<bool> const*) {
+  return no_order(*this);
+}
+Result<std::uint64_t> Store::Impl::count_range(RangeQuery const&) { return no_order(*this); }
+
 /// Put aside, it stays reachable, and nothing of it is run again: who held its locks, and its
 /// threads, are elsewhere.
 void Store::Impl::release(std::unique_ptr<Impl> impl) noexcept {

@@ -109,7 +109,7 @@ TEST_P(Conformance, AFullPoolRefusesNewKeysAndLosesNone) {
     if (half.size() == driver_->model.held.size() / 2) break;
     half.push_back(k);
     others.push_back(v);
-    for (std::byte& byte : others.back()) byte = ~byte;
+    for (char& byte : others.back()) byte = static_cast<char>(~byte);
   }
   ASSERT_NO_FATAL_FAILURE(driver_->run_erase(half));
   std::size_t refused = 0;

@@ -43,7 +43,6 @@ struct BtreeCore final : threads::Core {
     if (pool.read_only()) return left;
     pm::ClosingNote note{};
     note.records = counters.records();
-    note.sum = counters.sequences();
     return note;
   }
 

@@ -45,7 +45,6 @@ struct BtreeShape {
 /// What an opening found in the records.
 struct BtreeFound {
   std::uint64_t records = 0;  // that the tree has
-  std::uint64_t sequences = 0;  // the sum of theirs
   std::vector<std::uint64_t> superseded;  // valid, and another one of the same key is newer
   std::vector<std::uint64_t> damaged;  // neither free nor intact
   Status full;  // not ok: there was no memory for the tree

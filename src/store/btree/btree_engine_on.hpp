@@ -15,6 +15,7 @@
 #include "pm/counted_host.hpp"
 #include "pm/host.hpp"
 #include "store/btree/btree_engine.hpp"
+#include "store/btree/btree_load.hpp"
 #include "store/btree/btree_look.hpp"
 #include "store/btree/btree_ranges.hpp"
 #include "store/btree/btree_runs.hpp"
@@ -64,6 +65,11 @@ class BtreeEngineOn : public BtreeEngine {
   }
   void write(threads::Batch const& batch, threads::Ops const& ops, threads::Tally& tally) override {
     on_host(tally, [&](auto& host) { BtreeWrites(parts_, host, batch, tally).run(ops); });
+  }
+  bool load(threads::Batch const& batch, exec::Workers& workers, threads::Tally& tally) override {
+    BtreeLoad<decltype(parts_), Keys, OrderedHost> load(parts_, batch);
+    return !options_.count_accesses && load.rises() &&
+           load.run(OrderedHost(options_.given_up), workers, tally);
   }
   Status why_damaged() override {
     return {Code::corrupt, "a record that keys are compared with claims more room than it has"};

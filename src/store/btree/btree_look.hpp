@@ -67,7 +67,6 @@ class BtreeLook {
     btree::Answer const answer = parts_.table.write(host_, key, at, btree::Write::insert, there);
     if (answer == btree::Answer::done) {
       ++found.records;
-      found.sequences += record.header.sequence;
       return;
     }
     if (answer != btree::Answer::exists) {
@@ -79,7 +78,6 @@ class BtreeLook {
       std::uint64_t const sequence = parts_.records.view(host_, stored).header.sequence;
       if (sequence >= record.header.sequence) return stored;
       loser = stored;
-      found.sequences += record.header.sequence - sequence;
       return at;
     };
     std::uint64_t before = 0;

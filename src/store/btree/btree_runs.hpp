@@ -23,7 +23,6 @@
 #include <vector>
 
 #include "base/assert.hpp"
-#include "base/hooks.hpp"
 #include "batch/arithmetic.hpp"
 #include "exec/counts.hpp"
 #include "exec/epochs.hpp"
@@ -184,12 +183,9 @@ class BtreeWrites : BtreeRun<Parts, Host> {
 
   void erase(std::size_t i, btree::Key const& key) {
     std::uint64_t word = 0;
-    auto const last = [&](std::uint64_t leads_to) {
-      if (!mutated("btree_erased_after_entry")) free(leads_to);
-    };
+    auto const last = [&](std::uint64_t leads_to) { free(leads_to); };
     btree::Answer const answer = parts_.table.erase(host_, key, last, word);
     if (answer != btree::Answer::done) return not_done(i, answer);
-    if (mutated("btree_erased_after_entry")) free(word);
     batch_.complete(i, KeyStatus::ok);
     ++tally_.erased;
     pieces_.unlink(word);
@@ -275,15 +271,12 @@ class BtreeWrites : BtreeRun<Parts, Host> {
   /// Under the leaf's lock: the prepared record counts from here on, and the stored one no more.
   void supersede(std::uint64_t stored, std::uint64_t record, std::uint64_t& sequence) {
     std::uint64_t const older = parts_.records.view(host_, stored).header.sequence;
-    if (older >= sequence && !mutated("btree_sequence_reused")) {
-      sequence = parts_.numbers.take(1);
-      PERDURE_ASSERT(sequence > older);
+    if (older >= sequence) {
+      sequence = parts_.numbers.take(1);  // above it, unless that one is damaged
       pm::prepare_again(host_, parts_.records.at(record), sequence);
     }
-    bool const early = mutated("btree_freed_before_ordered");
-    if (early) free(stored);
     validate(record, sequence);
-    if (!early && !mutated("btree_old_not_freed")) free(stored);
+    free(stored);
   }
 
   void prepare(std::uint64_t record, std::uint64_t sequence, btree::Key const& key,
@@ -294,12 +287,9 @@ class BtreeWrites : BtreeRun<Parts, Host> {
   }
   void validate(std::uint64_t record, std::uint64_t sequence) {
     pm::make_valid(host_, parts_.records.at(record), sequence);
-    tally_.sequences += sequence;
   }
   void free(std::uint64_t record) {
-    std::byte* const at = parts_.records.at(record);
-    tally_.sequences -= host_.load(pm::sequence_word(at));
-    pm::make_free(host_, at);
+    pm::make_free(host_, parts_.records.at(record));
   }
 
   [[nodiscard]] std::uint64_t sequence_of(std::size_t i) const { return batch_.sequence + i; }

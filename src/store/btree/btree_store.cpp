@@ -14,6 +14,8 @@
 namespace perdure {
 namespace {
 
+constexpr std::size_t kRangeStep = 4096;  // records between two looks at `stop`
+
 void append(VariableValues& to, std::span<std::byte const> bytes) {
   to.data.insert(to.data.end(), bytes.begin(), bytes.end());
   to.offsets.push_back(static_cast<std::int64_t>(to.data.size()));
@@ -38,7 +40,7 @@ Result<ScanPage> BtreeStore::scan(ScanCursor const& from, std::size_t limit,
   if (from.generation != 0) range = {.start = from.key, .after_start = true};
   for (std::size_t left = limit;;) {
     if (stopped(stop)) return look_stopped(path, "scan");
-    BtreePage const seen = core_.engine->range(range, std::min(left, kPieceOperations), kPieceBytes,
+    BtreePage const seen = core_.engine->range(range, std::min(left, kRangeStep), kPieceBytes,
                                                [&](auto key, auto value) {
                                                  append(page.keys, key);
                                                  append(page.values, value);
@@ -53,6 +55,74 @@ Result<ScanPage> BtreeStore::scan(ScanCursor const& from, std::size_t limit,
     left -= seen.records;
     if (left == 0 || page.next.done) return page;
   }
+}
+
+Status BtreeStore::check_bounds(RangeQuery const& query) const {
+  auto const check = [&](std::optional<std::vector<std::byte>> const& bound,
+                         char const* what) -> Status {
+    if (!bound || key_bytes == 0) return {};
+    bool const number = key_order != KeyOrder::bytes;
+    if (bound->size() == key_bytes || (!number && bound->size() < key_bytes)) return {};
+    return {Code::invalid_argument, "pool " + path + ": " + what + " has " +
+                                        std::to_string(bound->size()) + " bytes, and " +
+                                        (number ? "integer keys have " : "keys have at most ") +
+                                        std::to_string(key_bytes)};
+  };
+  if (Status s = check(query.start, "start"); !s.ok()) return s;
+  return check(query.end, "end");
+}
+
+namespace {
+
+/// `key_bytes`: of each key; 0 = of any length.
+BtreeRange range_of(RangeQuery const& query, std::uint32_t key_bytes) {
+  BtreeRange range;
+  if (query.start) range.start = *query.start;
+  if (query.end) range.end = *query.end;
+  // No key is a shorter bound itself.
+  bool const a_key = query.start && (key_bytes == 0 || query.start->size() == key_bytes);
+  range.after_start = a_key && query.after_start;
+  range.reverse = query.reverse;
+  return range;
+}
+
+}  // namespace
+
+Result<RangePage> BtreeStore::range(RangeQuery const& query, std::atomic<bool> const* stop) {
+  exec::SharedHold const open(core_.open);
+  if (Status s = core_.check_open(false); !s.ok()) return s;
+  if (Status s = check_bounds(query); !s.ok()) return s;
+  RangePage page;
+  page.keys.offsets.push_back(0);
+  page.values.offsets.push_back(0);
+  page.next = query;
+  for (std::size_t left = query.limit; left > 0 && page.next;) {
+    if (stopped(stop)) return look_stopped(path, "range");
+    BtreePage const seen = core_.engine->range(range_of(*page.next, key_bytes), std::min(left, kRangeStep),
+                                               kPieceBytes, [&](auto key, auto value) {
+                                                 append(page.keys, key);
+                                                 append(page.values, value);
+                                               });
+    if (!seen.fault.empty()) return core_.corrupt("the range met damage (" + seen.fault + ")");
+    left -= seen.records;
+    if (!seen.more) {
+      page.next.reset();
+    } else if (seen.records > 0) {
+      auto const last = last_of(page.keys);
+      auto& bound = query.reverse ? page.next->end : page.next->start;
+      bound.emplace(last.begin(), last.end());
+      if (!query.reverse) page.next->after_start = true;
+    }
+    if (page.keys.data.size() + page.values.data.size() >= kPieceBytes) break;
+  }
+  return page;
+}
+
+Result<std::uint64_t> BtreeStore::count_range(RangeQuery const& query) {
+  exec::SharedHold const open(core_.open);
+  if (Status s = core_.check_open(false); !s.ok()) return s;
+  if (Status s = check_bounds(query); !s.ok()) return s;
+  return core_.engine->count(range_of(query, key_bytes));
 }
 
 /// Writers wait, so that what is looked up is what the records say.

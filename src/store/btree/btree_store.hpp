@@ -29,14 +29,22 @@ class BtreeStore final : public threads::ThreadsStore {
                                                RestoreOptions const& restore,
                                                OpenOptions const& open, pm::Pool pool);
 
+  Status write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) override {
+    if (threads::Batches(core_).load(call, statuses, how)) return {};
+    return ThreadsStore::write(call, statuses, how);
+  }
   Result<ScanPage> scan(ScanCursor const& from, std::size_t limit,
                         std::atomic<bool> const* stop) override;
+  Result<RangePage> range(RangeQuery const& query, std::atomic<bool> const* stop) override;
+  Result<std::uint64_t> count_range(RangeQuery const& query) override;
   Result<VerifyReport> verify(std::atomic<bool> const* stop) override;
   [[nodiscard]] Stats stats() override;
   Status snapshot(std::string const& to, SnapshotOptions const& how) override;
   Status close() override;
 
  private:
+  /// Bounds that keys of the pool can be compared with.
+  [[nodiscard]] Status check_bounds(RangeQuery const& query) const;
   [[nodiscard]] threads::Core& core() override { return core_; }
   [[nodiscard]] Stats stats_open();
   void tell_log(Stats& stats);

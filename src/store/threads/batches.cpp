@@ -175,6 +175,31 @@ Result<VariableValues> Batches::read_variable(Call const& call, std::span<KeySta
   return all;
 }
 
+/// What is wrong with the call write() says.
+bool Batches::load(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) {
+  bool const puts = call.kinds.empty() && call.kind == OpKind::put;
+  bool const plain = how.transaction == nullptr && !how.atomic && how.stop == nullptr;
+  if (!puts || !plain || call.keys.count < kSplitFrom || core_.counters.records() != 0)
+    return false;
+  exec::SharedHold const open(core_.open);
+  exec::ExclusiveHold const changing(core_.changing);
+  if (!core_.check_open(true).ok() || core_.counters.records() != 0) return false;
+  if (!check_call(core_, call, statuses).ok()) return false;
+  auto status = first_statuses(core_.pool.header(), call);
+  if (!status || std::ranges::count(*status, kPending) != std::ssize(*status)) return false;
+  Batch const batch{&call, status->data(), core_.numbers.take(call.keys.count)};
+  Tally tally;
+  bool loaded = false;
+  Status const ran = core_.health.whole_or_failed([&]() -> Status {
+    loaded = core_.operations()->load(batch, core_.workers, tally);
+    return {};
+  });
+  if (!ran.ok() || !loaded) return false;
+  Outcome outcome(core_);
+  outcome.add(tally);
+  return outcome.answer(*status, statuses, call.keys.count).ok();
+}
+
 /// A batch of writes, beside all others: each operation takes effect by itself, and is durable
 /// before anybody sees it.
 Status Batches::write(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) {

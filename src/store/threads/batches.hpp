@@ -16,6 +16,8 @@ class Batches {
   Status read(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how);
   Result<VariableValues> read_variable(Call const& call, std::span<KeyStatus> statuses,
                                        CallOptions const& how);
+  /// A batch of puts into an empty index, by itself. False: it was not done, and write() does it.
+  bool load(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how);
   Status write(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how);
 
  private:

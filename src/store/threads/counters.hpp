@@ -18,7 +18,6 @@ class Counters {
   /// What a run of operations came to.
   void add(Tally const& tally) {
     if (tally.inserted != tally.erased) records_ += tally.inserted - tally.erased;
-    if (tally.sequences != 0) sequences_ += tally.sequences;
     if (!count_accesses_) return;
     reads_ += tally.reads;
     writes_ += tally.writes;
@@ -34,9 +33,6 @@ class Counters {
     records_ = records;
     counted_ = whole;
   }
-  /// Index btree: the sum of its records' sequences.
-  [[nodiscard]] std::uint64_t sequences() const { return sequences_; }
-  void set_sequences(std::uint64_t sum) { sequences_ = sum; }
   void tell(Stats& stats) const {
     stats.records = records_;
     stats.batches = batches_;
@@ -46,7 +42,7 @@ class Counters {
  private:
   bool const count_accesses_;
   std::atomic<bool> counted_{false};
-  std::atomic<std::uint64_t> records_{0}, batches_{0}, sequences_{0}, reads_{0}, writes_{0},
+  std::atomic<std::uint64_t> records_{0}, batches_{0}, reads_{0}, writes_{0},
       orders_{0};
 };
 
