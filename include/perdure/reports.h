@@ -78,7 +78,7 @@ struct LogStats {
 struct ValueLogStats {
   std::uint64_t segments = 0;
   std::uint64_t free_segments = 0;
-  std::uint64_t queued_segments = 0;  // wait to be collected
+  std::uint64_t queued_segments = 0;  // wait to be collected, or are being collected
   std::uint64_t used_bytes = 0;  // of records, outdated ones and tombstones among them
   std::uint64_t outdated_bytes = 0;  // without tombstones
   std::uint64_t tombstone_bytes = 0;

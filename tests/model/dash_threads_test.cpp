@@ -209,6 +209,8 @@ class Together {
   void reopen(bool killed) {
     std::string const from = path(), copy = scratch_.file("killed");
     if (killed) {
+      // A copy of a file is no moment of it while collectors write.
+      while (store_->stats().value_log.queued_segments != 0) std::this_thread::yield();
       copy_as_if_killed(from, copy);
     } else {
       ASSERT_TRUE(store_->close().ok());

@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 #include <sstream>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -304,6 +305,8 @@ class Subject {
   void reopen(Step const& s) {
     std::string const old = path_;
     if (s.killed) {
+      // A copy of a file is no moment of it while collectors write.
+      while (driver_->store().stats().value_log.queued_segments != 0) std::this_thread::yield();
       path_ = scratch_.file("killed-" + std::to_string(++kills_));
       copy_as_if_killed(old, path_);
     } else {

@@ -103,9 +103,9 @@ struct BtreeOpening {
     records.records = found.current;
     wrong = found.damage;
     if (Status s = judge(found.current); !s.ok()) return s;
+    core.numbers.begin();
     core.counters.set_records(found.current, true);
     core.recovery.records = found.current;
-    core.recovery.duplicates = found.records - found.current - found.tombstones;
     if (core.pool.read_only()) return {};
     begin_writing();
     log.begin();

@@ -98,11 +98,12 @@ Result<RangePage> BtreeStore::range(RangeQuery const& query, std::atomic<bool> c
   page.next = query;
   for (std::size_t left = query.limit; left > 0 && page.next;) {
     if (stopped(stop)) return look_stopped(path, "range");
-    BtreePage const seen = core_.engine->range(range_of(*page.next, key_bytes), std::min(left, kRangeStep),
-                                               kPieceBytes, [&](auto key, auto value) {
-                                                 append(page.keys, key);
-                                                 append(page.values, value);
-                                               });
+    BtreePage const seen =
+        core_.engine->range(range_of(*page.next, key_bytes), std::min(left, kRangeStep),
+                            kPieceBytes, [&](auto key, auto value) {
+                              append(page.keys, key);
+                              append(page.values, value);
+                            });
     if (!seen.fault.empty()) return core_.corrupt("the range met damage (" + seen.fault + ")");
     left -= seen.records;
     if (!seen.more) {
@@ -187,18 +188,10 @@ void BtreeStore::tell_log(Stats& s) {
   if (core_.engine->log() == nullptr) return;
   pm::ValueLog::Counters const c = core_.engine->log()->counters();
   s.values = Values::log;
-  s.value_log = {c.segments.segments,
-                 c.segments.free,
-                 c.segments.queued,
-                 c.segments.used_bytes,
-                 c.segments.outdated_bytes,
-                 c.segments.tombstone_bytes,
-                 c.appended_bytes,
-                 c.collector.moved_bytes,
-                 c.collector.collections,
-                 c.collector.failed,
-                 c.segments.waits,
-                 c.segments.longest_wait_ns};
+  s.value_log = {c.segments.segments,   c.segments.free,           c.segments.queued,
+                 c.segments.used_bytes, c.segments.outdated_bytes, c.segments.tombstone_bytes,
+                 c.appended_bytes,      c.collector.moved_bytes,   c.collector.collections,
+                 c.collector.failed,    c.segments.waits,          c.segments.longest_wait_ns};
 }
 
 Stats BtreeStore::stats_open() {
@@ -224,7 +217,7 @@ Stats BtreeStore::stats_open() {
   std::lock_guard const lock(core_.memory);
   s.space.pool_bytes = core_.pool.bytes();
   s.space.used_bytes = core_.pool.superblocks_in_use() * core_.pool.superblock_bytes() -
-                      s.value_log.free_segments * core_.pool.superblock_bytes();
+                       s.value_log.free_segments * core_.pool.superblock_bytes();
   return s;
 }
 
