@@ -155,6 +155,10 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path
                                                          OpenOptions const& open) {
   if (open.read_only)
     return Status{Code::invalid_argument, "a new pool cannot be opened read-only"};
+  if (create.values != Values::heap && create.index != Index::btree)
+    return Status{Code::invalid_argument, std::string("index ") + name(create.index) +
+                                              " keeps its values in the heap; leave values out, or "
+                                              "choose index btree"};
   if (create.key_order != KeyOrder::bytes && create.index != Index::btree)
     return Status{Code::invalid_argument, std::string("index ") + name(create.index) +
                                               " keeps no order of keys; leave key_order out, or "
