@@ -53,7 +53,7 @@ std::string name(Shape const& shape) {
 }
 
 std::vector<std::string> const& index_names() {
-  static std::vector<std::string> const names{"gphash", "dash-eh", "dash-lh"};
+  static std::vector<std::string> const names{"gphash", "dash-eh", "dash-lh", "btree"};
   return names;
 }
 
@@ -61,7 +61,8 @@ Index index_named(std::string const& text) {
   if (text == "gphash") return Index::gphash;
   if (text == "dash-eh") return Index::dash_eh;
   if (text == "dash-lh") return Index::dash_lh;
-  throw Failure("--index '" + text + "': choose gphash, dash-eh or dash-lh");
+  if (text == "btree") return Index::btree;
+  throw Failure("--index '" + text + "': choose gphash, dash-eh, dash-lh or btree");
 }
 
 Layout layout_named(std::string const& text) {

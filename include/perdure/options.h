@@ -16,10 +16,19 @@ namespace perdure {
 enum class Device : std::uint8_t { cpu, cuda };
 /// What finds keys. `gphash`: GPHash's levels, for batches on a GPU or on CPU warps. `dash_eh`,
 /// `dash_lh`: Dash's extendible and linear hashing, for many host threads at once, and pools that
-/// open without a look at their records. Dash has device cpu, durability process or none, and
-/// single operations: no transactions, atomic batches, steps, device sessions or caches, which
-/// answer Code::unsupported.
-enum class Index : std::uint8_t { gphash, dash_eh, dash_lh };
+/// open without a look at their records. `btree`: a B+-tree for many host threads, whose keys are
+/// in order (Store::range). The tree is in ordinary memory, and every opening makes it anew from
+/// all records. Dash and `btree` have device cpu, durability process or none, and single
+/// operations: no transactions, atomic batches, steps, device sessions or caches, which answer
+/// Code::unsupported.
+enum class Index : std::uint8_t { gphash, dash_eh, dash_lh, btree };
+/// Which of two keys of a `btree` comes first. `bytes`: the one whose first byte that differs is
+/// less, and of one that continues the other the shorter. `unsigned_integer`, `signed_integer`: the
+/// lesser number; keys are then little-endian integers of 1, 2, 4 or 8 bytes.
+enum class KeyOrder : std::uint8_t { bytes, unsigned_integer, signed_integer };
+/// Where a `btree` keeps its records: each in a slot of a heap, or one behind the other in log
+/// segments whose outdated records a thread collects (docs/value_log.md).
+enum class Values : std::uint8_t { heap, log };
 enum class Layout : std::uint8_t {
   word,
   in_place
@@ -74,6 +83,8 @@ struct CreateOptions {
   std::uint64_t expected_records = 1 << 16;  // sizes the first levels; the table grows past it
   std::uint64_t max_bytes = 0;  // the pool file never grows past this; 0 = as the medium allows
   Index index = Index::gphash;
+  KeyOrder key_order = KeyOrder::bytes;  // index btree alone
+  Values values = Values::heap;  // index btree alone
   Layout layout = Layout::word;
   Shape shape = {};
   Durability durability = Durability::process;
@@ -126,6 +137,14 @@ struct ExpectedSizes {
   std::uint32_t value_bytes = 0;
 };
 
+/// Of a pool of `Values::log`.
+struct ValueLogOptions {
+  std::uint32_t collectors = 1;  // threads that collect segments; at least 1
+  // Segments that may wait for them before writers wait, too: a low bound keeps to what can be
+  // sustained, a high one lets bursts pass, and takes more room. At least 1.
+  std::uint64_t most_queued = 8;
+};
+
 struct OpenOptions {
   bool read_only = false;
   // Look at a pool beside the process that has it open for writing, which neither waits nor
@@ -148,6 +167,7 @@ struct OpenOptions {
   std::string log_dir = {};  // of a pool of durability power: it is made anew from there
   ExpectedSizes expect = {};
   MemoryOptions memory = {};
+  ValueLogOptions value_log = {};
 };
 
 }  // namespace perdure

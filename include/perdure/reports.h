@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,22 @@ struct LogStats {
   std::string method;  // for example "io_uring, O_DIRECT, registered buffers"
 };
 
+/// Of a pool of `Values::log`; zeros elsewhere. What has been counted, since the store was opened.
+struct ValueLogStats {
+  std::uint64_t segments = 0;
+  std::uint64_t free_segments = 0;
+  std::uint64_t queued_segments = 0;  // wait to be collected, or are being collected
+  std::uint64_t used_bytes = 0;  // of records, outdated ones and tombstones among them
+  std::uint64_t outdated_bytes = 0;  // without tombstones
+  std::uint64_t tombstone_bytes = 0;
+  std::uint64_t appended_bytes = 0;  // by writes
+  std::uint64_t moved_bytes = 0;  // by collections
+  std::uint64_t collections = 0;
+  std::uint64_t failed_collections = 0;  // of segments that are damaged, or found no room
+  std::uint64_t waits = 0;  // of writers, while the queue was full
+  std::uint64_t longest_wait_ns = 0;
+};
+
 struct Stats {
   // of a Dash index that was not closed in order: counted when first asked for
   std::uint64_t records = 0;
@@ -80,7 +97,9 @@ struct Stats {
                        // empty: nothing
   std::uint64_t slots = 0;
   double load_factor = 0;  // records / slots
-  std::uint64_t growths = 0;  // begun or resumed since open, and not given up for want of memory
+  // begun or resumed since open, and not given up for want of memory; 0 with index btree, which
+  // grows leaf by leaf
+  std::uint64_t growths = 0;
   // of the table, that a growth under way has still to move; 0: it does not grow
   std::uint64_t units_left = 0;
   std::uint64_t displacements = 0;  // words moved aside since open
@@ -89,6 +108,7 @@ struct Stats {
   SpaceStats space;
   MemoryStats memory;
   LogStats log;
+  ValueLogStats value_log;
   // What the pool is.
   std::uint32_t key_bytes = 0;
   std::uint32_t value_bytes = 0;
@@ -98,7 +118,10 @@ struct Stats {
   std::uint32_t top_level = 0;  // log2 of its buckets
   Shape shape = {};
   Index index = Index::gphash;
-  std::uint64_t segments = 0;  // of a Dash index
+  KeyOrder key_order = KeyOrder::bytes;
+  Values values = Values::heap;
+  std::uint64_t segments = 0;  // of a Dash index; of a btree, leaves
+  std::uint64_t index_bytes = 0;  // of ordinary memory, that a btree takes
   Layout layout = Layout::word;
   Device device = Device::cpu;
   Medium medium = Medium::tmpfs;
@@ -117,17 +140,36 @@ struct VerifyReport {
 /// from its begin to its end; it ends with Code::busy (start again) if keys moved meanwhile,
 /// because the table grew or made room in a crowded bucket. Of a Dash index it goes on, for keys
 /// keep their order: each page looks at a segment (some hundred records) at a time, and may begin
-/// after records that came meanwhile.
+/// after records that came meanwhile. With index btree it goes on too, in the order of keys.
 struct ScanCursor {
   std::uint64_t slot = 0;
   std::uint64_t generation = 0;  // 0 = a new scan
   bool done = false;
+  std::vector<std::byte> key = {};  // index btree: of the last record that was seen
 };
 
 struct ScanPage {
   VariableValues keys;  // same shape for fixed-width pools, all lengths equal
   VariableValues values;
   ScanCursor next;
+};
+
+/// Records whose keys lie in [start, end), in the order of keys, which the pool's KeyOrder says. A
+/// bound is a key; among fixed keys in the order of bytes a shorter one may be, too, and stands for
+/// the least that begins so.
+struct RangeQuery {
+  std::optional<std::vector<std::byte>> start = {};  // none: from the least key on
+  bool after_start = false;  // without `start` itself
+  std::optional<std::vector<std::byte>> end = {};  // is not in it; none: up to the greatest key
+  bool reverse = false;  // the greatest key first
+  std::size_t limit = 65536;  // records of a page
+};
+
+/// A page ends early where it has more than 32 MiB.
+struct RangePage {
+  VariableValues keys;  // as a ScanPage's
+  VariableValues values;
+  std::optional<RangeQuery> next = {};  // asks for what is left; none: nothing
 };
 
 /// What a load of the record cache came to.

@@ -4,17 +4,17 @@
 // Arrays of a call (alignment, aliasing, streams, and whose they are meanwhile): perdure/batch.h.
 // Thread safety: every method may be called from any number of threads. With index gphash read
 // batches run side by side; a write batch is alone, so each batch sees all or nothing of every
-// other batch. With a Dash index batches of several threads, reads and writes, run beside each
-// other, and each operation takes effect by itself: between any two of a batch others may come, so
-// a reader may see half of another's batch. Within a batch operations on one key take effect in
-// array order, whatever the index. Acknowledgement: when a call returns ok, its effects survive
-// what `survives()` lists. Failures: no exception crosses the API; what lacks memory answers
-// Code::no_space. A failure in the midst of a change ends writing: further writes, and whatever
-// could show half of a change, are refused until the pool is opened anew. Forks: a store belongs to
-// the process that opened it. In a child (fork, multiprocessing) every call that answers a Status
-// answers Code::closed, the others nothing of use, and destructors leave pool and parent alone; the
-// child may open pools of its own. The parent's lock on a pool is not the child's, however long
-// that lives.
+// other batch. With a Dash index or a btree batches of several threads, reads and writes, run
+// beside each other, and each operation takes effect by itself: between any two of a batch others
+// may come, so a reader may see half of another's batch. Within a batch operations on one key take
+// effect in array order, whatever the index. Acknowledgement: when a call returns ok, its effects
+// survive what `survives()` lists. Failures: no exception crosses the API; what lacks memory
+// answers Code::no_space. A failure in the midst of a change ends writing: further writes, and
+// whatever could show half of a change, are refused until the pool is opened anew. Forks: a store
+// belongs to the process that opened it. In a child (fork, multiprocessing) every call that answers
+// a Status answers Code::closed, the others nothing of use, and destructors leave pool and parent
+// alone; the child may open pools of its own. The parent's lock on a pool is not the child's,
+// however long that lives.
 #pragma once
 
 #include <atomic>
@@ -196,6 +196,14 @@ class PERDURE_API Store {
   Result<ScanPage> scan(ScanCursor const& from, std::size_t limit,
                         std::atomic<bool> const* stop = nullptr);
 
+  /// Of index btree; others keep no order, and answer Code::unsupported. A page has each record
+  /// that was there throughout exactly once, in order, and of records that came or went meanwhile
+  /// what was acknowledged when they were looked at. Other calls go on beside it. Once `stop` is
+  /// true it answers Code::stopped.
+  Result<RangePage> range(RangeQuery const& query, std::atomic<bool> const* stop = nullptr);
+  /// How many records such a query has; exact while nobody writes. `limit` does not count.
+  Result<std::uint64_t> count_range(RangeQuery const& query);
+
   /// Writes the pool as it is between two batches into one file, as durably as that file's disk
   /// allows. Writers wait meanwhile, readers do not. The file is there whole or not at all; one
   /// that is there is replaced only with `overwrite`, if it is a snapshot, or with `force`.
@@ -220,6 +228,8 @@ class PERDURE_API Store {
   [[nodiscard]] std::uint32_t key_bytes() const;
   [[nodiscard]] std::uint32_t value_bytes() const;
   [[nodiscard]] ValueType value_type() const;
+  [[nodiscard]] KeyOrder key_order() const;
+  [[nodiscard]] Index index() const;
   [[nodiscard]] Device device() const;
 
   /// Ok in the process that opened this store; Code::closed, as every call, in one that was forked

@@ -178,6 +178,32 @@ nb::tuple scan(Store& store, ScanCursor const& from, std::size_t limit, bool her
                         to_numpy(std::move(page.values.data)), page.next);
 }
 
+RangeQuery range_query(std::optional<nb::bytes> const& start, std::optional<nb::bytes> const& end,
+                       bool reverse) {
+  auto const bound = [](std::optional<nb::bytes> const& key) {
+    std::optional<std::vector<std::byte>> bytes;
+    if (!key) return bytes;
+    auto const* const from = reinterpret_cast<std::byte const*>(key->c_str());
+    return bytes.emplace(from, from + key->size()), bytes;
+  };
+  return {.start = bound(start), .end = bound(end), .reverse = reverse};
+}
+
+/// Offsets and bytes of keys, of values, and the query for what is left, or None.
+nb::tuple range(Store& store, RangeQuery const& query, std::size_t limit) {
+  RangeQuery asked = query;
+  asked.limit = limit;
+  auto page = value_or_raise(
+      long_call(limit > kLongScan, {}, [&](Stop stop) { return store.range(asked, stop); }));
+  return nb::make_tuple(to_numpy(std::move(page.keys.offsets)), to_numpy(std::move(page.keys.data)),
+                        to_numpy(std::move(page.values.offsets)),
+                        to_numpy(std::move(page.values.data)), std::move(page.next));
+}
+
+std::uint64_t count_range(Store& store, RangeQuery const& query) {
+  return value_or_raise(without_gil([&] { return store.count_range(query); }));
+}
+
 void snapshot(Store& store, std::string const& path, SnapshotOptions const& options) {
   raise_unless_ok(without_gil([&] { return store.snapshot(path, options); }));
 }
@@ -210,6 +236,9 @@ void close(Store& store) {
 
 void bind_store(nb::module_& module) {
   nb::class_<ScanCursor>(module, "ScanCursor").def(nb::init<>()).def_ro("done", &ScanCursor::done);
+  nb::class_<RangeQuery>(module, "RangeQuery")
+      .def_static("of", &range_query, nb::arg("start").none(), nb::arg("end").none(),
+                  nb::arg("reverse"));
   nb::class_<Transaction>(module, "Transaction")
       .def("write_step", &write_step, nb::arg("step"), nb::arg("stream") = 0)
       .def("commit", &commit)
@@ -237,6 +266,8 @@ void bind_store(nb::module_& module) {
       .def("register_dense", &register_dense, nb::arg("buffers"))
       .def("restore_step", &restore_step, nb::arg("stream") = 0)
       .def("scan", &scan, nb::arg("cursor"), nb::arg("limit"), nb::arg("here") = false)
+      .def("range", &range, nb::arg("query"), nb::arg("limit"))
+      .def("count_range", &count_range, nb::arg("query"))
       .def("snapshot", &snapshot, nb::arg("path"), nb::arg("options"))
       .def("load_cache", &load_cache)
       .def("verify", &verify, nb::arg("here") = false)
@@ -249,6 +280,7 @@ void bind_store(nb::module_& module) {
       .def("key_bytes", &Store::key_bytes)
       .def("value_bytes", &Store::value_bytes)
       .def("value_type", &Store::value_type)
+      .def("key_order", &Store::key_order)
       .def("device", &Store::device)
       .def("close", &close);
   bind_single(bound);

@@ -146,8 +146,12 @@ top_level : int
 shape : Shape
     Levels, hash functions, slots a bucket.
 index : Index
+key_order : KeyOrder
+    Of index "btree": which of two keys comes first.
 segments : int
-    Of a Dash index.
+    Of a Dash index; of a "btree", its leaves.
+index_bytes : int
+    Of ordinary memory, that a "btree" takes.
 layout : Layout
 device : Device
 medium : Medium

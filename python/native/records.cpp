@@ -98,7 +98,12 @@ void bind_store_enums(nb::module_& module) {
   nb::enum_<Index>(module, "Index")
       .value("gphash", Index::gphash)
       .value("dash_eh", Index::dash_eh)
-      .value("dash_lh", Index::dash_lh);
+      .value("dash_lh", Index::dash_lh)
+      .value("btree", Index::btree);
+  nb::enum_<KeyOrder>(module, "KeyOrder")
+      .value("bytes", KeyOrder::bytes)
+      .value("unsigned", KeyOrder::unsigned_integer)
+      .value("signed", KeyOrder::signed_integer);
   nb::enum_<Layout>(module, "Layout")
       .value("word", Layout::word)
       .value("in_place", Layout::in_place);
@@ -215,6 +220,7 @@ void bind_file_options(nb::module_& module) {
       .def_rw("expected_records", &CreateOptions::expected_records)
       .def_rw("max_bytes", &CreateOptions::max_bytes)
       .def_rw("index", &CreateOptions::index)
+      .def_rw("key_order", &CreateOptions::key_order)
       .def_rw("layout", &CreateOptions::layout)
       .def_rw("shape", &CreateOptions::shape)
       .def_rw("durability", &CreateOptions::durability)
@@ -374,7 +380,9 @@ void bind_stats(nb::module_& module) {
       .field("top_level", &Stats::top_level)
       .field("shape", &Stats::shape)
       .field("index", &Stats::index)
+      .field("key_order", &Stats::key_order)
       .field("segments", &Stats::segments)
+      .field("index_bytes", &Stats::index_bytes)
       .field("layout", &Stats::layout)
       .field("device", &Stats::device)
       .field("medium", &Stats::medium)

@@ -45,6 +45,13 @@ class IndexChoice(StrEnum):
     gphash = "gphash"
     dash_eh = "dash-eh"
     dash_lh = "dash-lh"
+    btree = "btree"
+
+
+class KeyOrderChoice(StrEnum):
+    bytes = "bytes"
+    unsigned = "unsigned"
+    signed = "signed"
 
 
 class LayoutChoice(StrEnum):
@@ -71,7 +78,13 @@ RecordsOption = Annotated[
     int, typer.Option(min=1, help="Records to expect; the table grows past it.")
 ]
 IndexOption = Annotated[
-    IndexChoice, typer.Option(help="GPHash; or Dash, extendible or linear, for many host threads.")
+    IndexChoice,
+    typer.Option(
+        help="GPHash; Dash, for many host threads; or a B+-tree, whose keys are in order."
+    ),
+]
+KeyOrderOption = Annotated[
+    KeyOrderChoice, typer.Option(help="Of a B+-tree: bytes, or little-endian integers.")
 ]
 LayoutOption = Annotated[
     LayoutChoice, typer.Option(help="8-byte slot words, or GPHash as published.")
@@ -133,6 +146,7 @@ def create(
     row_shape: RowShapeOption = None,
     records: RecordsOption = 1 << 16,
     index: IndexOption = IndexChoice.gphash,
+    key_order: KeyOrderOption = KeyOrderChoice.bytes,
     layout: LayoutOption = LayoutChoice.word,
     shape: ShapeOption = "2L-2H-8S",
     max_bytes: MaxBytesOption = None,
@@ -156,6 +170,7 @@ def create(
         expected_records=records,
         max_bytes=None if max_bytes is None else cli_support.parse_size("--max-bytes", max_bytes),
         index=_index(index, layout, shape),
+        key_order=key_order.value,
         durability=durability.value,
         log_dir=log_dir,
         log_bytes=log_size(log_dir, log_bytes),
@@ -178,7 +193,12 @@ def create(
 def _show_index(index: IndexChoice, layout: LayoutChoice, stats: perdure.Stats) -> str:
     if index is IndexChoice.gphash:
         return f"{layout.value} {stats.shape!r}"
+    if index is IndexChoice.btree:
+        return f"{index.value} in the order of {_ORDERS[stats.key_order.name]}"
     return f"{index.value} of {plural(stats.segments, 'segment')}"
+
+
+_ORDERS = {"bytes": "bytes", "unsigned": "unsigned integers", "signed": "signed integers"}
 
 
 def _check_log_dir(durability: DurabilityChoice | None, log_dir: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Commands of single records: get, put, del, scan.
+"""Commands of single records and of ranges: get, put, del, scan, count.
 
 Invariant: what one of them prints of a key or a value, another takes as it is.
 """
@@ -41,6 +41,16 @@ KeyArgument = Annotated[
         help="A whole number (42, -5, 0x2a) for 1, 2, 4 and 8-byte keys, text otherwise;"
         " or hex:..., text:..., int:...",
     ),
+]
+
+
+FromOption = Annotated[
+    str | None,
+    typer.Option("--from", metavar="KEY", help="The least key; of a pool of index btree."),
+]
+ToOption = Annotated[
+    str | None,
+    typer.Option("--to", metavar="KEY", help="The key before which it ends; likewise."),
 ]
 
 
@@ -163,19 +173,22 @@ def scan(
     limit: Annotated[
         int | None, typer.Option(min=1, help="Print at most this many records.")
     ] = None,
+    start: FromOption = None,
+    end: ToOption = None,
+    reverse: Annotated[bool, typer.Option("--reverse", help="The greatest key first.")] = False,
     device: DeviceOption = DeviceChoice.cpu,
     live: LiveOption = False,
     log_dir: LogDirOption = None,
     overwrite: OverwriteOption = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Print records as KEY, tab, VALUE, in the index's order."""
+    """Print records as KEY, tab, VALUE, in the index's order; of a B+-tree that is the keys'."""
     result = JsonResult(json_file, overwrite, *files_of(pool, log_dir))
     listed: list[dict[str, str]] = []
     count = 0
     with (
         open_pool(pool, device, read_only=True, live=live, log_dir=log_dir) as store,
-        closing(_shown_pages(store, limit)) as pages,
+        closing(_shown_pages(store, limit, start, end, reverse)) as pages,
     ):
         total = len(store)
         for keys, values in pages:
@@ -198,13 +211,40 @@ def scan(
         report(result, {"pool": pool, "count": count, "records": listed}, summary)
 
 
-def _shown_pages(store: perdure.Store, limit: int | None) -> Generator[tuple[Any, Any], None, None]:
+def _bounds(store: perdure.Store, start: str | None, end: str | None) -> dict[str, Any]:
+    def bound(option: str, text: str | None) -> bytes | None:
+        return None if text is None else _text.parse(option, text, store.key_bytes)
+
+    return {"start": bound("--from", start), "end": bound("--to", end)}
+
+
+def count(
+    pool: PoolArgument,
+    start: FromOption = None,
+    end: ToOption = None,
+    overwrite: OverwriteOption = False,
+    json_file: JsonOption = None,
+) -> None:
+    """Count the records of a range of keys, in a pool of index btree."""
+    result = JsonResult(json_file, overwrite, *files_of(pool, None))
+    with open_pool(pool, DeviceChoice.cpu, read_only=True) as store:
+        found = store.count(**_bounds(store, start, end))
+    report(result, {"pool": pool, "count": found}, f"{plural(found, 'record')} in {pool}")
+
+
+def _shown_pages(
+    store: perdure.Store, limit: int | None, start: str | None, end: str | None, reverse: bool
+) -> Generator[tuple[Any, Any], None, None]:
     """Pages of keys and values as text, `limit` rows at most."""
     from perdure import _pages
 
     row = _typed_text.row_type(store)
     left = len(store) if limit is None else limit
-    with closing(_pages.ahead(store.scan(max(1, min(left, SCAN_ROWS))))) as pages:
+    with closing(
+        _pages.ahead(
+            store.scan(max(1, min(left, SCAN_ROWS)), **_bounds(store, start, end), reverse=reverse)
+        )
+    ) as pages:
         for keys, values in pages:
             shown = keys[:left], values[:left]
             left -= len(shown[0])
@@ -213,7 +253,7 @@ def _shown_pages(store: perdure.Store, limit: int | None) -> Generator[tuple[Any
                 if row is None
                 else _typed_text.show(shown[1], row)
             )
-            yield _pages.show(shown[0], store.key_bytes), values
+            yield _pages.show(shown[0], store.key_bytes, store.key_order == "signed"), values
             if not left:
                 return
 

@@ -6,10 +6,12 @@ Invariant: `_engine` is the one way to the engine, and refuses when the store wa
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from perdure import _native, errors
 from perdure._typed import RowType
+from perdure.options import KeyOrderName
 
 
 class Handle:
@@ -22,6 +24,7 @@ class Handle:
         self._path = native.path()
         self._key_width = native.key_bytes() or None
         self._value_width = native.value_bytes() or None
+        self._key_order: KeyOrderName = native.key_order().name
         self._row_type = RowType.of_pool(native.value_type())
         self._device = native.device().name
 
@@ -50,3 +53,38 @@ class Handle:
     def _page(self, cursor: _native.ScanCursor, limit: int) -> Any:
         """A page of a scan: offsets and bytes of keys, of values, and where to go on."""
         return self._engine.scan(cursor, limit, self._mine() is not None)
+
+    def _raw_pages(
+        self,
+        size: int,
+        start: bytes | None,
+        end: bytes | None,
+        limit: int | None,
+        reverse: bool,
+    ) -> Iterator[tuple[Any, Any, Any, Any]]:
+        """Offsets and bytes of keys and of values, page by page, of `limit` records in all: by a
+        scan, or in the order of keys where the caller asks for some of them."""
+        left = limit
+        if start is None and end is None and not reverse:
+            cursor = _native.ScanCursor()
+            while not cursor.done and left != 0:
+                *page, cursor = self._page(cursor, size if left is None else min(size, left))
+                left = None if left is None else left - len(page[0]) + 1
+                yield _cut(page, left)
+            return
+        query: _native.RangeQuery | None = _native.RangeQuery.of(start, end, reverse)
+        while query is not None and left != 0:
+            key_ends, keys, value_ends, values, query = self._engine.range(
+                query, size if left is None else min(size, left)
+            )
+            left = None if left is None else left - len(key_ends) + 1
+            yield key_ends, keys, value_ends, values
+
+
+def _cut(page: Any, left: int | None) -> tuple[Any, Any, Any, Any]:
+    """A page of a hash index ends with the keys of one hash; without those beyond a limit."""
+    key_ends, keys, value_ends, values = page
+    if left is None or left >= 0:
+        return key_ends, keys, value_ends, values
+    key_ends, value_ends = key_ends[:left], value_ends[:left]
+    return key_ends, keys[: key_ends[-1]], value_ends, values[: value_ends[-1]]

@@ -39,11 +39,11 @@ def rows_of(column: Any, width: int) -> Octets:
     return np.ascontiguousarray(column).view(np.uint8).reshape(len(column), width)
 
 
-def integers(rows: Octets, width: int) -> pa.Array:
+def integers(rows: Octets, width: int, signed: bool = False) -> pa.Array:
     import pyarrow as pa
 
     return (
-        pa.array(rows.view(f"<u{width}").reshape(-1))
+        pa.array(rows.view(f"<{'i' if signed else 'u'}{width}").reshape(-1))
         .cast(pa.large_string())
         .cast(pa.large_binary())
     )
@@ -84,12 +84,12 @@ def hexadecimal(strings: pa.Array) -> pa.Array:
     return _strings((ends - ends[0]) * 2, binascii.hexlify(octets_of(strings)))
 
 
-def show(column: Any, width: int | None) -> pa.Array:
+def show(column: Any, width: int | None, signed: bool = False) -> pa.Array:
     """`_text.show` of each cell of a page's column, as large_binary of UTF-8."""
     import pyarrow as pa
 
     if width in _text.INTEGER_WIDTHS:
-        return integers(rows_of(column, width), width)
+        return integers(rows_of(column, width), width, signed)
     strings = column if width is None else byte_strings(rows_of(column, width))
     text = _printable(strings)
     if text.all():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from perdure import _checks, _native, _typed
 from perdure._deferred import Deferred
 from perdure._handle import Handle
+from perdure._single import bound
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,18 +29,30 @@ class Scans(Handle):
         self,
         page_size: int = 65536,
         *,
+        start: Any = None,
+        end: Any = None,
+        limit: int | None = None,
+        reverse: bool = False,
         key_dtype: DType | None = None,
         dtype: DType | None = None,
         shape: RowShape | None = None,
     ) -> Iterator[tuple[Any, Any]]:
-        """Every record, page by page, in the index's order.
+        """Every record, page by page, in the index's order; of index "btree" that is the order of
+        keys, and `start`, `end` and `reverse` choose among them. For one record at a time: `items`.
 
         Parameters
         ----------
         page_size : int
             At most so many records a page, of n each.
+        start, end : bytes, str or int, optional
+            Keys from `start` on and below `end`. Index "btree", as `reverse`.
+        limit : int, optional
+            At most so many records in all.
+        reverse : bool
+            The greatest key first.
         key_dtype : dtype, optional
-            Of keys of fixed length; by default uint64 for keys of 8 bytes, else uint8.
+            Of keys of fixed length; by default uint64 for keys of 8 bytes (int64 where the
+            pool's `key_order` is "signed"), else uint8.
         dtype : dtype, default uint8
             Of values of fixed length.
         shape : tuple of int, optional
@@ -58,6 +71,8 @@ class Scans(Handle):
             Keys moved meanwhile, because the table grew or made room: start again.
         ValueError
             `key_dtype`, `dtype` or `shape` does not fit, or lengths vary.
+        Unsupported
+            `start`, `end` or `reverse`, and the pool's index keeps no order.
         Closed
             The store is closed, or was opened by another process.
 
@@ -75,17 +90,51 @@ class Scans(Handle):
             refuse_rows(dtype=dtype, shape=shape)
         if self._row_type is not None:
             dtype, shape = _typed.result(self._row_type, dtype, shape)
-        limit = _checks.whole("page_size", page_size, least=1)
-        return self._pages(limit, key_dtype, dtype, shape)
+        size = _checks.whole("page_size", page_size, least=1)
+        if limit is not None:
+            limit = _checks.whole("limit", limit)
+        first, last = bound("start", start, self._key_width), bound("end", end, self._key_width)
+        pages = self._raw_pages(size, first, last, limit, reverse)
+        return self._shaped_pages(pages, key_dtype, dtype, shape)
 
-    def _pages(
-        self, limit: int, key_dtype: Any, dtype: Any, shape: Any
+    def count(self, start: Any = None, end: Any = None) -> int:
+        """How many records have keys in [start, end); exact while nobody writes. Index "btree".
+
+        Parameters
+        ----------
+        start, end : bytes, str or int, optional
+            As in `scan`.
+
+        Returns
+        -------
+        int
+            The number of records.
+
+        Raises
+        ------
+        Unsupported
+            The pool's index keeps no order.
+        Closed
+            The store is closed, or was opened by another process.
+
+        Examples
+        --------
+        >>> import numpy as np, perdure
+        >>> options = {"index": "btree", "key_order": "unsigned"}
+        >>> store = perdure.create("memfd:count", key_bytes=8, value_bytes=4, **options)
+        >>> _ = store.put(np.arange(1000), np.ones(1000, np.float32))
+        >>> store.count(100, 300)
+        200
+        """
+        first, last = bound("start", start, self._key_width), bound("end", end, self._key_width)
+        return self._engine.count_range(_native.RangeQuery.of(first, last, False))
+
+    def _shaped_pages(
+        self, pages: Iterator[Any], key_dtype: Any, dtype: Any, shape: Any
     ) -> Iterator[tuple[Any, Any]]:
         if key_dtype is None and self._key_width == 8:
-            key_dtype = np.uint64
-        cursor = _native.ScanCursor()
-        while not cursor.done:
-            key_ends, keys, value_ends, values, cursor = self._page(cursor, limit)
+            key_dtype = np.int64 if self._key_order == "signed" else np.uint64
+        for key_ends, keys, value_ends, values in pages:
             if len(key_ends) < 2:
                 continue
             # Rows of one element are a plain column, which is what integer keys look like

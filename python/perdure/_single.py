@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from perdure import _events, _native, _typed, errors
+from perdure import _checks, _events, _native, _typed, errors
 from perdure._handle import Handle
 
 if TYPE_CHECKING:
@@ -47,6 +47,11 @@ def encode(what: str, value: Any, width: int | None) -> bytes:
         "get, put"
         " and erase with arrays"
     )
+
+
+def bound(what: str, key: Any, width: int | None) -> bytes | None:
+    """Of a range; None: it has none."""
+    return None if key is None else encode(what, key, width)
 
 
 def _integer(what: str, number: int, width: int) -> bytes:
@@ -208,8 +213,25 @@ class SingleKeys(Handle):
         for _, value in self._records():
             yield value
 
-    def items(self) -> Iterator[tuple[int | bytes, Any]]:
-        """Every key with its value.
+    def items(
+        self,
+        start: Any = None,
+        end: Any = None,
+        *,
+        limit: int | None = None,
+        reverse: bool = False,
+    ) -> Iterator[tuple[int | bytes, Any]]:
+        """Every key with its value; of index "btree" in the order of keys, some thousand fetched at
+        a time.
+
+        Parameters
+        ----------
+        start, end : bytes, str or int, optional
+            Keys from `start` on and below `end`. Index "btree", as `reverse`.
+        limit : int, optional
+            At most so many records.
+        reverse : bool
+            The greatest key first.
 
         Yields
         ------
@@ -225,19 +247,30 @@ class SingleKeys(Handle):
         --------
         See `keys`.
         """
-        return self._records()
+        if limit is not None:
+            limit = _checks.whole("limit", limit)
+        return self._records(start, end, limit, reverse)
 
     def _seen(self, octets: bytes) -> Any:
         return octets if self._row_type is None else _typed.row_of(octets, self._row_type)
 
-    def _records(self) -> Iterator[tuple[int | bytes, Any]]:
-        cursor = _native.ScanCursor()
-        while not cursor.done:
-            key_ends, keys, value_ends, values, cursor = self._page(cursor, 4096)
+    def _records(
+        self,
+        start: Any = None,
+        end: Any = None,
+        limit: int | None = None,
+        reverse: bool = False,
+    ) -> Iterator[tuple[int | bytes, Any]]:
+        signed = self._key_order == "signed"
+        first, last = bound("start", start, self._key_width), bound("end", end, self._key_width)
+        pages = self._raw_pages(4096, first, last, limit, reverse)
+        for key_ends, keys, value_ends, values in pages:
             for row in range(len(key_ends) - 1):
                 key = keys[key_ends[row] : key_ends[row + 1]].tobytes()
                 yield (
-                    decode(key, self._key_width),
+                    int.from_bytes(key, "little", signed=True)
+                    if signed
+                    else decode(key, self._key_width),
                     self._seen(values[value_ends[row] : value_ends[row + 1]].tobytes()),
                 )
 

@@ -69,9 +69,9 @@ def decodes(octets: bytes) -> bool:
     return True
 
 
-def show(octets: bytes, width: int | None) -> str:
+def show(octets: bytes, width: int | None, signed: bool = False) -> str:
     if width in INTEGER_WIDTHS:
-        return str(int.from_bytes(octets, "little"))
+        return str(int.from_bytes(octets, "little", signed=signed))
     try:
         text = octets.decode()
     except UnicodeDecodeError:

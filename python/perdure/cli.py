@@ -49,6 +49,7 @@ app.command(cls=WithNumbers)(_cli_records.get)
 app.command(cls=WithNumbers)(_cli_records.put)
 app.command("del", cls=WithNumbers)(_cli_records.delete)
 app.command()(_cli_records.scan)
+app.command()(_cli_records.count)
 app.command()(_cli_pools.snapshot)
 app.command()(_cli_pools.restore)
 

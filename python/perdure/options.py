@@ -15,7 +15,8 @@ from perdure import _checks, _native
 
 PathLike = str | os.PathLike[str]
 DeviceName = Literal["cpu", "cuda"]
-IndexName = Literal["gphash", "dash-eh", "dash-lh"]
+IndexName = Literal["gphash", "dash-eh", "dash-lh", "btree"]
+KeyOrderName = Literal["bytes", "unsigned", "signed"]
 DurabilityName = Literal["none", "process", "power"]
 Operation = Literal["replace", "add", "min", "max"]
 LayoutName = Literal["word", "in_place"]

@@ -9,7 +9,15 @@ import os
 from typing import TYPE_CHECKING
 
 from perdure import _checks, _events, _native, _typed
-from perdure.options import DeviceName, DurabilityName, GPHash, IndexName, Options, PathLike
+from perdure.options import (
+    DeviceName,
+    DurabilityName,
+    GPHash,
+    IndexName,
+    KeyOrderName,
+    Options,
+    PathLike,
+)
 from perdure.store import Store
 
 if TYPE_CHECKING:
@@ -26,6 +34,7 @@ def create(
     expected_records: int = 1 << 16,
     max_bytes: int | None = None,
     index: IndexName | GPHash = "gphash",
+    key_order: KeyOrderName = "bytes",
     durability: DurabilityName = "process",
     log_dir: PathLike | None = None,
     log_bytes: int | None = None,
@@ -55,10 +64,13 @@ def create(
         Room is made for so many at once; the table grows past them.
     max_bytes : int, optional
         The pool never grows past this size.
-    index : {"gphash", "dash-eh", "dash-lh"} or GPHash
+    index : {"gphash", "dash-eh", "dash-lh", "btree"} or GPHash
         GPHash, for batches and GPUs (`perdure.GPHash` chooses layout and shape); or Dash's
         extendible or linear hashing, for many host threads that call beside each other, each
-        operation by itself: on device "cpu", without transactions, steps and caches.
+        operation by itself: on device "cpu", without transactions, steps and caches; or a B+-tree,
+        likewise, whose keys are in order (`Store.scan`, `items`, `count`).
+    key_order : {"bytes", "unsigned", "signed"}
+        Of index "btree": keys are compared byte by byte, or are integers of 1, 2, 4 or 8 bytes.
     durability : {"process", "none", "power"}
         What acknowledged operations outlive: the process; nothing; or a power loss, by a log on a
         disk.
@@ -125,6 +137,7 @@ def create(
     making.expected_records = _checks.whole("expected_records", expected_records)
     making.max_bytes = _checks.size("max_bytes", max_bytes)
     _set_index(making, index)
+    making.key_order = _checks.named("key_order", key_order, _native.KeyOrder)
     making.durability = _checks.named("durability", durability, _native.Durability)
     _set_log(making, log_dir, log_bytes)
     _checks.set_file(making, overwrite, force, mode)
@@ -336,6 +349,7 @@ _INDEXES: dict[object, _native.Index] = {
     "gphash": _native.Index.gphash,
     "dash-eh": _native.Index.dash_eh,
     "dash-lh": _native.Index.dash_lh,
+    "btree": _native.Index.btree,
 }
 
 

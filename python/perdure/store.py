@@ -29,7 +29,7 @@ from perdure._mixed import Mixed
 from perdure._scan import Scans
 from perdure._single import SingleKeys
 from perdure._steps import Steps
-from perdure.options import PathLike
+from perdure.options import KeyOrderName, PathLike
 
 
 class Store(Batches, Mixed, Scans, SingleKeys, Steps):
@@ -81,6 +81,11 @@ class Store(Batches, Mixed, Scans, SingleKeys, Steps):
     def key_bytes(self) -> int | None:
         """Bytes of every key; None where they vary."""
         return self._key_width
+
+    @property
+    def key_order(self) -> KeyOrderName:
+        """Which of two keys comes first; "bytes" with every index but "btree"."""
+        return self._key_order
 
     @property
     def value_bytes(self) -> int | None:

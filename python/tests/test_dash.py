@@ -94,9 +94,9 @@ def test_refuses_calls_it_lacks(pool):
 
 def test_an_unknown_index_is_named(pool):
     with pytest.raises(
-        ValueError, match="index: 'btree' is not one of 'gphash', 'dash-eh', 'dash-lh'"
+        ValueError, match="index: 'rtree' is not one of 'gphash', 'dash-eh', 'dash-lh', 'btree'"
     ):
-        perdure.create(pool, index="btree")
+        perdure.create(pool, index="rtree")
 
 
 def test_the_command_line_makes_shows_and_checks_one(cli, pool):

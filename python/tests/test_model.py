@@ -47,7 +47,9 @@ class Model(RuleBasedStateMachine):
     values: st.SearchStrategy[bytes]
 
     @initialize(
-        index=st.sampled_from(["gphash", perdure.GPHash(layout="in_place"), "dash-eh", "dash-lh"]),
+        index=st.sampled_from(
+            ["gphash", perdure.GPHash(layout="in_place"), "dash-eh", "dash-lh", "btree"]
+        ),
         expected=st.sampled_from([1, 64, 4096]),
     )
     def create(self, index, expected):

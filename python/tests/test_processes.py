@@ -22,6 +22,7 @@ KINDS = {
     "word": {},
     "in_place": {"index": perdure.GPHash(layout="in_place")},
     "dash-eh": {"index": "dash-eh"},
+    "btree": {"index": "btree"},
     "dash-lh": {"index": "dash-lh"},
     "power": {"durability": "power"},
 }

@@ -33,6 +33,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "none": {"durability": "none"},
     "in_place": {"index": perdure.GPHash(layout="in_place")},
     "dash-eh": {"index": "dash-eh"},
+    "btree": {"index": "btree"},
     "dash-lh": {"index": "dash-lh"},
 }
 

@@ -108,7 +108,7 @@ def test_a_closed_store_has_no_keys(pool):
             call()
 
 
-@pytest.mark.parametrize("index", ["gphash", "dash-eh", "dash-lh"])
+@pytest.mark.parametrize("index", ["gphash", "dash-eh", "dash-lh", "btree"])
 @settings(max_examples=30, deadline=None)
 @given(
     steps=st.lists(

@@ -392,7 +392,7 @@ def test_flipped_bit_in_a_record(pool):
         ({"index": perdure.GPHash(slots=3)}, "power of two"),
         (
             {"index": ["gphash"]},
-            "index: .* is not one of 'gphash', 'dash-eh', 'dash-lh', and no perdure.GPHash",
+            "index: .* is not one of 'gphash', 'dash-eh', 'dash-lh', 'btree', and no perdure.GP.*",
         ),
         ({"overwrite": "no"}, "overwrite: expected True or False, not 'no'"),
         ({"threads": 0}, "threads: 0 is out of range; pass at least 1"),

@@ -74,7 +74,7 @@ def is_refused(store: perdure.Store) -> None:
     store.update([1], [1], "subtract")  # pyright: ignore[reportArgumentType]
     store.get([1], stream="fast")  # pyright: ignore[reportArgumentType]
     store[1.5] = 1  # pyright: ignore[reportArgumentType]
-    perdure.create("p", index="btree")  # pyright: ignore[reportArgumentType]
+    perdure.create("p", index="rtree")  # pyright: ignore[reportArgumentType]
     perdure.create("p", layout="word")  # pyright: ignore[reportCallIssue]
     perdure.Options(gather="fast")  # pyright: ignore[reportArgumentType]
     perdure.Options().grow = False  # pyright: ignore[reportAttributeAccessIssue]

@@ -196,12 +196,6 @@ inline constexpr char const* kMutantNames[] = {
     "epochs_free_one_early",
     "epochs_wait_once",
     "epochs_wait_for_older",
-    // Values by logs.
-    "log_generation_again",
-    "log_records_not_ordered",
-    "log_published_before_order",
-    "log_segment_reused_at_once",
-    "log_tombstones_dropped_at_once",
     // The B+-tree.
     "btree_permutation_before_entry",
     "btree_erase_not_raised",

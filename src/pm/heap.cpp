@@ -7,6 +7,7 @@
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "base/prefetch.hpp"
+#include "pm/sequenced_record.hpp"
 
 namespace perdure::pm {
 
@@ -188,6 +189,7 @@ Status RecordHeap::add_superblocks(std::uint64_t stride, std::uint64_t n, std::u
 Status RecordHeap::take_superblock(std::uint64_t stride) {
   auto run = pool_->take_run(1);
   if (!run) return run.status();
+  if (pool_->header().records_alone()) free_all_records(pool_->base() + run->bytes, shape_, stride);
   // Reached only through words published after the batch's first ordering point, which orders this
   // too.
   headers_.write(*run, stride);
@@ -242,6 +244,14 @@ void RecordHeap::release(Offset record) {
   PERDURE_ASSERT(s.stride != 0 && s.used > 0);
   if (--s.used == 0) ++empty_;
   list(index);
+}
+
+std::vector<RecordHeap::Superblock> RecordHeap::superblocks() const {
+  std::vector<Superblock> all;
+  for (std::uint64_t i = 1; i < superblocks_.size(); ++i)
+    if (superblocks_[i].stride != 0)
+      all.push_back({i * pool_->superblock_bytes(), superblocks_[i].stride});
+  return all;
 }
 
 std::uint64_t RecordHeap::room(Offset record) const {

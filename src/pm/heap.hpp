@@ -76,6 +76,13 @@ class RecordHeap {
   [[nodiscard]] bool is_record(Offset at) const;
   [[nodiscard]] std::uint64_t records_in_use() const;
 
+  /// Those of the heap.
+  struct Superblock {
+    std::uint64_t at = 0;  // byte of the pool
+    std::uint64_t stride = 0;  // of its records
+  };
+  [[nodiscard]] std::vector<Superblock> superblocks() const;
+
   /// Lends the superblocks of one stride to whoever keeps their bitmaps elsewhere; those of other
   /// strides, and what is not of the heap, look full. Until end_lease() nothing of that stride is
   /// reserved or released here.

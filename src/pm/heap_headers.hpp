@@ -36,6 +36,9 @@ class HeapHeaders {
   };
   [[nodiscard]] std::vector<Mend> damaged() const;
   void mend(std::vector<Mend> const& headers) const;
+  /// Of a pool whose records stand alone (PoolHeader): superblocks that have a header, and not one
+  /// of this heap, so that it is damaged.
+  [[nodiscard]] std::vector<Offset> broken() const;
   /// Keeps superblocks whose header is damaged, though not all of it, from everybody.
   void keep_damaged() const;
 

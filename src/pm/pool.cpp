@@ -86,6 +86,12 @@ Status other_version(std::string const& path, PoolHeader const& header) {
               "with this one (perdure restore), or export and load it"};
 }
 
+/// Bytes with any index; numbers with a B+-tree, of keys that are as long as numbers are.
+bool has_sane_order(PoolHeader const& h) {
+  bool const number = h.key_bytes == 1 || h.key_bytes == 2 || h.key_bytes == 4 || h.key_bytes == 8;
+  return h.key_order == 0 || (h.key_order <= 2 && h.records_alone() && number);
+}
+
 /// Values are of no known type, or as long as their type says.
 bool has_sane_type(PoolHeader const& h) {
   constexpr std::uint8_t kLastKind = 6;
@@ -235,13 +241,13 @@ Status Pool::check_header(std::string const& path) {
                     (header_.superblock_bytes & (header_.superblock_bytes - 1)) == 0 &&
                     header_.levels >= 1 && header_.hashes >= 1 && header_.slots >= 1 &&
                     header_.levels * header_.hashes * header_.slots <= 32 &&
-                    (header_.slots & (header_.slots - 1)) == 0 && header_.index <= 2 &&
+                    (header_.slots & (header_.slots - 1)) == 0 && header_.index <= 3 &&
                     header_.max_key_bytes >= 1 && header_.layout <= 1 &&
                     (header_.key_bytes == 0 || header_.key_bytes == header_.max_key_bytes) &&
                     (header_.value_bytes == 0 || header_.value_bytes == header_.max_value_bytes) &&
                     std::uint64_t{header_.max_key_bytes} + header_.max_value_bytes <=
                         header_.superblock_bytes / 4;
-  if (!sane || !has_sane_type(header_))
+  if (!sane || !has_sane_type(header_) || !has_sane_order(header_))
     return corrupt(path, "the header describes an impossible pool");
   return {};
 }

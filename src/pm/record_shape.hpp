@@ -37,7 +37,8 @@ struct RecordShape {
 
   RecordShape() = default;
   explicit RecordShape(PoolHeader const& h) : superblock_bytes(h.superblock_bytes) {
-    if (h.key_bytes == 0 || h.value_bytes == 0) return;
+    // A head has 32 bits of the sequence: too few where records are told apart by it.
+    if (h.key_bytes == 0 || h.value_bytes == 0 || h.records_alone()) return;
     std::uint64_t const head = h.in_place()
                                    ? sizeof(RecordHead)
                                    : aligned_up(sizeof(RecordHead) + h.key_bytes, kRecordAlign);

@@ -230,6 +230,14 @@ Result<ScanPage> Store::scan(ScanCursor const& from, std::size_t limit,
   exec::Range const range("scan");
   return answer(impl_.get(), [&](Impl& impl) { return impl.scan(from, limit, stop); });
 }
+Result<RangePage> Store::range(RangeQuery const& query, std::atomic<bool> const* stop) {
+  exec::Range const range("range");
+  return answer(impl_.get(), [&](Impl& impl) { return impl.range(query, stop); });
+}
+Result<std::uint64_t> Store::count_range(RangeQuery const& query) {
+  exec::Range const range("count_range");
+  return answer(impl_.get(), [&](Impl& impl) { return impl.count_range(query); });
+}
 Status Store::snapshot(std::string const& path, SnapshotOptions const& options) {
   exec::Range const range("snapshot");
   return answer(impl_.get(), [&](Impl& impl) -> Status {
@@ -263,6 +271,8 @@ std::string const& Store::path() const {
 std::uint32_t Store::key_bytes() const { return impl_ ? impl_->key_bytes : 0; }
 std::uint32_t Store::value_bytes() const { return impl_ ? impl_->value_bytes : 0; }
 ValueType Store::value_type() const { return impl_ ? impl_->value_type : ValueType{}; }
+KeyOrder Store::key_order() const { return impl_ ? impl_->key_order : KeyOrder::bytes; }
+Index Store::index() const { return impl_ ? impl_->index : Index::gphash; }
 Device Store::device() const { return impl_ ? impl_->options.device : Device::cpu; }
 Status Store::close() {
   exec::Range const range("close");

@@ -7,9 +7,11 @@
 
 #include "base/assert.hpp"
 #include "exec/cuda/cuda_info.hpp"
+#include "store/btree/btree_store.hpp"
 #include "store/checks.hpp"
 #include "store/dash/dash_store.hpp"
 #include "store/gphash/gphash_store.hpp"
+#include "store/index_name.hpp"
 #include "wal/snapshot_file.hpp"
 
 namespace perdure {
@@ -32,9 +34,9 @@ Status check_live(std::string const& path, OpenOptions const& options) {
   if (!header) return header.status();
   if (header->index != static_cast<std::uint8_t>(Index::gphash)) {
     return {Code::unsupported,
-            "pool " + path +
-                " has a Dash index, whose operations take effect one by one: there is "
-                "no moment between two batches to look at it live; close it first"};
+            "pool " + path + " has index " + name(static_cast<Index>(header->index)) +
+                ", whose operations take effect one by one: there is no moment between two "
+                "batches to look at it live; close it first"};
   }
   if (!options.log_dir.empty() ||
       header->durability == static_cast<std::uint8_t>(Durability::power)) {
@@ -50,9 +52,7 @@ Status check_live(std::string const& path, OpenOptions const& options) {
 /// Asked before a file is touched.
 Status check_device(Device device) { return device == Device::cpu ? Status{} : exec::check_gpu(); }
 
-bool is_dash(pm::Pool const& pool) {
-  return pool.header().index != static_cast<std::uint8_t>(Index::gphash);
-}
+Index index_of(pm::Pool const& pool) { return static_cast<Index>(pool.header().index); }
 
 Status nothing_made(Status const& s) {
   bool const damaged = s.code() == Code::corrupt;
@@ -95,6 +95,21 @@ Status Store::Impl::check_process() const {
           "process's own, or this one when it is closed there"};
 }
 
+namespace {
+
+Status no_order(Store::Impl const& impl) {
+  return {Code::unsupported, "pool " + impl.path + ": index " + name(impl.index) +
+                                 " keeps no order of keys; scan goes through all records, and a "
+                                 "pool of index btree has ranges"};
+}
+
+}  // namespace
+
+Result<RangePage> Store::Impl::range(RangeQuery const&, std::atomic<bool> const*) {
+  return no_order(*this);
+}
+Result<std::uint64_t> Store::Impl::count_range(RangeQuery const&) { return no_order(*this); }
+
 /// Put aside, it stays reachable, and nothing of it is run again: who held its locks, and its
 /// threads, are elsewhere.
 void Store::Impl::release(std::unique_ptr<Impl> impl) noexcept {
@@ -108,18 +123,54 @@ void Store::Impl::release(std::unique_ptr<Impl> impl) noexcept {
   put_aside(std::move(impl));
 }
 
+Result<std::unique_ptr<Store::Impl>> Store::Impl::open_by_index(std::string const& path,
+                                                                OpenOptions const& options,
+                                                                pm::Pool pool) {
+  switch (index_of(pool)) {
+    case Index::gphash: return GphashStore::open(path, options, std::move(pool));
+    case Index::dash_eh:
+    case Index::dash_lh: return DashStore::open(path, options, std::move(pool));
+    case Index::btree: break;
+  }
+  PERDURE_ASSERT(index_of(pool) == Index::btree);  // Pool::open() knows no others
+  return BtreeStore::open(path, options, std::move(pool));
+}
+
+Result<std::unique_ptr<Store::Impl>> Store::Impl::restore_by_index(std::string const& path,
+                                                                   RestoreOptions const& restore,
+                                                                   OpenOptions const& open,
+                                                                   pm::Pool pool) {
+  switch (index_of(pool)) {
+    case Index::gphash: return GphashStore::restore(path, restore, open, std::move(pool));
+    case Index::dash_eh:
+    case Index::dash_lh: return DashStore::restore(path, restore, open, std::move(pool));
+    case Index::btree: break;
+  }
+  PERDURE_ASSERT(index_of(pool) == Index::btree);
+  return BtreeStore::restore(path, restore, open, std::move(pool));
+}
+
 Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path,
                                                          CreateOptions const& create,
                                                          OpenOptions const& open) {
   if (open.read_only)
     return Status{Code::invalid_argument, "a new pool cannot be opened read-only"};
+  if (create.values != Values::heap && create.index != Index::btree)
+    return Status{Code::invalid_argument, std::string("index ") + name(create.index) +
+                                              " keeps its values in the heap; leave values out, or "
+                                              "choose index btree"};
+  if (create.key_order != KeyOrder::bytes && create.index != Index::btree)
+    return Status{Code::invalid_argument, std::string("index ") + name(create.index) +
+                                              " keeps no order of keys; leave key_order out, or "
+                                              "choose index btree"};
   switch (create.index) {
     case Index::gphash: return GphashStore::create(path, create, open);
     case Index::dash_eh:
     case Index::dash_lh: return DashStore::create(path, create, open);
+    case Index::btree: return BtreeStore::create(path, create, open);
   }
   return Status{Code::invalid_argument, "index " + std::to_string(static_cast<int>(create.index)) +
-                                            ": choose gphash, dash_eh or dash_lh"};
+                                            ": choose gphash, dash_eh, dash_lh or btree"};
 }
 
 Result<std::unique_ptr<Store::Impl>> Store::Impl::open(std::string const& path,
@@ -135,9 +186,7 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::open(std::string const& path,
   if (!pool) return pool.status();
   double const map_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  bool const dash = is_dash(*pool);
-  auto impl = dash ? DashStore::open(path, options, std::move(*pool))
-                   : GphashStore::open(path, options, std::move(*pool));
+  auto impl = open_by_index(path, options, std::move(*pool));
   PERDURE_ASSERT(!impl || (*impl)->path == path);
   if (impl) (*impl)->recovery.map_seconds = map_seconds;
   return impl;
@@ -154,8 +203,7 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::restore(std::string const& sna
   if (Status s = check_device(open.device); !s.ok()) return s;
   auto pool = load(snapshot, path, make_options(restore.file), map_options(open));
   if (!pool) return nothing_made(pool.status());
-  auto impl = is_dash(*pool) ? DashStore::restore(path, restore, open, std::move(*pool))
-                             : GphashStore::restore(path, restore, open, std::move(*pool));
+  auto impl = restore_by_index(path, restore, open, std::move(*pool));
   if (!impl) return nothing_made(impl.status());
   return impl;
 }

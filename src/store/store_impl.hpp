@@ -27,7 +27,9 @@ struct Store::Impl {
         options(open_options),
         key_bytes(header.key_bytes),
         value_bytes(header.value_bytes),
-        value_type(value_type_of(header)) {}
+        value_type(value_type_of(header)),
+        index(static_cast<Index>(header.index)),
+        key_order(static_cast<KeyOrder>(header.key_order)) {}
   Impl(Impl const&) = delete;
   Impl& operator=(Impl const&) = delete;
   virtual ~Impl() = default;
@@ -53,6 +55,9 @@ struct Store::Impl {
   virtual Result<CacheReport> load_cache() = 0;
   virtual Result<ScanPage> scan(ScanCursor const& from, std::size_t limit,
                                 std::atomic<bool> const* stop) = 0;
+  // What an index without order answers.
+  virtual Result<RangePage> range(RangeQuery const& query, std::atomic<bool> const* stop);
+  virtual Result<std::uint64_t> count_range(RangeQuery const& query);
   virtual Result<VerifyReport> verify(std::atomic<bool> const* stop) = 0;
   virtual Status acknowledge_repair() = 0;
   [[nodiscard]] virtual Stats stats() = 0;
@@ -73,9 +78,18 @@ struct Store::Impl {
   OpenOptions const options;
   std::uint32_t const key_bytes, value_bytes;  // 0 = of any length
   ValueType const value_type;
+  Index const index;
+  KeyOrder const key_order;
   std::uint64_t const process = this_process();
   RecoveryReport recovery;
   Impl* aside = nullptr;  // put_aside()
+
+ private:
+  static Result<std::unique_ptr<Impl>> open_by_index(std::string const& path,
+                                                     OpenOptions const& options, pm::Pool pool);
+  static Result<std::unique_ptr<Impl>> restore_by_index(std::string const& path,
+                                                        RestoreOptions const& restore,
+                                                        OpenOptions const& open, pm::Pool pool);
 
  protected:
   /// Of the transaction that a call names; null: it names none.

@@ -43,8 +43,8 @@ constexpr Make kMakes[] = {
     {{1, 2, 16}, false, 2}, {{3, 1, 8}, true, 1}, {{1, 2, 2}, false, 1}, {{1, 2, 1}, false, 1},
 };
 
-constexpr std::pair<Index, char const*> kDash[] = {{Index::dash_eh, "dasheh"},
-                                                   {Index::dash_lh, "dashlh"}};
+constexpr std::pair<Index, char const*> kSingle[] = {
+    {Index::dash_eh, "dasheh"}, {Index::dash_lh, "dashlh"}, {Index::btree, "btree"}};
 
 std::string name_of(Device device, Table const& table, Sizes const& sizes, Make const& m) {
   std::ostringstream name;
@@ -81,7 +81,7 @@ std::vector<Config> configurations() {
       }
     }
   }
-  for (auto const& [index, name] : kDash) {
+  for (auto const& [index, name] : kSingle) {
     auto const add = [&, index = index, name = name](Sizes const& s) {
       for (Make const& m : {kMakes[0], kMakes[1]}) {
         Config config{name_of(Device::cpu, {name, Layout::word, Residency::pm}, s, m),

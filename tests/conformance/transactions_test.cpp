@@ -13,7 +13,7 @@ class Transactions : public Conformance {
     Conformance::SetUp();
     if (IsSkipped()) return;
     if (GetParam().layout == Layout::in_place) GTEST_SKIP() << "layout in_place cannot undo";
-    if (GetParam().dash()) GTEST_SKIP() << "a Dash index has single operations";
+    if (GetParam().single()) GTEST_SKIP() << "a Dash index has single operations";
     ASSERT_NO_FATAL_FAILURE(fill(0, 100));
   }
   Store& store() { return driver_->store(); }
@@ -46,7 +46,7 @@ class Transactions : public Conformance {
 };
 
 TEST_P(Conformance, StoresWithoutAtomicBatchesRefuseThem) {
-  if (GetParam().layout == Layout::word && !GetParam().dash())
+  if (GetParam().layout == Layout::word && !GetParam().single())
     GTEST_SKIP() << "layout word has them";
   ASSERT_NO_FATAL_FAILURE(fill(0, 10));
   driver_->how.atomic = true;

@@ -163,6 +163,7 @@ INSTANTIATE_TEST_SUITE_P(Failures, HostAllocation,
                                          Kind{"in_place", Index::gphash, Layout::in_place, false},
                                          Kind{"dash_eh", Index::dash_eh, Layout::word, false},
                                          Kind{"dash_lh", Index::dash_lh, Layout::word, false},
+                                         Kind{"btree", Index::btree, Layout::word, false},
                                          Kind{"power", Index::gphash, Layout::word, true}),
                          [](testing::TestParamInfo<Kind> const& kind) { return kind.param.name; });
 

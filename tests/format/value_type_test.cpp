@@ -32,7 +32,7 @@ testing::AssertionResult is_matrix(Store const& store) {
 }
 
 TEST(ValueType, LiesWhereTheFormatSaysAndIsThereAgain) {
-  for (Index const index : {Index::gphash, Index::dash_eh, Index::dash_lh}) {
+  for (Index const index : {Index::gphash, Index::dash_eh, Index::dash_lh, Index::btree}) {
     PoolPath path;
     CreateOptions o = of_type(kMatrix);
     o.index = index;

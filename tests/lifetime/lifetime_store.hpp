@@ -31,6 +31,7 @@ inline std::vector<Kind> kinds() {
           {"in_place", Index::gphash, Layout::in_place},
           {"dash_eh", Index::dash_eh},
           {"dash_lh", Index::dash_lh},
+          {"btree", Index::btree},
           {"power", Index::gphash, Layout::word, true}};
 }
 

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <random>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "support/store_driver.hpp"
@@ -208,6 +209,8 @@ class Together {
   void reopen(bool killed) {
     std::string const from = path(), copy = scratch_.file("killed");
     if (killed) {
+      // A copy of a file is no moment of it while collectors write.
+      while (store_->stats().value_log.queued_segments != 0) std::this_thread::yield();
       copy_as_if_killed(from, copy);
     } else {
       ASSERT_TRUE(store_->close().ok());
@@ -293,8 +296,10 @@ std::vector<Config> configs() {
     std::uint32_t key_bytes, value_bytes;
   };
   std::vector<Config> all;
-  for (auto const& [index, table] :
-       {std::pair(Index::dash_eh, "dash_eh_"), std::pair(Index::dash_lh, "dash_lh_")}) {
+  for (auto const& [index, values, table] : {std::tuple(Index::dash_eh, Values::heap, "dash_eh_"),
+                                             std::tuple(Index::dash_lh, Values::heap, "dash_lh_"),
+                                             std::tuple(Index::btree, Values::heap, "btree_"),
+                                             std::tuple(Index::btree, Values::log, "btree_log_")}) {
     for (Sizes const& sizes :
          {Sizes{"inline", 8, 8}, Sizes{"key8", 8, 80}, Sizes{"variable", 0, 0}}) {
       Config config{table + std::string(sizes.name),
@@ -306,6 +311,7 @@ std::vector<Config> configs() {
                     false,
                     2};
       config.index = index;
+      config.values = values;
       all.push_back(config);
     }
   }

@@ -13,6 +13,8 @@
 #include <optional>
 #include <set>
 #include <sstream>
+#include <thread>
+#include <tuple>
 #include <vector>
 
 #include "support/store_driver.hpp"
@@ -303,13 +305,15 @@ class Subject {
   void reopen(Step const& s) {
     std::string const old = path_;
     if (s.killed) {
+      // A copy of a file is no moment of it while collectors write.
+      while (driver_->store().stats().value_log.queued_segments != 0) std::this_thread::yield();
       path_ = scratch_.file("killed-" + std::to_string(++kills_));
       copy_as_if_killed(old, path_);
     } else {
       Status const closed = driver_->store().close();
       ASSERT_TRUE(closed.ok()) << closed.message();
     }
-    grow_ = s.grow || config_.dash();  // which cannot be kept from growing
+    grow_ = s.grow || config_.single();  // which cannot be kept from growing
     OpenOptions options = config_.open();
     options.grow = grow_;
     auto store = Store::open(path_, options);
@@ -406,8 +410,10 @@ std::vector<Config> configs() {
       }
     }
   }
-  for (auto const& [index, table] :
-       {std::pair(Index::dash_eh, "dash_eh_"), std::pair(Index::dash_lh, "dash_lh_")}) {
+  for (auto const& [index, values, table] : {std::tuple(Index::dash_eh, Values::heap, "dash_eh_"),
+                                             std::tuple(Index::dash_lh, Values::heap, "dash_lh_"),
+                                             std::tuple(Index::btree, Values::heap, "btree_"),
+                                             std::tuple(Index::btree, Values::log, "btree_log_")}) {
     for (Sizes const& sizes :
          {Sizes{"key8", 8, 8}, Sizes{"key5", 5, 10}, Sizes{"variable", 0, 0}}) {
       for (std::uint32_t const threads : {1u, 2u}) {
@@ -420,6 +426,7 @@ std::vector<Config> configs() {
                       false,
                       threads};
         config.index = index;
+        config.values = values;
         all.push_back(config);
       }
     }

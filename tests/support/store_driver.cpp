@@ -174,6 +174,7 @@ CreateOptions Config::create(std::uint64_t expected_records) const {
   o.layout = layout;
   o.shape = shape;
   o.index = index;
+  o.values = values;
   return o;
 }
 

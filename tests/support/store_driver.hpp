@@ -83,8 +83,10 @@ struct Config {
   Residency residency = Residency::automatic;
   Gather gather = Gather::automatic;
   Index index = Index::gphash;
+  Values values = Values::heap;
 
-  [[nodiscard]] bool dash() const { return index != Index::gphash; }
+  /// Its operations take effect one by one, by threads of the host.
+  [[nodiscard]] bool single() const { return index != Index::gphash; }
   [[nodiscard]] CreateOptions create(std::uint64_t expected_records = 1) const;
   [[nodiscard]] OpenOptions open() const;
   /// The n-th key, and a value for it; different n, different bytes.

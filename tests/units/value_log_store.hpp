@@ -1,6 +1,8 @@
 // A small store whose values lie in a log: an ordered map as its index, one lock around it.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -42,12 +44,15 @@ class MapIndex : public LogIndex {
       addresses[i] = it == map_.end() ? 0 : it->second;
     }
   }
-  bool put(LogKey key, std::uint64_t address, std::uint64_t& before) override {
+  Status put(LogKey key, std::uint64_t address, std::uint64_t& before) override {
     std::lock_guard const lock(mutex_);
     auto const [it, fresh] = map_.try_emplace(text_of(key), 0);
-    if (fresh && map_.size() > most) return map_.erase(it), false;
+    if (fresh && map_.size() > most) {
+      map_.erase(it);
+      return {Code::no_space, "the map is full"};
+    }
     before = std::exchange(it->second, address);
-    return true;
+    return {};
   }
   std::uint64_t erase(LogKey key) override {
     std::lock_guard const lock(mutex_);
@@ -95,8 +100,15 @@ T ok_or_throw(Result<T> result) {
   return std::move(*result);
 }
 
+/// A file that never gets its name. It reserves no more addresses than its medium has bytes: one in
+/// a memfd reserves so many that a few fill a thread sanitizer's.
+inline std::string nameless() {
+  static std::uint64_t number = 0;
+  return "/dev/shm/perdure-" + std::to_string(::getpid()) + "-log-" + std::to_string(++number);
+}
+
 /// Segments of one superblock, so that little fills one.
-inline LogOptions small_segments(std::uint32_t collectors) {
+inline LogSettings small_segments(std::uint32_t collectors) {
   return {kMinSuperblock, collectors, 8};
 }
 
@@ -106,15 +118,15 @@ class LogStore {
 
  public:
   /// A new one. `most`: superblocks that it may have, one of them the pool's own.
-  explicit LogStore(LogOptions const& options, std::uint64_t most = 0)
-      : pool_(ok_or_throw(Pool::create("memfd:log", log_pool_header(most), 1, {}, {}))) {
-    ValueLog::announce(pool_, options);
+  explicit LogStore(LogSettings const& options, std::uint64_t most = 64)
+      : pool_(ok_or_throw(Pool::create(nameless(), log_pool_header(most), 1, {}, {}))) {
+    ValueLog::announce(pool_, options.segment_bytes);
     make(options);
     log->begin();
   }
   /// What a process finds after another died. Damage is for the caller to look at.
-  LogStore(Image const& image, LogOptions const& options)
-      : pool_(ok_or_throw(Pool::create_from("memfd:log", image.size(), {}, {},
+  LogStore(Image const& image, LogSettings const& options)
+      : pool_(ok_or_throw(Pool::create_from(nameless(), image.size(), {}, {},
                                             [&](std::span<std::byte> to) -> Status {
                                               std::memcpy(to.data(), image.data(), image.size());
                                               return {};
@@ -144,7 +156,7 @@ class LogStore {
   std::unique_ptr<ValueLog> log;
 
  private:
-  void make(LogOptions const& options) {
+  void make(LogSettings const& options) {
     log = std::make_unique<ValueLog>(pool_, memory_, index, options);
   }
 };

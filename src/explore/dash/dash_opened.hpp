@@ -19,8 +19,8 @@
 #include "index/dash/keys.hpp"
 #include "index/dash/linear.hpp"
 #include "pm/host_verbs.hpp"
-#include "store/dash/dash_records.hpp"
-#include "store/dash/dash_reservation.hpp"
+#include "store/threads/records.hpp"
+#include "store/threads/reservation.hpp"
 
 namespace perdure::explore {
 
@@ -29,7 +29,7 @@ inline constexpr std::uint64_t kTorn = ~std::uint64_t{0};
 /// Records as a table's keys ask for them, which say what they read.
 class SimRecords {
  public:
-  explicit SimRecords(DashRecords records, std::byte* base, pm::RecordShape const& shape)
+  explicit SimRecords(threads::Records records, std::byte* base, pm::RecordShape const& shape)
       : records_(records), base_(base), shape_(shape) {}
 
   template <class Host>
@@ -44,7 +44,7 @@ class SimRecords {
     read(b);
     return records_.same(host, a, b);
   }
-  [[nodiscard]] DashRecords const& records() const { return records_; }
+  [[nodiscard]] threads::Records const& records() const { return records_; }
   void read(std::uint64_t address) const {
     pm::RecordAddress const at = pm::address_at(base_, shape_, Offset{address});
     pm::will_read(at.head, sizeof(pm::RecordHead) + shape_.key_bytes);
@@ -52,7 +52,7 @@ class SimRecords {
   }
 
  private:
-  DashRecords records_;
+  threads::Records records_;
   std::byte* base_;
   pm::RecordShape shape_;
 };
@@ -121,7 +121,7 @@ class OpenedDash<Index<dash::RecordKeys<SimRecords>, dash::Knobs>> {
   explicit OpenedDash(pm::Pool p)
       : pool(std::move(p)),
         space(pool, memory),
-        records(DashRecords(pool.base(), space.shape(), space.pool_bytes()), pool.base(),
+        records(threads::Records(pool.base(), space.shape(), space.pool_bytes()), pool.base(),
                 space.shape()) {}
   void make(dash::SegmentShape shape) {
     table = std::make_unique<Table>(pool, memory, Keys(records), shape);
@@ -147,7 +147,7 @@ class OpenedDash<Index<dash::RecordKeys<SimRecords>, dash::Knobs>> {
     if (whole) space.finish_sweep();
   }
   dash::Answer put(std::uint64_t key, std::uint64_t value, bool only_there = false) {
-    DashReservation reservation(space, table->epochs());
+    threads::Reservation reservation(space, table->epochs());
     std::uint64_t const each = stride();
     if (reservation.fill({&each, 1}) == 0) return dash::Answer::full;
     hand_over();
@@ -196,7 +196,7 @@ class OpenedDash<Index<dash::RecordKeys<SimRecords>, dash::Knobs>> {
   std::pair<std::uint64_t, std::uint64_t> entry(dash::Slot slot) {
     records.read(slot.first);
     auto const record = records.records().view(slot.first);
-    if (!record || !DashRecords::intact(*record)) return {slot.first, kTorn};
+    if (!record || !threads::Records::intact(*record)) return {slot.first, kTorn};
     std::uint64_t key = 0, first = 0, second = 0;
     std::memcpy(&key, record->key, sizeof key);
     std::memcpy(&first, record->value, sizeof first);
@@ -231,7 +231,7 @@ class OpenedDash<Index<dash::RecordKeys<SimRecords>, dash::Knobs>> {
   pm::Pool pool;
   Mutex memory;
   SimHost host;
-  DashSpace space;
+  threads::Space space;
   SimRecords records;
   std::unique_ptr<Table> table;
 

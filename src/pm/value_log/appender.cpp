@@ -6,16 +6,15 @@
 
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
-#include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
 #include "pm/stream.hpp"
 
 namespace perdure::pm {
 
+/// Where an exception came in between, nobody may collect what has been written: the segments stay
+/// owned.
 LogAppender::~LogAppender() {
-  PERDURE_ASSERT(buffer_.empty());  // order() came before
-  settle();
-  let_go();
+  if (settled_) let_go();
 }
 
 void LogAppender::let_go() {
@@ -73,6 +72,7 @@ Offset LogAppender::append(LogKey key, std::span<std::byte const> value, std::ui
   LogTag const tag{now_.segment->generation, std::exchange(begins_piece_, false), tombstone};
   RecordHeader header{0, static_cast<std::uint32_t>(value.size()),
                       static_cast<std::uint32_t>(key.size()), tag.word(), sequence};
+  settled_ = false;
   std::size_t const from = buffer_.size();
   buffer_.resize(from + bytes);  // zeros where nothing is copied
   std::byte* const to = buffer_.data() + from;
@@ -100,7 +100,7 @@ void LogAppender::stream_out() {
 
 void LogAppender::order() {
   stream_out();
-  if (!mutated("log_records_not_ordered")) pm::order();
+  pm::order();
   begins_piece_ = true;
   // Once all of their records are durable, and made durable by any later fence.
   for (Owned const& each : left_) segments_->seal(*each.segment, each.fill.end);
@@ -115,6 +115,7 @@ void LogAppender::cancel(Offset record, std::uint64_t bytes) {
 
 void LogAppender::settle() {
   PERDURE_ASSERT(buffer_.empty());
+  settled_ = true;
   for (Owned const& each : left_) segments_->settle(*each.segment, each.fill);
   left_.clear();
 }

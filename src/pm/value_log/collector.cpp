@@ -4,7 +4,6 @@
 
 #include "base/assert.hpp"
 #include "base/caught.hpp"
-#include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
 
 namespace perdure::pm {
@@ -13,10 +12,15 @@ void LogCollector::begin(std::uint32_t threads) {
   PERDURE_ASSERT(threads_.empty());
   for (std::uint32_t i = 0; i < threads; ++i) {
     threads_.emplace_back([this] {
-      static_cast<void>(caught([this]() -> Status {
-        while (LogSegment* const victim = segments_->next_to_collect(true)) collect(*victim);
-        return {};
-      }));
+      while (LogSegment* const victim = segments_->next_to_collect(true)) {
+        Status const collected = caught([&]() -> Status {
+          collect(*victim);
+          return {};
+        });
+        if (collected.ok()) continue;
+        ++failed_;  // there was no memory
+        segments_->put_back(*victim, LogSegment::Use::full);
+      }
     });
   }
 }
@@ -37,6 +41,7 @@ std::uint64_t LogCollector::collect_queued() {
 }
 
 void LogCollector::collect(LogSegment& victim) {
+  exec::SharedHold const begun(rest_);
   LogWalk walk(segments_->base(), victim.at, segments_->segment_bytes(), victim.generation,
                victim.fill.end);
   bool const moved = move_all(walk);
@@ -45,7 +50,7 @@ void LogCollector::collect(LogSegment& victim) {
     return segments_->put_back(victim, moved ? LogSegment::Use::damaged : LogSegment::Use::full);
   }
   segments_->free(victim);
-  if (!mutated("log_segment_reused_at_once")) index_->epochs().synchronize();
+  index_->epochs().synchronize();
   ++collections_;
   segments_->reuse(victim);
 }
@@ -65,6 +70,7 @@ bool LogCollector::move_all(LogWalk& walk) {
       group.clear();
     }
   }
+  to.settle();
   return moved;
 }
 
@@ -74,8 +80,7 @@ bool LogCollector::copy(std::span<LogRecord const> group, std::span<Copy> copies
   std::uint64_t const lowest = segments_->lowest_death();
   for (std::size_t i = 0; i < group.size(); ++i) {
     LogRecord const& item = group[i];
-    bool const needed = copies[i].address == 0 && lowest <= item.header.sequence &&
-                        !mutated("log_tombstones_dropped_at_once");
+    bool const needed = copies[i].address == 0 && lowest <= item.header.sequence;
     if (item.tag.tombstone ? !needed : copies[i].address != item.at.bytes) {
       dropped_tombstones_ += item.tag.tombstone;
       continue;

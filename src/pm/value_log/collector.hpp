@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "exec/reader_writer_lock.hpp"
 #include "pm/value_log/appender.hpp"
 #include "pm/value_log/index.hpp"
 #include "pm/value_log/segments.hpp"
@@ -29,6 +30,9 @@ class LogCollector {
   void stop();
   /// Collects what is queued, by this thread; how many segments.
   std::uint64_t collect_queued();
+
+  /// No collection is under way, and none begins, while somebody holds this alone.
+  [[nodiscard]] exec::ReaderWriterLock& rest() { return rest_; }
 
   struct Counters {
     std::uint64_t collections = 0, moved_bytes = 0, dropped_tombstones = 0;
@@ -53,6 +57,7 @@ class LogCollector {
 
   LogSegments* segments_;
   LogIndex* index_;
+  exec::ReaderWriterLock rest_;
   std::vector<std::thread> threads_;
   std::atomic<std::uint64_t> collections_{0}, moved_bytes_{0}, dropped_tombstones_{0}, failed_{0};
 };

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "exec/epochs.hpp"
+#include "perdure/status.h"
 
 namespace perdure::pm {
 
@@ -26,8 +27,8 @@ class LogIndex {
   // The caller holds a guard.
   /// The address of each key's item; 0: it has none.
   virtual void find(std::span<LogKey const> keys, std::span<std::uint64_t> addresses) = 0;
-  /// `before`: the address it had; 0: none. False: there is no memory, and nothing has changed.
-  virtual bool put(LogKey key, std::uint64_t address, std::uint64_t& before) = 0;
+  /// `before`: the address it had; 0: none. Not ok: nothing has changed.
+  virtual Status put(LogKey key, std::uint64_t address, std::uint64_t& before) = 0;
   /// The address it had; 0: none.
   virtual std::uint64_t erase(LogKey key) = 0;
   /// If the key has address `from`, it has `to` from here on. Whether it had.

@@ -6,40 +6,52 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "base/mutex.hpp"
-
 namespace perdure::pm {
 
+/// Words instead of mutexes: a piece holds hundreds of them, more than a thread sanitizer can
+/// follow, and nearly nobody ever waits for one.
 class KeyLocks {
  public:
   static constexpr std::size_t kStripes = 4096;
 
  private:
   friend class KeysLocked;
-  std::array<Mutex, kStripes> stripes_;
+  enum : std::uint32_t { kFree, kHeld, kWaitedFor };
+
+  void lock(std::uint32_t stripe) {
+    std::atomic<std::uint32_t>& word = words_[stripe];
+    std::uint32_t free = kFree;
+    if (word.compare_exchange_strong(free, kHeld, std::memory_order_acquire)) return;
+    while (word.exchange(kWaitedFor, std::memory_order_acquire) != kFree) word.wait(kWaitedFor);
+  }
+  void unlock(std::uint32_t stripe) {
+    if (words_[stripe].exchange(kFree, std::memory_order_release) == kWaitedFor)
+      words_[stripe].notify_one();
+  }
+
+  std::array<std::atomic<std::uint32_t>, kStripes> words_{};
 };
 
 /// The locks of some keys, as long as it stands. In the order of their stripes, so that nobody
 /// waits in a circle.
 class KeysLocked {
  public:
-  /// `stripes` is what the caller has used before, for its memory.
+  /// `stripes` is the caller's for its memory, and stays as it is as long as this stands.
   KeysLocked(KeyLocks& locks, std::vector<std::uint32_t>& stripes)
-      PERDURE_NO_THREAD_SAFETY_ANALYSIS  // of any number of locks
-      : locks_(&locks),
-        stripes_(&stripes) {
+      : locks_(&locks), stripes_(&stripes) {
     std::ranges::sort(stripes);
     stripes.erase(std::ranges::unique(stripes).begin(), stripes.end());
-    for (std::uint32_t const each : stripes) locks_->stripes_[each].lock();
+    for (std::uint32_t const each : stripes) locks_->lock(each);
   }
   KeysLocked(KeysLocked const&) = delete;
   KeysLocked& operator=(KeysLocked const&) = delete;
-  ~KeysLocked() PERDURE_NO_THREAD_SAFETY_ANALYSIS {
-    for (std::uint32_t const each : *stripes_) locks_->stripes_[each].unlock();
+  ~KeysLocked() {
+    for (std::uint32_t const each : *stripes_) locks_->unlock(each);
   }
 
   static std::uint32_t stripe_of(std::uint64_t hash) {

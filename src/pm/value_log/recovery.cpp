@@ -6,7 +6,6 @@
 
 #include "base/assert.hpp"
 #include "base/hash.hpp"
-#include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
 
 namespace perdure::pm {
@@ -98,8 +97,7 @@ Status LogRecovery::offer(LogRecord const& record, Tally& tally) {
   }
   if (!newer) return {};
   std::uint64_t before = 0;
-  if (!index_->put(record.key, record.at.bytes, before))
-    return {Code::no_space, "no memory for the index: free some, and open the store again"};
+  if (Status put = index_->put(record.key, record.at.bytes, before); !put.ok()) return put;
   tally.current += !record.tag.tombstone;
   tally.current -= address != 0 && !other.tag.tombstone;
   if (record.tag.tombstone) tally.tombstones.push_back(record.at);

@@ -5,7 +5,6 @@
 
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
-#include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
 
 namespace perdure::pm {
@@ -22,7 +21,7 @@ std::uint64_t* state_word(std::byte* base, Offset segment) {
 
 }  // namespace
 
-LogSegments::LogSegments(Pool& pool, Mutex& memory, LogOptions const& options)
+LogSegments::LogSegments(Pool& pool, Mutex& memory, LogSettings const& options)
     : pool_(&pool),
       memory_(&memory),
       options_(options),
@@ -81,7 +80,7 @@ Result<LogSegment*> LogSegments::add() {
 void LogSegments::open(LogSegment& segment) {
   if (segment.use == LogSegment::Use::free) {
     PERDURE_ASSERT(segment.generation + 1 < LogState::kGenerations);
-    if (!mutated("log_generation_again")) ++segment.generation;
+    ++segment.generation;
     segment.fill = {};
     segment.outdated = 0;
     segment.lowest_death = LogSegment::kNoDeath;
@@ -151,8 +150,10 @@ void LogSegments::settle(LogSegment& segment, LogFill const& fill) {
 
 void LogSegments::put_back(LogSegment& segment, LogSegment::Use use) {
   MutexLock const lock(mutex_);
-  if (segment.use == LogSegment::Use::collecting) --collecting_;
-  segment.use = use;
+  PERDURE_ASSERT(collecting_ > 0);
+  --collecting_;
+  // One that was freed already comes back at the next opening.
+  if (segment.use == LogSegment::Use::collecting) segment.use = use;
   room_.notify_all();
 }
 

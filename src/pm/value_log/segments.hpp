@@ -17,6 +17,7 @@
 // ends it.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -33,18 +34,17 @@
 
 namespace perdure::pm {
 
-struct LogOptions {
+/// Of one log: perdure::ValueLogOptions, and the size of its segments.
+struct LogSettings {
   std::uint64_t segment_bytes = kMostSegment;  // a multiple of the pool's superblocks
   std::uint32_t collectors = 1;  // threads; 0: whoever has the log collects
-  /// Segments that may wait for a collector before writers wait too. A low bound measures what can
-  /// be sustained, a high one what a burst can have.
   std::uint64_t most_queued = 8;
 };
 
 class LogSegments {
  public:
   /// `memory` guards the pool, and whatever else takes from it.
-  LogSegments(Pool& pool, Mutex& memory, LogOptions const& options);
+  LogSegments(Pool& pool, Mutex& memory, LogSettings const& options);
   LogSegments(LogSegments const&) = delete;
   LogSegments& operator=(LogSegments const&) = delete;
 
@@ -57,7 +57,7 @@ class LogSegments {
   void seal(LogSegment& segment, std::uint64_t end);
   /// All records in it are published, or cancelled: it may be collected.
   void settle(LogSegment& segment, LogFill const& fill);
-  /// Makes a segment that is owned or collected one that nobody has.
+  /// A segment that could not be collected.
   void put_back(LogSegment& segment, LogSegment::Use use);
 
   /// The item at this address became outdated at sequence `death`.
@@ -119,7 +119,7 @@ class LogSegments {
 
   Pool* pool_;
   Mutex* memory_;
-  LogOptions options_;
+  LogSettings options_;
   std::atomic<std::uint64_t> pool_bytes_;
   std::vector<std::atomic<LogSegment*>> by_superblock_;
 
@@ -135,5 +135,9 @@ class LogSegments {
   std::uint64_t longest_wait_ns_ PERDURE_GUARDED_BY(mutex_) = 0;
   bool stopped_ PERDURE_GUARDED_BY(mutex_) = false;
 };
+
+/// Segments of the pool that had the identity `old` are its, now that it has another.
+void take_log_identity(Pool& pool, std::array<std::uint8_t, 16> const& old,
+                       std::uint64_t segment_bytes);
 
 }  // namespace perdure::pm

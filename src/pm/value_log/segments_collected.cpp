@@ -3,7 +3,6 @@
 #include <chrono>
 
 #include "base/assert.hpp"
-#include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
 #include "pm/value_log/segments.hpp"
 
@@ -93,7 +92,7 @@ LogSegments::Counters LogSegments::counters() const {
   Counters sum;
   sum.segments = segments_.size();
   sum.free = free_.size();
-  sum.queued = queue_.size();
+  sum.queued = queue_.size() + collecting_;
   sum.waits = waits_;
   sum.longest_wait_ns = longest_wait_ns_;
   for (auto const& each : segments_) {

@@ -9,13 +9,14 @@ namespace {
 
 enum class Says : std::uint8_t { nothing, segment, damaged };
 
-/// What the header of a superblock says of it. One that never was a segment, for a crash came
-/// before its magic, has no state yet.
-Says read_header(Pool const& pool, Offset at, std::uint64_t segment_bytes) {
+/// What the header of a superblock says of it, in a pool of that identity. One that never was a
+/// segment, for a crash came before its magic, has no state yet.
+Says read_header(Pool const& pool, Offset at, std::uint64_t segment_bytes,
+                 std::array<std::uint8_t, 16> const& id) {
   LogSegmentHeader header;
   read_bytes(&header, pool.base() + at.bytes, sizeof header);
   bool const magic = header.magic == kLogMagic;
-  bool const ours = header.pool_id == pool.header().pool_id;
+  bool const ours = header.pool_id == id;
   std::uint64_t const word = header.state;
   header.state = 0;
   header.magic = kLogMagic;
@@ -38,7 +39,7 @@ void LogSegments::find(std::vector<Offset>& damage) {
   for (std::uint64_t i = 1; i + run() <= pool_->superblocks(); ++i) {
     Offset const at{i * each};
     if (!pool_->is_free_run(at, run())) continue;
-    Says const says = read_header(*pool_, at, options_.segment_bytes);
+    Says const says = read_header(*pool_, at, options_.segment_bytes, pool_->header().pool_id);
     if (says == Says::nothing) continue;
     pool_->claim_run(at, run());
     i += run() - 1;
@@ -48,6 +49,23 @@ void LogSegments::find(std::vector<Offset>& damage) {
       damage.push_back(at);
   }
   pool_bytes_ = pool_->bytes();
+}
+
+void take_log_identity(Pool& pool, std::array<std::uint8_t, 16> const& old,
+                       std::uint64_t segment_bytes) {
+  std::uint64_t const run = segment_bytes / pool.superblock_bytes();
+  for (std::uint64_t i = 1; i + run <= pool.superblocks(); ++i) {
+    Offset const at{i * pool.superblock_bytes()};
+    if (read_header(pool, at, segment_bytes, old) != Says::segment) continue;
+    LogSegmentHeader header;
+    read_bytes(&header, pool.base() + at.bytes, sizeof header);
+    header.pool_id = pool.header().pool_id;
+    LogSegmentHeader summed = header;
+    summed.state = 0;
+    header.crc = checksum(summed);
+    write_bytes(pool.base() + at.bytes, &header, sizeof header);
+    i += run - 1;
+  }
 }
 
 LogState LogSegments::state_of(LogSegment const& segment) const {

@@ -4,16 +4,16 @@
 
 namespace perdure::pm {
 
-ValueLog::ValueLog(Pool& pool, Mutex& memory, LogIndex& index, LogOptions const& options)
+ValueLog::ValueLog(Pool& pool, Mutex& memory, LogIndex& index, LogSettings const& options)
     : options_(options),
       index_(&index),
       segments_(pool, memory, options),
       recovery_(segments_, index, locks_),
       collector_(segments_, index) {}
 
-void ValueLog::announce(Pool& pool, LogOptions const& options) {
+void ValueLog::announce(Pool& pool, std::uint64_t segment_bytes) {
   Root root = pool.root();
-  root.set(kValueLogEntry, 0, options.segment_bytes);
+  root.set(kValueLogEntry, 0, segment_bytes);
   pool.publish_root(root);
 }
 

@@ -20,10 +20,10 @@ namespace perdure::pm {
 class ValueLog {
  public:
   /// `memory` guards the pool, and whatever else takes from it.
-  ValueLog(Pool& pool, Mutex& memory, LogIndex& index, LogOptions const& options);
+  ValueLog(Pool& pool, Mutex& memory, LogIndex& index, LogSettings const& options);
 
   /// In a pool that is being made: the root says that it has a log.
-  static void announce(Pool& pool, LogOptions const& options);
+  static void announce(Pool& pool, std::uint64_t segment_bytes);
   /// The size of segments that the root says; 0: the pool has no log.
   static Result<std::uint64_t> segment_bytes(Pool const& pool);
 
@@ -53,7 +53,7 @@ class ValueLog {
   [[nodiscard]] Counters counters() const;
 
  private:
-  LogOptions options_;
+  LogSettings options_;
   LogIndex* index_;
   KeyLocks locks_;
   LogSegments segments_;

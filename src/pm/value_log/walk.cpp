@@ -14,14 +14,13 @@ LogRecord record_of(RecordView const& view, Offset at) {
           {view.value, view.header.value_bytes}};
 }
 
-bool is_whole(RecordView const& view) {
-  auto const sum = [](std::uint32_t crc, std::byte const* data, std::size_t bytes) {
-    return crc32c(crc, data, bytes);
-  };
-  return record_sum(view, view.value, sum) == view.header.crc;
-}
-
 }  // namespace
+
+bool is_whole(LogRecord const& record) {
+  std::byte const* const summed = record.key.data() - summed_before_key(false);
+  std::size_t const bytes = summed_before_key(false) + record.key.size() + record.value.size();
+  return crc32c(0, summed, bytes) == record.header.crc;
+}
 
 LogWalk::LogWalk(std::byte const* base, Offset segment, std::uint64_t segment_bytes,
                  std::uint32_t generation, std::uint64_t end)
@@ -36,7 +35,7 @@ LogWalk::Found LogWalk::look(std::uint64_t at, LogRecord& record) const {
   if (LogTag::of(view.header.tag).generation != generation_) return Found::nothing;
   record = record_of(view, segment_ + at);
   if (view.header.sequence == 0) return Found::cancelled;
-  return view.header.key_bytes != 0 && is_whole(view) ? Found::record : Found::nothing;
+  return view.header.key_bytes != 0 && is_whole(record) ? Found::record : Found::nothing;
 }
 
 bool LogWalk::next(LogRecord& record) {

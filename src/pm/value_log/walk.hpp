@@ -63,6 +63,9 @@ class LogWalk {
   std::vector<LogHole> holes_;
 };
 
+/// Whether its checksum matches.
+[[nodiscard]] bool is_whole(LogRecord const& record);
+
 /// A record as the log wrote it, at an address that an index has. False: none can lie there.
 bool view_log_record(std::byte const* base, std::uint64_t pool_bytes, Offset at, LogRecord& record);
 

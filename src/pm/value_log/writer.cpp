@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/assert.hpp"
-#include "base/hooks.hpp"
 
 namespace perdure::pm {
 namespace {
@@ -67,11 +66,9 @@ void LogWriter::write(std::size_t first, std::span<LogOperation const> piece) {
     exec::EpochGuard const guard(log_->index().epochs());
     log_->index().find(keys_, addresses_);
     for (std::size_t i = 0; i < n; ++i) append(first + i, piece[i], addresses_[i], pending_[i]);
-    bool const late = mutated("log_published_before_order");
-    if (!late) appender_.order();
+    appender_.order();
     for (std::size_t i = 0; i < n; ++i)
       if (pending_[i].record) publish(first + i, piece[i], pending_[i]);
-    if (late) appender_.order();
   }
   appender_.settle();
 }
@@ -103,9 +100,10 @@ void LogWriter::publish(std::size_t i, LogOperation const& operation, Pending co
   std::uint64_t before = 0;
   if (operation.kind == OpKind::erase) {
     before = log_->index().erase(operation.key);
-  } else if (!log_->index().put(operation.key, pending.record.bytes, before)) {
+  } else if (Status put = log_->index().put(operation.key, pending.record.bytes, before);
+             !put.ok()) {
     appender_.cancel(pending.record, pending.bytes);
-    return answers_->refused(i, {Code::no_space, "no memory for the index"});
+    return answers_->refused(i, std::move(put));
   }
   if (before != 0) note_replaced(before, pending.sequence);
   answers_->done(i, KeyStatus::ok, before != 0);

@@ -1,81 +1,14 @@
 #include "store/dash/dash_core.hpp"
 
-#include <mutex>
-#include <utility>
-
 #include "base/assert.hpp"
 #include "index/dash/root.hpp"
-#include "pm/record_numbers.hpp"
 #include "pm/root.hpp"
 
 namespace perdure {
-namespace {
-
-constexpr std::uint64_t kLease = 1u << 20;  // batch numbers taken from the root at a time
-
-}  // namespace
-
-char const* name(Index index) {
-  switch (index) {
-    case Index::gphash: return "gphash";
-    case Index::dash_eh: return "dash-eh";
-    case Index::dash_lh: return "dash-lh";
-  }
-  return "unknown";
-}
-
-void BatchNumbers::begin() { sequence_ = lease_ = pm::leased_numbers(pool_); }
-
-std::uint64_t BatchNumbers::next() {
-  PERDURE_ASSERT(!pool_.read_only());
-  std::uint64_t const sequence = ++sequence_;
-  if (sequence <= lease_) return sequence;
-  std::lock_guard const lock(memory_);
-  if (sequence <= lease_) return sequence;
-  pm::lease_numbers(pool_, sequence + kLease);
-  lease_ = sequence + kLease;
-  return sequence;
-}
-
-DashCore::DashCore(std::string const& pool_path, OpenOptions const& open_options,
-                   RecoveryReport& report, pm::Pool made)
-    : path(pool_path),
-      options(open_options),
-      recovery(report),
-      pool(std::move(made)),
-      repairs(pool),
-      space(pool, memory),
-      workers(open_options.threads),
-      counters(open_options.count_accesses),
-      numbers(pool, memory) {}
 
 Offset DashCore::index_at() const {
   pm::RootEntry const* const entry = pool.root().find(dash::kIndexName);
   return Offset{entry == nullptr ? 0 : entry->offset};
-}
-
-Status DashCore::check_open(bool writing) const {
-  if (closed) return {Code::closed, "pool " + path + ": this store is closed"};
-  PERDURE_ASSERT(engine != nullptr);
-  if (health.given_up())
-    return {Code::closed, "pool " + path +
-                              " was left in the middle of a change by an earlier failure (" +
-                              health.why() + "); close and reopen it"};
-  if (writing && pool.read_only())
-    return {Code::invalid_argument,
-            "pool " + path + " is open read-only; open it without read_only to write"};
-  return {};
-}
-
-Status DashCore::lacks(char const* what, char const* way_out) const {
-  return {Code::unsupported,
-          "pool " + path + ": index " + name(index()) + " has no " + what + "; " + way_out};
-}
-
-Status DashCore::corrupt(std::string const& what) const {
-  return {Code::corrupt, "pool " + path + ": " + what +
-                             "; run verify, which names all that is damaged, and restore a "
-                             "snapshot or load an export"};
 }
 
 void DashCore::make_engine(dash::SegmentShape segments) {

@@ -18,7 +18,7 @@
 #include "store/dash/dash_runs.hpp"
 #include "store/dash/dash_slots.hpp"
 #include "store/dash/dash_walk.hpp"
-#include "store/dash/gives_up.hpp"
+#include "store/threads/gives_up.hpp"
 
 namespace perdure {
 
@@ -26,7 +26,7 @@ namespace perdure {
 template <class Table, class Slots>
 class DashEngineOn final : public DashEngine {
  public:
-  DashEngineOn(pm::Pool& pool, Mutex& memory, DashSpace& space, DashOptions const& options)
+  DashEngineOn(pm::Pool& pool, Mutex& memory, threads::Space& space, DashOptions const& options)
       : options_(options),
         space_(&space),
         slots_(pool, space, options),
@@ -48,7 +48,7 @@ class DashEngineOn final : public DashEngine {
   }
   std::vector<std::string> mended() override { return table_.mended(); }
 
-  void get(DashBatch const& batch, DashOps const& ops, DashTally& tally) override {
+  void get(threads::Batch const& batch, threads::Ops const& ops, threads::Tally& tally) override {
     MutableColumn const& out = batch.call->out;
     auto const give = [&](std::size_t i, std::span<std::byte const> value) {
       PERDURE_ASSERT(!kCostlyAssertions || (value.size() == out.width && i < out.count));
@@ -58,8 +58,9 @@ class DashEngineOn final : public DashEngine {
             [&](auto& host) { DashGets(table_, slots_, host, batch, tally).run(ops, give); });
   }
 
-  void get_variable(DashBatch const& batch, DashOps const& ops, std::vector<std::byte>& values,
-                    std::int64_t* lengths, DashTally& tally) override {
+  void get_variable(threads::Batch const& batch, threads::Ops const& ops,
+                    std::vector<std::byte>& values, std::int64_t* lengths,
+                    threads::Tally& tally) override {
     for (std::size_t k = 0; k < ops.count; ++k) lengths[ops[k]] = 0;
     auto const give = [&](std::size_t i, std::span<std::byte const> value) {
       values.insert(values.end(), value.begin(), value.end());
@@ -69,21 +70,21 @@ class DashEngineOn final : public DashEngine {
             [&](auto& host) { DashGets(table_, slots_, host, batch, tally).run(ops, give); });
   }
 
-  void write(DashBatch const& batch, DashOps const& ops, DashTally& tally) override {
+  void write(threads::Batch const& batch, threads::Ops const& ops, threads::Tally& tally) override {
     on_host(tally,
             [&](auto& host) { DashWrites(table_, slots_, *space_, host, batch, tally).run(ops); });
   }
 
   Status why_damaged() override { return table_.why_damaged(); }
 
-  DashPage page(std::uint64_t from, std::size_t limit, DashVisitor const& visit) override {
+  DashPage page(std::uint64_t from, std::size_t limit, threads::Visitor const& visit) override {
     return walk().page(from, limit, visit, options_.verify_reads);
   }
   DashCount count() override { return walk().count(); }
-  std::vector<std::uint64_t> positions(DashFaults& faults) override {
+  std::vector<std::uint64_t> positions(threads::Faults& faults) override {
     return walk().positions(faults);
   }
-  void check(std::span<std::uint64_t const> positions, DashFaults& faults) override {
+  void check(std::span<std::uint64_t const> positions, threads::Faults& faults) override {
     walk().check(positions, faults);
   }
   bool sweep(std::function<bool()> const& go_on) override { return walk().sweep(*space_, go_on); }
@@ -114,15 +115,15 @@ class DashEngineOn final : public DashEngine {
   }
 
  private:
-  using OrderedHost = GivesUp<pm::OrderedHost>;
+  using OrderedHost = threads::GivesUp<pm::OrderedHost>;
 
   template <class F>
-  void on_host(DashTally& tally, F f) {
+  void on_host(threads::Tally& tally, F f) {
     if (!options_.count_accesses) {
       OrderedHost host(options_.given_up);
       return f(host);
     }
-    GivesUp<pm::CountedHost> host(options_.given_up, durable_);
+    threads::GivesUp<pm::CountedHost> host(options_.given_up, durable_);
     f(host);
     tally.reads += host.counts().lines_read;
     tally.writes += host.counts().lines_flushed;
@@ -131,7 +132,7 @@ class DashEngineOn final : public DashEngine {
   DashWalk<Table, Slots> walk() { return {table_, slots_, options_.given_up}; }
 
   DashOptions options_;
-  DashSpace* space_;
+  threads::Space* space_;
   Slots slots_;
   pm::DurableRange durable_;
   Table table_;
@@ -139,7 +140,7 @@ class DashEngineOn final : public DashEngine {
 
 /// Over slots that hold keys and values, or over records.
 template <template <class, class> class Table>
-std::unique_ptr<DashEngine> make_dash(pm::Pool& pool, Mutex& memory, DashSpace& space,
+std::unique_ptr<DashEngine> make_dash(pm::Pool& pool, Mutex& memory, threads::Space& space,
                                       DashOptions const& options) {
   using Inline = DashEngineOn<Table<InlineSlots::Keys, dash::Knobs>, InlineSlots>;
   using Records = DashEngineOn<Table<RecordSlots::Keys, dash::Knobs>, RecordSlots>;

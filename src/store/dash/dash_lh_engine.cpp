@@ -4,7 +4,7 @@
 
 namespace perdure {
 
-std::unique_ptr<DashEngine> make_dash_lh(pm::Pool& pool, Mutex& memory, DashSpace& space,
+std::unique_ptr<DashEngine> make_dash_lh(pm::Pool& pool, Mutex& memory, threads::Space& space,
                                          DashOptions const& options) {
   return make_dash<dash::Linear>(pool, memory, space, options);
 }

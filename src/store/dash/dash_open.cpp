@@ -11,9 +11,9 @@
 #include "pm/record_numbers.hpp"
 #include "pm/root.hpp"
 #include "store/checks.hpp"
-#include "store/dash/dash_refusals.hpp"
 #include "store/dash/dash_store.hpp"
 #include "store/repair_reports.hpp"
+#include "store/threads/refusals.hpp"
 
 namespace perdure {
 namespace {
@@ -143,14 +143,14 @@ struct DashOpening {
 };
 
 DashStore::DashStore(std::string pool_path, OpenOptions const& open_options, pm::Pool pool)
-    : Impl(std::move(pool_path), open_options, pool.header()),
+    : ThreadsStore(std::move(pool_path), open_options, pool.header()),
       core_(path, options, recovery, std::move(pool)) {}
 
 Result<std::unique_ptr<Store::Impl>> DashStore::create(std::string const& path,
                                                        CreateOptions const& create,
                                                        OpenOptions const& open) {
-  if (Status s = check_dash_create(path, create); !s.ok()) return s;
-  if (Status s = check_dash_open(path, create.index, open); !s.ok()) return s;
+  if (Status s = threads::check_create(path, create); !s.ok()) return s;
+  if (Status s = threads::check_open(path, create.index, open); !s.ok()) return s;
   pm::PoolHeader header{};
   header.index = static_cast<std::uint8_t>(create.index);
   header.durability = static_cast<std::uint8_t>(create.durability);
@@ -168,7 +168,8 @@ Result<std::unique_ptr<Store::Impl>> DashStore::create(std::string const& path,
 
 Result<std::unique_ptr<Store::Impl>> DashStore::open(std::string const& path,
                                                      OpenOptions const& options, pm::Pool pool) {
-  if (Status s = check_dash_open(path, static_cast<Index>(pool.header().index), options); !s.ok())
+  if (Status s = threads::check_open(path, static_cast<Index>(pool.header().index), options);
+      !s.ok())
     return s;
   if (Status s = check_expected(path, options, pool.header()); !s.ok()) return s;
   auto store = std::make_unique<DashStore>(path, options, std::move(pool));
@@ -184,7 +185,7 @@ Result<std::unique_ptr<Store::Impl>> DashStore::restore(std::string const& path,
   create.durability =
       restore.durability.value_or(static_cast<Durability>(pool.header().durability));
   create.log.dir = restore.log.dir;
-  if (Status s = check_dash_create(path, create); !s.ok()) return s;
+  if (Status s = threads::check_create(path, create); !s.ok()) return s;
   // Before anything is claimed: headers of blocks and records carry the pool's identity.
   pool.take_identity(static_cast<std::uint8_t>(create.durability));
   auto impl = DashStore::open(path, open, std::move(pool));

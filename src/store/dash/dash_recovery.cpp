@@ -85,12 +85,12 @@ Status DashRecovery::repair(Offset index, std::vector<std::string> wrong) {
   // That there was a note says that each segment has its sum.
   if (Status s = core_.engine->open(index, true, left_.has_value() || note_lost); !s.ok())
     return lost(s.message());
-  DashFaults damaged;
+  threads::Faults damaged;
   static_cast<void>(core_.engine->positions(damaged));
   if (damaged.count != 0) note_found(damaged.first);
   if (wrong.empty() && damaged.count == 0) return {};
   core_.engine->begin_mending();
-  DashFaults left;
+  threads::Faults left;
   static_cast<void>(core_.engine->positions(left));
   std::vector<std::string> const segments = core_.engine->mended();
   mended.insert(mended.end(), segments.begin(), segments.end());

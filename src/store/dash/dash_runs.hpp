@@ -1,7 +1,7 @@
 // A run of a batch's operations by one thread, on a Dash table. Runs go in pieces: room for the
 // records of a piece, then, under a guard, its operations in array order, 16 keys brought near at a
-// time. Invariant: a record is written and ordered before a slot leads to it, and what a piece
-// unlinked comes back only when no guard is left that could have seen it.
+// time (store/threads/write_pieces.hpp). Invariant: a record is written and ordered before a slot
+// leads to it.
 #pragma once
 
 #include <algorithm>
@@ -19,9 +19,9 @@
 #include "exec/counts.hpp"
 #include "exec/epochs.hpp"
 #include "store/dash/dash_engine.hpp"
-#include "store/dash/dash_reservation.hpp"
 #include "store/dash/dash_slots.hpp"
-#include "store/dash/dash_space.hpp"
+#include "store/threads/space.hpp"
+#include "store/threads/write_pieces.hpp"
 
 namespace perdure {
 
@@ -29,11 +29,10 @@ namespace perdure {
 template <class Table, class Slots, class Host>
 class DashRun {
  protected:
-  static constexpr std::size_t kPiece = 256;  // operations between two guards
-  static constexpr std::size_t kGroup = 16;  // whose lines are on their way at a time
   using Key = typename Slots::Key;
 
-  DashRun(Table& table, Slots const& slots, Host& host, DashBatch const& batch, DashTally& tally)
+  DashRun(Table& table, Slots const& slots, Host& host, threads::Batch const& batch,
+          threads::Tally& tally)
       : table_(table), slots_(slots), host_(host), batch_(batch), tally_(tally) {}
 
   void bring_near(std::span<Key const> keys) {
@@ -68,8 +67,8 @@ class DashRun {
   Table& table_;
   Slots const& slots_;
   Host& host_;
-  DashBatch const& batch_;
-  DashTally& tally_;
+  threads::Batch const& batch_;
+  threads::Tally& tally_;
 };
 
 template <class Table, class Slots, class Host>
@@ -77,33 +76,34 @@ class DashGets : DashRun<Table, Slots, Host> {
   using Base = DashRun<Table, Slots, Host>;
 
  public:
-  DashGets(Table& table, Slots const& slots, Host& host, DashBatch const& batch, DashTally& tally)
+  DashGets(Table& table, Slots const& slots, Host& host, threads::Batch const& batch,
+           threads::Tally& tally)
       : Base(table, slots, host, batch, tally) {}
 
   template <class Give>
-  void run(DashOps const& ops, Give give) {
-    for (std::size_t at = 0; at < ops.count; at += kPiece) {
+  void run(threads::Ops const& ops, Give give) {
+    for (std::size_t at = 0; at < ops.count; at += threads::kPiece) {
       exec::EpochGuard const guard(table_.epochs());
-      for (std::size_t from = at; from < std::min(ops.count, at + kPiece); from += kGroup)
-        find_group(ops, from, std::min({ops.count, at + kPiece, from + kGroup}), give);
+      for (std::size_t from = at; from < std::min(ops.count, at + threads::kPiece);
+           from += threads::kGroup)
+        find_group(ops, from, std::min({ops.count, at + threads::kPiece, from + threads::kGroup}),
+                   give);
     }
   }
 
  private:
   using Base::batch_;
   using Base::host_;
-  using Base::kGroup;
-  using Base::kPiece;
   using Base::slots_;
   using Base::table_;
   using typename Base::Key;
 
   template <class Give>
-  void find_group(DashOps const& ops, std::size_t from, std::size_t to, Give& give) {
-    PERDURE_ASSERT(from < to && to - from <= kGroup);
+  void find_group(threads::Ops const& ops, std::size_t from, std::size_t to, Give& give) {
+    PERDURE_ASSERT(from < to && to - from <= threads::kGroup);
     exec::ByteColumn const keys = batch_.keys();
-    std::array<Key, kGroup> near;
-    std::array<std::size_t, kGroup> which{};
+    std::array<Key, threads::kGroup> near;
+    std::array<std::size_t, threads::kGroup> which{};
     std::size_t n = 0;
     for (std::size_t k = from; k < to; ++k) {
       if (!batch_.pending(ops[k])) continue;
@@ -111,8 +111,8 @@ class DashGets : DashRun<Table, Slots, Host> {
       near[n++] = slots_.key(keys, ops[k]);
     }
     this->bring_near(std::span(near).first(n));
-    std::array<dash::Slot, kGroup> found;
-    std::array<dash::Answer, kGroup> answers{};
+    std::array<dash::Slot, threads::kGroup> found;
+    std::array<dash::Answer, threads::kGroup> answers{};
     for (std::size_t k = 0; k < n; ++k) {
       host_.begin();
       answers[k] = table_.find(host_, near[k], found[k]);
@@ -129,62 +129,28 @@ class DashWrites : DashRun<Table, Slots, Host> {
   using Base = DashRun<Table, Slots, Host>;
 
  public:
-  DashWrites(Table& table, Slots const& slots, DashSpace& space, Host& host, DashBatch const& batch,
-             DashTally& tally)
-      : Base(table, slots, host, batch, tally), space_(space), records_(space, table.epochs()) {}
+  DashWrites(Table& table, Slots const& slots, threads::Space& space, Host& host,
+             threads::Batch const& batch, threads::Tally& tally)
+      : Base(table, slots, host, batch, tally), pieces_(space, table.epochs(), batch, tally) {}
 
-  void run(DashOps const& ops) {
-    std::array<std::uint64_t, kPiece> strides{};
-    for (std::size_t at = 0; at < ops.count;) {
-      std::size_t n = std::min(kPiece, ops.count - at);
-      if constexpr (Slots::kRecords) {
-        for (std::size_t k = 0; k < n; ++k) strides[k] = stride_of(ops[at + k]);
-        n = records_.fill(std::span(strides).first(n));
-        if (n == 0) {
-          refuse(ops[at++], records_.refusal());
-          continue;
-        }
-      }
-      PERDURE_ASSERT(n > 0 && n <= kPiece);  // else there is no end
-      write_piece(ops, at, at + n);
-      at += n;
-    }
+  void run(threads::Ops const& ops) {
+    pieces_.run(
+        ops, [this](std::size_t i) { return stride_of(i); },
+        [&](std::size_t from, std::size_t to) { write_group(ops, from, to); });
   }
 
  private:
-  // records for readers to release, until somebody looks
-  static constexpr std::uint64_t kMostWaiting = 1024;
   using typename Base::Key;
   using Write = typename Table::Write;
   using Base::batch_;
   using Base::host_;
-  using Base::kGroup;
-  using Base::kPiece;
   using Base::slots_;
   using Base::table_;
   using Base::tally_;
 
-  void write_piece(DashOps const& ops, std::size_t from, std::size_t to) {
-    PERDURE_ASSERT(unlinked_.empty());  // of the piece before
-    std::uint64_t waiting = 0;
-    {
-      exec::EpochGuard const guard(table_.epochs());
-      for (std::size_t at = from; at < to; at += kGroup)
-        write_group(ops, at, std::min(to, at + kGroup));
-      if (unlinked_.empty()) return;
-      PERDURE_ASSERT(unlinked_.size() <= to - from);  // one an operation at most
-      records_.freed();
-      waiting = space_.wait_for_readers(unlinked_.size());
-      table_.epochs().retire([space = &space_, records = std::exchange(unlinked_, {})] {
-        space->give_waiting(records);
-      });
-    }
-    if (waiting > kMostWaiting) table_.epochs().collect();
-  }
-
-  void write_group(DashOps const& ops, std::size_t from, std::size_t to) {
+  void write_group(threads::Ops const& ops, std::size_t from, std::size_t to) {
     exec::ByteColumn const keys = batch_.keys();
-    std::array<Key, kGroup> near;
+    std::array<Key, threads::kGroup> near;
     for (std::size_t k = from; k < to; ++k) {
       if (batch_.pending(ops[k])) near[k - from] = slots_.key(keys, ops[k]);
     }
@@ -228,7 +194,7 @@ class DashWrites : DashRun<Table, Slots, Host> {
   /// Put, and an update that takes the operand as it is.
   void replace(std::size_t i, Key const& key, Write how) {
     std::uint64_t const stride = stride_of(i);
-    std::uint64_t const record = Slots::kRecords ? records_.take(stride) : 0;
+    std::uint64_t const record = Slots::kRecords ? pieces_.take(stride) : 0;
     dash::Slot const slot = slots_.make(host_, key, batch_.operand(i), record, batch_.sequence);
     std::optional<dash::Slot> before;
     dash::Answer const answer = table_.write(host_, key, slot, how, before);
@@ -238,7 +204,7 @@ class DashWrites : DashRun<Table, Slots, Host> {
       if (before) unlink(key, *before);
       return;
     }
-    if (Slots::kRecords) records_.put_back(stride, record);
+    if (Slots::kRecords) pieces_.put_back(stride, record);
     not_done(i, answer);
   }
 
@@ -246,7 +212,7 @@ class DashWrites : DashRun<Table, Slots, Host> {
   void compute(std::size_t i, Key const& key) {
     Call const& call = *batch_.call;
     std::uint64_t const stride = stride_of(i);
-    std::uint64_t const record = Slots::kRecords ? records_.take(stride) : 0;
+    std::uint64_t const record = Slots::kRecords ? pieces_.take(stride) : 0;
     KeyStatus status = KeyStatus::not_found;
     auto const change = [&](dash::Slot const& stored) {
       std::uint64_t word = 0;
@@ -268,7 +234,7 @@ class DashWrites : DashRun<Table, Slots, Host> {
     if (changed && status == KeyStatus::ok)
       unlink(key, before);
     else
-      records_.put_back(stride, record);
+      pieces_.put_back(stride, record);
   }
 
   /// Of the record that operation i may write; 0: it writes none.
@@ -283,22 +249,14 @@ class DashWrites : DashRun<Table, Slots, Host> {
   /// A record that no slot leads to any more, unless the slot was damaged: then it may be another
   /// key's.
   void unlink(Key const& key, dash::Slot const& before) {
-    if (Slots::kRecords && slots_.leads_to(before, key)) unlinked_.push_back(before.first);
+    if (Slots::kRecords && slots_.leads_to(before, key)) pieces_.unlink(before.first);
   }
   void not_done(std::size_t i, dash::Answer answer) {
-    if (answer == dash::Answer::full) return refuse(i, table_.why_full());
+    if (answer == dash::Answer::full) return pieces_.refuse(i, table_.why_full());
     this->complete(i, answer);
   }
-  void refuse(std::size_t i, Status why) {
-    PERDURE_ASSERT(batch_.pending(i));  // nothing has been done for it
-    batch_.complete(i, KeyStatus::no_space);
-    ++tally_.refused;
-    tally_.why_refused = std::move(why);
-  }
 
-  DashSpace& space_;
-  DashReservation records_;  // taken and not used yet
-  std::vector<std::uint64_t> unlinked_;  // by this piece
+  threads::WritePieces pieces_;
   std::vector<std::byte> scratch_;  // a value that is computed
 };
 

@@ -17,8 +17,8 @@
 #include "pm/pool.hpp"
 #include "pm/record.hpp"
 #include "store/dash/dash_engine.hpp"
-#include "store/dash/dash_records.hpp"
-#include "store/dash/dash_space.hpp"
+#include "store/threads/records.hpp"
+#include "store/threads/space.hpp"
 
 namespace perdure {
 
@@ -29,7 +29,7 @@ class InlineSlots {
   using Key = Keys::Key;
   static constexpr bool kRecords = false;
 
-  InlineSlots(pm::Pool const&, DashSpace const&, DashOptions const& options)
+  InlineSlots(pm::Pool const&, threads::Space const&, DashOptions const& options)
       : keys_(options.key_bytes),
         key_bytes_(options.key_bytes),
         value_bytes_(options.value_bytes) {}
@@ -62,7 +62,7 @@ class InlineSlots {
     return {reinterpret_cast<std::byte const*>(&slot.first), key_bytes_};
   }
   /// Whether the slot has a record that a scan shows; if so, visit() has seen it.
-  bool show(dash::Slot const& slot, DashVisitor const& visit) const {
+  bool show(dash::Slot const& slot, threads::Visitor const& visit) const {
     visit(key_at(slot), {reinterpret_cast<std::byte const*>(&slot.second), value_bytes_});
     return true;
   }
@@ -75,11 +75,11 @@ class InlineSlots {
 /// Records of any sizes.
 class RecordSlots {
  public:
-  using Keys = dash::RecordKeys<DashRecords>;
+  using Keys = dash::RecordKeys<threads::Records>;
   using Key = Keys::Key;
   static constexpr bool kRecords = true;
 
-  RecordSlots(pm::Pool const& pool, DashSpace const& space, DashOptions const& options)
+  RecordSlots(pm::Pool const& pool, threads::Space const& space, DashOptions const& options)
       : records_(pool.base(), space.shape(), space.pool_bytes()),
         value_bytes_(options.value_bytes),
         fixed_stride_(options.key_bytes != 0 && options.value_bytes != 0
@@ -108,7 +108,7 @@ class RecordSlots {
   KeyStatus value(Host& host, Key const& key, dash::Slot const& slot, std::uint64_t&,
                   std::span<std::byte const>& value) const {
     auto const record = records_.view(slot.first);
-    if (!record || (verify_reads_ && !DashRecords::intact(*record)) || !leads_to(slot, key))
+    if (!record || (verify_reads_ && !threads::Records::intact(*record)) || !leads_to(slot, key))
       return KeyStatus::corrupt;
     value = {record->value, record->header.value_bytes};
     host.read(value.data(), value.size());
@@ -131,7 +131,7 @@ class RecordSlots {
   [[nodiscard]] std::string fault(dash::Slot const& slot) const {
     auto const record = records_.view(slot.first);
     if (!record) return "leads to no record";
-    if (!DashRecords::intact(*record)) return "record's checksum does not match";
+    if (!threads::Records::intact(*record)) return "record's checksum does not match";
     if (value_bytes_ != 0 && record->header.value_bytes != value_bytes_)
       return "record's value has another length than the pool's";
     if (hash_bytes(record->key, record->header.key_bytes) != slot.second)
@@ -144,7 +144,7 @@ class RecordSlots {
     if (!record) return {};
     return {record->key, record->header.key_bytes};
   }
-  bool show(dash::Slot const& slot, DashVisitor const& visit) const {
+  bool show(dash::Slot const& slot, threads::Visitor const& visit) const {
     auto const record = records_.view(slot.first);
     if (!record || (value_bytes_ != 0 && record->header.value_bytes != value_bytes_)) return false;
     if (hash_bytes(record->key, record->header.key_bytes) != slot.second)
@@ -154,7 +154,7 @@ class RecordSlots {
   }
 
  private:
-  DashRecords records_;
+  threads::Records records_;
   std::uint32_t value_bytes_;
   std::uint64_t fixed_stride_;  // 0: records have any length
   bool verify_reads_;

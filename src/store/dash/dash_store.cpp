@@ -16,14 +16,14 @@ namespace perdure {
 
 bool DashStore::count_if_unknown() {
   if (core_.counters.counted()) return true;
-  exec::ExclusiveHold const exclusive(changing_);
+  exec::ExclusiveHold const exclusive(core_.changing);
   return core_.counters.counted() || core_.count_records();
 }
 
 Result<ScanPage> DashStore::scan(ScanCursor const& from, std::size_t limit,
                                  std::atomic<bool> const* stop) {
-  exec::SharedHold const open(open_);
-  exec::SharedHold const changing(changing_);
+  exec::SharedHold const open(core_.open);
+  exec::SharedHold const changing(core_.changing);
   if (Status s = core_.check_open(false); !s.ok()) return s;
   ScanPage page;
   page.keys.offsets.push_back(0);
@@ -55,18 +55,18 @@ Result<ScanPage> DashStore::scan(ScanCursor const& from, std::size_t limit,
 
 /// Writers wait, so that every key is where it belongs when it is looked for.
 Result<VerifyReport> DashStore::verify(std::atomic<bool> const* stop) {
-  exec::SharedHold const open(open_);
+  exec::SharedHold const open(core_.open);
   if (Status s = core_.check_open(false); !s.ok()) return s;
-  exec::ExclusiveHold const exclusive(changing_);
+  exec::ExclusiveHold const exclusive(core_.changing);
   constexpr std::size_t kSegments = 64;  // that a worker takes at a time
   VerifyReport report;
   report.dropped = recovery.dropped;
-  DashFaults of_index;
+  threads::Faults of_index;
   std::vector<std::uint64_t> const positions = core_.engine->positions(of_index);
   std::mutex mutex;
   core_.workers.for_chunks(positions.size(), kSegments, [&](std::size_t begin, std::size_t end) {
     if (stopped(stop)) return;
-    DashFaults faults;
+    threads::Faults faults;
     core_.engine->check(std::span(positions).subspan(begin, end - begin), faults);
     std::lock_guard const lock(mutex);
     report.records += faults.good;
@@ -84,17 +84,9 @@ Result<VerifyReport> DashStore::verify(std::atomic<bool> const* stop) {
     report.faults.push_back("there are " + std::to_string(report.records) + " records, where " +
                             std::to_string(core_.counters.records()) + " were counted");
   }
-  if (report.faults.size() > DashFaults::kMost) report.faults.resize(DashFaults::kMost);
+  if (report.faults.size() > threads::Faults::kMost) report.faults.resize(threads::Faults::kMost);
   add_unacknowledged(core_.repairs.waiting(), report);
   return report;
-}
-
-Status DashStore::acknowledge_repair() {
-  exec::SharedHold const open(open_);
-  if (Status s = core_.check_open(true); !s.ok()) return s;
-  exec::ExclusiveHold const exclusive(changing_);
-  core_.repairs.acknowledge();
-  return {};
 }
 
 Stats DashStore::stats_open() {
@@ -122,7 +114,7 @@ Stats DashStore::stats_open() {
 }
 
 Stats DashStore::stats() {
-  exec::SharedHold const open(open_);
+  exec::SharedHold const open(core_.open);
   if (core_.closed || core_.health.given_up()) return last_;
   bool const whole = count_if_unknown();
   Stats s = stats_open();
@@ -130,15 +122,8 @@ Stats DashStore::stats() {
   return s;
 }
 
-void DashStore::reset_counts() { core_.counters.reset_accesses(); }
-
-Survival DashStore::survives() {
-  exec::SharedHold const open(open_);
-  return perdure::survives(core_.pool.medium());
-}
-
 Status DashStore::close() {
-  exec::ExclusiveHold const exclusive(open_);
+  exec::ExclusiveHold const exclusive(core_.open);
   if (core_.closed) return {};
   sweeper_.stop();
   core_.closed = true;
@@ -164,10 +149,10 @@ Status DashStore::close() {
 /// Nothing is written meanwhile, and nothing is locked: scans wait as well. Counting goes through
 /// all segments, so that none is left whom a get would make sound, or split off.
 Status DashStore::snapshot(std::string const& to, SnapshotOptions const& how) {
-  exec::SharedHold const open(open_);
+  exec::SharedHold const open(core_.open);
   if (Status s = core_.check_open(false); !s.ok()) return s;
   sweeper_.wait();
-  exec::ExclusiveHold const exclusive(changing_);
+  exec::ExclusiveHold const exclusive(core_.changing);
   if (!core_.count_records())
     return core_.corrupt("no snapshot of a damaged pool is made (" +
                          core_.engine->why_damaged().message() + ")");

@@ -1,11 +1,7 @@
 // The store whose index is a Dash table: many host threads, each operation by itself; the calls of
-// Store, each with the locks and the checks that it needs. How a put and a get read:
-// dash_batches.cpp.
-//
-// Locking: a batch runs under the shared side of `open_`, a writing one (and a scan, which locks
-// buckets) under that of `changing_`, too; who closes has `open_` alone, who needs the table at
-// rest `changing_`. A write that an exception ends in its midst ends the store, too
-// (dash_health.hpp).
+// Store, each with the locks (store/threads/core.hpp) and the checks that it needs. How a put and a
+// get read: store/threads/batches.cpp. Invariant: a call that fails in here has left the pool as it
+// was, or closed for writing.
 #pragma once
 
 #include <memory>
@@ -13,16 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "exec/reader_writer_lock.hpp"
 #include "pm/pool.hpp"
 #include "store/dash/dash_core.hpp"
 #include "store/dash/dash_recovery.hpp"
 #include "store/dash/dash_sweeper.hpp"
-#include "store/store_impl.hpp"
+#include "store/threads/threads_store.hpp"
 
 namespace perdure {
 
-class DashStore final : public Store::Impl {
+class DashStore final : public threads::ThreadsStore {
  public:
   DashStore(std::string path, OpenOptions const& options, pm::Pool pool);
 
@@ -34,35 +29,20 @@ class DashStore final : public Store::Impl {
                                                RestoreOptions const& restore,
                                                OpenOptions const& open, pm::Pool pool);
 
-  Status read(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) override;
-  Result<VariableValues> read_variable(Call const& call, std::span<KeyStatus> statuses,
-                                       CallOptions const& how) override;
-  Status write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) override;
   Result<ScanPage> scan(ScanCursor const& from, std::size_t limit,
                         std::atomic<bool> const* stop) override;
   Result<VerifyReport> verify(std::atomic<bool> const* stop) override;
-  Status acknowledge_repair() override;
   [[nodiscard]] Stats stats() override;
-  [[nodiscard]] Survival survives() override;
-  void reset_counts() override;
   Status snapshot(std::string const& to, SnapshotOptions const& how) override;
   Status close() override;
 
-  // What a Dash index lacks: see dash_refusals.cpp.
-  Result<std::shared_ptr<Transaction::State>> begin(TransactionOptions const& options) override;
-  Status register_dense(std::vector<DenseBuffer> const& buffers) override;
-  Result<std::optional<std::uint64_t>> restore_step(CUstream_st* stream) override;
-  Result<std::shared_ptr<DeviceSession::State>> device_session(DeviceSessionOptions const& options,
-                                                               bool anywhere) override;
-  Result<CacheReport> load_cache() override;
-
  private:
+  [[nodiscard]] threads::Core& core() override { return core_; }
   /// False: the index is damaged, and what could not be reached is left out.
   bool count_if_unknown();
   [[nodiscard]] Stats stats_open();
 
   DashCore core_;
-  exec::ReaderWriterLock open_, changing_;  // open_ guards core_.closed
   DashRecovery recovery_{core_};
   DashSweeper sweeper_{core_};
   Stats last_;  // of a closed store

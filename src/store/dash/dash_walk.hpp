@@ -15,8 +15,8 @@
 #include "index/dash/layout.hpp"
 #include "pm/host.hpp"
 #include "store/dash/dash_engine.hpp"
-#include "store/dash/dash_space.hpp"
-#include "store/dash/gives_up.hpp"
+#include "store/threads/gives_up.hpp"
+#include "store/threads/space.hpp"
 
 namespace perdure {
 
@@ -27,7 +27,7 @@ class DashWalk {
       : table_(table), slots_(slots), host_(given_up) {}
 
   /// Keys of equal hash come together, so that a page can begin with any hash.
-  DashPage page(std::uint64_t from, std::size_t limit, DashVisitor const& visit, bool verify) {
+  DashPage page(std::uint64_t from, std::size_t limit, threads::Visitor const& visit, bool verify) {
     PERDURE_ASSERT(limit > 0);  // else it would not get on
     DashPage page;
     std::vector<dash::Slot> slots;
@@ -73,7 +73,7 @@ class DashWalk {
     return count;
   }
 
-  std::vector<std::uint64_t> positions(DashFaults& faults) {
+  std::vector<std::uint64_t> positions(threads::Faults& faults) {
     std::vector<std::uint64_t> all;
     exec::EpochGuard const guard(table_.epochs());
     table_.look_over(host_, [&](std::string fault) { faults.add(std::move(fault)); });
@@ -86,7 +86,7 @@ class DashWalk {
     return all;
   }
 
-  void check(std::span<std::uint64_t const> positions, DashFaults& faults) {
+  void check(std::span<std::uint64_t const> positions, threads::Faults& faults) {
     std::vector<dash::Slot> slots;
     exec::EpochGuard const guard(table_.epochs());
     for (std::uint64_t const begin : positions) {
@@ -110,7 +110,7 @@ class DashWalk {
     }
   }
 
-  bool sweep(DashSpace& space, std::function<bool()> const& go_on) {
+  bool sweep(threads::Space& space, std::function<bool()> const& go_on) {
     std::vector<std::uint64_t> addresses;
     if (Slots::kRecords) space.begin_sweep();
     bool const whole = table_.sweep(
@@ -150,7 +150,7 @@ class DashWalk {
 
   Table& table_;
   Slots const& slots_;
-  GivesUp<pm::OrderedHost> host_;
+  threads::GivesUp<pm::OrderedHost> host_;
 };
 
 }  // namespace perdure

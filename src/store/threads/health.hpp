@@ -13,9 +13,9 @@
 #include "base/caught.hpp"
 #include "perdure/status.h"
 
-namespace perdure {
+namespace perdure::threads {
 
-class DashHealth {
+class Health {
  public:
   /// Runs what changes the table. An exception in its midst ends the store.
   template <class F>
@@ -53,4 +53,4 @@ class DashHealth {
   Status failed_;  // guarded by mutex_; why given_up_
 };
 
-}  // namespace perdure
+}  // namespace perdure::threads

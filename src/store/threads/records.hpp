@@ -18,7 +18,7 @@
 #include "pm/record.hpp"
 #include "pm/stream.hpp"
 
-namespace perdure {
+namespace perdure::threads {
 
 /// A thread of the host in place of a warp: what pm/record.hpp asks of one.
 struct HostThread {
@@ -39,10 +39,10 @@ struct HostThread {
 };
 
 /// Plain data, which every table has a copy of.
-class DashRecords {
+class Records {
  public:
-  DashRecords(std::byte* base, pm::RecordShape const& shape,
-              std::atomic<std::uint64_t> const& pool_bytes)
+  Records(std::byte* base, pm::RecordShape const& shape,
+          std::atomic<std::uint64_t> const& pool_bytes)
       : base_(base), shape_(shape), pool_bytes_(&pool_bytes) {}
 
   /// None: no record can lie there.
@@ -120,4 +120,4 @@ class DashRecords {
   std::atomic<std::uint64_t> const* pool_bytes_;
 };
 
-}  // namespace perdure
+}  // namespace perdure::threads

@@ -9,14 +9,14 @@
 #include "perdure/store.h"
 #include "store/dash/dash_engine.hpp"
 
-namespace perdure {
+namespace perdure::threads {
 
-class DashCounters {
+class Counters {
  public:
-  explicit DashCounters(bool count_accesses) : count_accesses_(count_accesses) {}
+  explicit Counters(bool count_accesses) : count_accesses_(count_accesses) {}
 
   /// What a run of operations came to.
-  void add(DashTally const& tally) {
+  void add(Tally const& tally) {
     if (tally.inserted != tally.erased) records_ += tally.inserted - tally.erased;
     if (!count_accesses_) return;
     reads_ += tally.reads;
@@ -45,4 +45,4 @@ class DashCounters {
   std::atomic<std::uint64_t> records_{0}, batches_{0}, reads_{0}, writes_{0}, orders_{0};
 };
 
-}  // namespace perdure
+}  // namespace perdure::threads

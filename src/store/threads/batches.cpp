@@ -1,6 +1,6 @@
-// Batches of a Dash index, each from its arrays to its answers: enter, validate, run, answer. Gets
-// are cut into chunks and writes into parts by their keys' hashes, which the workers take.
-// Invariant: operations on one key stay in array order, for one worker has all of them.
+// Batches of a store of host threads, each from its arrays to its answers: enter, validate, run,
+// answer. Gets are cut into chunks and writes into parts by their keys' hashes, which the workers
+// take. Invariant: operations on one key stay in array order, for one worker has all of them.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -14,9 +14,10 @@
 #include "batch/pieces.hpp"
 #include "exec/counts.hpp"
 #include "store/checks.hpp"
-#include "store/dash/dash_store.hpp"
+#include "store/index_name.hpp"
+#include "store/threads/batches.hpp"
 
-namespace perdure {
+namespace perdure::threads {
 namespace {
 
 constexpr std::size_t kChunk = 1024;  // operations of a batch of gets that a worker takes at a time
@@ -25,7 +26,7 @@ constexpr std::size_t kSplitFrom = 4 * kChunk;
 
 Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
 
-Status check_call(DashCore const& core, Call const& call, std::span<KeyStatus> statuses) {
+Status check_call(Core const& core, Call const& call, std::span<KeyStatus> statuses) {
   if (Status s = check_batch(core.path, core.pool.header(), call, statuses); !s.ok()) return s;
   bool const on_device =
       (call.keys.data != nullptr && call.keys.space == MemorySpace::device) ||
@@ -42,9 +43,9 @@ Status check_call(DashCore const& core, Call const& call, std::span<KeyStatus> s
 /// What all runs of a piece came to.
 class Outcome {
  public:
-  explicit Outcome(DashCore& core) : core_(core) {}
+  explicit Outcome(Core& core) : core_(core) {}
 
-  void add(DashTally const& tally) {
+  void add(Tally const& tally) {
     core_.counters.add(tally);
     damaged_ += tally.damaged;
     if (tally.refused == 0) return;
@@ -61,7 +62,7 @@ class Outcome {
     PERDURE_ASSERT(damaged_ <= n && refused_ <= n);
     if (damaged_ != 0)
       return core_.corrupt(of(damaged_, n) + " met damage (" +
-                           core_.engine->why_damaged().message() +
+                           core_.operations()->why_damaged().message() +
                            ") and took no effect (see their statuses)");
     if (refused_ == 0) return {};
     return {Code::no_space, "pool " + core_.path + ": " + of(refused_, n) + " found no room (" +
@@ -74,7 +75,7 @@ class Outcome {
     return std::to_string(some) + " of " + std::to_string(n) + " operations";
   }
 
-  DashCore& core_;
+  Core& core_;
   std::atomic<std::uint64_t> refused_{0}, damaged_{0};
   std::mutex mutex_;
   Status why_refused_;  // guarded by mutex_, while runs go on
@@ -84,28 +85,28 @@ class Outcome {
 template <class Run>
 void for_each_part(exec::Workers& workers, Call const& call, Run run) {
   std::size_t const n = call.keys.count;
-  if (n < kSplitFrom || workers.threads() == 1) return run(DashOps{nullptr, 0, n});
+  if (n < kSplitFrom || workers.threads() == 1) return run(Ops{nullptr, 0, n});
   exec::ByteColumn const keys{call.keys.data, call.keys.offsets, call.keys.width};
   HashParts const parts(workers, n,
                         [&](std::size_t i) { return hash_bytes(keys.at(i), keys.size(i)); });
   PERDURE_ASSERT(parts.begin(0) == 0 && parts.begin(parts.count()) == n);  // all of it, once
   workers.for_chunks(parts.count(), 1, [&](std::size_t first, std::size_t last) {
     for (std::size_t p = first; p < last; ++p)
-      run(DashOps{parts.order(), parts.begin(p), parts.begin(p + 1) - parts.begin(p)});
+      run(Ops{parts.order(), parts.begin(p), parts.begin(p + 1) - parts.begin(p)});
   });
 }
 
 }  // namespace
 
 /// A batch of gets, beside all others. A `stop` cuts it into pieces; else it is one.
-Status DashStore::read(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) {
-  exec::SharedHold const open(open_);
+Status Batches::read(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) {
+  exec::SharedHold const open(core_.open);
   if (Status s = core_.check_open(false); !s.ok()) return s;
   if (how.transaction != nullptr)
     return core_.lacks("transactions", "get without one, or use a pool of index gphash");
   if (Status s = check_call(core_, call, statuses); !s.ok()) return s;
   if (core_.pool.header().value_bytes == 0)
-    return bad("pool " + path + " has variable-length values; use get_variable");
+    return bad("pool " + core_.path + " has variable-length values; use get_variable");
   if (call.out.data == nullptr && call.keys.count > 0) return bad("the output array is null");
 
   auto const run = [&](Call const& piece, std::span<KeyStatus> answers) -> Status {
@@ -113,11 +114,11 @@ Status DashStore::read(Call const& call, std::span<KeyStatus> statuses, CallOpti
     if (n == 0) return {};
     auto status = first_statuses(core_.pool.header(), piece);
     if (!status) return status.status();
-    DashBatch const batch{&piece, status->data(), 0};
+    Batch const batch{&piece, status->data(), 0};
     Outcome outcome(core_);
     core_.workers.for_chunks(n, kChunk, [&](std::size_t begin, std::size_t end) {
-      DashTally tally;
-      core_.engine->get(batch, {nullptr, begin, end - begin}, tally);
+      Tally tally;
+      core_.operations()->get(batch, {nullptr, begin, end - begin}, tally);
       outcome.add(tally);
     });
     return outcome.answer(*status, answers, n);
@@ -128,9 +129,9 @@ Status DashStore::read(Call const& call, std::span<KeyStatus> statuses, CallOpti
 
 /// The same, of any values: each chunk's are gathered by themselves, and then put one behind the
 /// other.
-Result<VariableValues> DashStore::read_variable(Call const& call, std::span<KeyStatus> statuses,
-                                                CallOptions const& how) {
-  exec::SharedHold const open(open_);
+Result<VariableValues> Batches::read_variable(Call const& call, std::span<KeyStatus> statuses,
+                                              CallOptions const& how) {
+  exec::SharedHold const open(core_.open);
   if (Status s = core_.check_open(false); !s.ok()) return s;
   if (how.transaction != nullptr)
     return core_.lacks("transactions", "get without one, or use a pool of index gphash");
@@ -146,16 +147,16 @@ Result<VariableValues> DashStore::read_variable(Call const& call, std::span<KeyS
     }
     auto status = first_statuses(core_.pool.header(), piece);
     if (!status) return status.status();
-    DashBatch const batch{&piece, status->data(), 0};
+    Batch const batch{&piece, status->data(), 0};
     values.offsets.resize(n + 1);
     std::vector<std::vector<std::byte>> chunks((n + kChunk - 1) / kChunk);
     Outcome outcome(core_);
     core_.workers.for_chunks(chunks.size(), 1, [&](std::size_t first, std::size_t last) {
       for (std::size_t c = first; c < last; ++c) {
         std::size_t const begin = c * kChunk;
-        DashTally tally;
-        core_.engine->get_variable(batch, {nullptr, begin, std::min(kChunk, n - begin)}, chunks[c],
-                                   values.offsets.data(), tally);
+        Tally tally;
+        core_.operations()->get_variable(batch, {nullptr, begin, std::min(kChunk, n - begin)},
+                                         chunks[c], values.offsets.data(), tally);
         outcome.add(tally);
       }
     });
@@ -174,11 +175,36 @@ Result<VariableValues> DashStore::read_variable(Call const& call, std::span<KeyS
   return all;
 }
 
+/// What is wrong with the call write() says.
+bool Batches::load(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) {
+  bool const puts = call.kinds.empty() && call.kind == OpKind::put;
+  bool const plain = how.transaction == nullptr && !how.atomic && how.stop == nullptr;
+  if (!puts || !plain || call.keys.count < kSplitFrom || core_.counters.records() != 0)
+    return false;
+  exec::SharedHold const open(core_.open);
+  exec::ExclusiveHold const changing(core_.changing);
+  if (!core_.check_open(true).ok() || core_.counters.records() != 0) return false;
+  if (!check_call(core_, call, statuses).ok()) return false;
+  auto status = first_statuses(core_.pool.header(), call);
+  if (!status || std::ranges::count(*status, kPending) != std::ssize(*status)) return false;
+  Batch const batch{&call, status->data(), core_.numbers.take(call.keys.count)};
+  Tally tally;
+  bool loaded = false;
+  Status const ran = core_.health.whole_or_failed([&]() -> Status {
+    loaded = core_.operations()->load(batch, core_.workers, tally);
+    return {};
+  });
+  if (!ran.ok() || !loaded) return false;
+  Outcome outcome(core_);
+  outcome.add(tally);
+  return outcome.answer(*status, statuses, call.keys.count).ok();
+}
+
 /// A batch of writes, beside all others: each operation takes effect by itself, and is durable
 /// before anybody sees it.
-Status DashStore::write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) {
-  exec::SharedHold const open(open_);
-  exec::SharedHold const changing(changing_);
+Status Batches::write(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) {
+  exec::SharedHold const open(core_.open);
+  exec::SharedHold const changing(core_.changing);
   if (Status s = core_.check_open(true); !s.ok()) return s;
   if (Status s = check_call(core_, call, statuses); !s.ok()) return s;
   if (how.transaction != nullptr)
@@ -192,12 +218,13 @@ Status DashStore::write(Call call, std::span<KeyStatus> statuses, CallOptions co
   auto const run = [&](Call const& piece, std::span<KeyStatus> answers) -> Status {
     auto status = first_statuses(core_.pool.header(), piece);
     if (!status) return status.status();
-    DashBatch const batch{&piece, status->data(), core_.numbers.next()};
+    std::uint64_t const numbers = core_.operations()->numbers_each() ? piece.keys.count : 1;
+    Batch const batch{&piece, status->data(), core_.numbers.take(numbers)};
     Outcome outcome(core_);
     Status const ran = core_.health.whole_or_failed([&]() -> Status {
-      for_each_part(core_.workers, piece, [&](DashOps const& ops) {
-        DashTally tally;
-        core_.engine->write(batch, ops, tally);
+      for_each_part(core_.workers, piece, [&](Ops const& ops) {
+        Tally tally;
+        core_.operations()->write(batch, ops, tally);
         outcome.add(tally);
       });
       return {};
@@ -210,4 +237,4 @@ Status DashStore::write(Call call, std::span<KeyStatus> statuses, CallOptions co
   });
 }
 
-}  // namespace perdure
+}  // namespace perdure::threads

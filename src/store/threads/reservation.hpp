@@ -10,16 +10,16 @@
 
 #include "base/assert.hpp"
 #include "exec/epochs.hpp"
-#include "store/dash/dash_space.hpp"
+#include "store/threads/space.hpp"
 
-namespace perdure {
+namespace perdure::threads {
 
-class DashReservation {
+class Reservation {
  public:
-  DashReservation(DashSpace& space, exec::Epochs& epochs) : space_(&space), epochs_(&epochs) {}
-  DashReservation(DashReservation const&) = delete;
-  DashReservation& operator=(DashReservation const&) = delete;
-  ~DashReservation() {
+  Reservation(Space& space, exec::Epochs& epochs) : space_(&space), epochs_(&epochs) {}
+  Reservation(Reservation const&) = delete;
+  Reservation& operator=(Reservation const&) = delete;
+  ~Reservation() {
     for (Stock const& stock : stocks_) space_->give(stock.records);
   }
 
@@ -97,11 +97,11 @@ class DashReservation {
     return false;
   }
 
-  DashSpace* space_;
+  Space* space_;
   exec::Epochs* epochs_;
   std::vector<Stock> stocks_;
   bool worth_waiting_ = true;
   Status refusal_;
 };
 
-}  // namespace perdure
+}  // namespace perdure::threads

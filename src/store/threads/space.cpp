@@ -1,16 +1,16 @@
-#include "store/dash/dash_space.hpp"
+#include "store/threads/space.hpp"
 
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
 
-namespace perdure {
+namespace perdure::threads {
 
-pm::RecordHeap& DashSpace::heap() {
+pm::RecordHeap& Space::heap() {
   pool_->find_owners();
   return heap_;
 }
 
-Status DashSpace::take(std::uint64_t stride, std::size_t n, std::vector<std::uint64_t>& to) {
+Status Space::take(std::uint64_t stride, std::size_t n, std::vector<std::uint64_t>& to) {
   PERDURE_ASSERT(n > 0 && stride > 0);
   std::size_t const before = to.size();
   to.resize(before + n);
@@ -23,41 +23,56 @@ Status DashSpace::take(std::uint64_t stride, std::size_t n, std::vector<std::uin
   return taken;
 }
 
-void DashSpace::give(std::span<std::uint64_t const> records) {
+void Space::give(std::span<std::uint64_t const> records) {
   if (records.empty()) return;
   std::lock_guard const lock(*memory_);
   for (std::uint64_t const record : records) heap().release(Offset{record});
 }
 
-void DashSpace::give_waiting(std::span<std::uint64_t const> records) {
+void Space::give_waiting(std::span<std::uint64_t const> records) {
   give(records);
   std::uint64_t const waited = waiting_.fetch_sub(records.size());
   PERDURE_ASSERT(waited >= records.size());
 }
 
-bool DashSpace::in_use(std::uint64_t record) {
+bool Space::in_use(std::uint64_t record) {
   std::lock_guard const lock(*memory_);
   return heap().in_use(Offset{record});
 }
 
-void DashSpace::claim_later() {
+void Space::find_superblocks() {
+  std::lock_guard const lock(*memory_);
+  heap().find_superblocks();
+}
+
+void Space::finish_recovery() {
+  std::lock_guard const lock(*memory_);
+  heap().finish_recovery();
+}
+
+std::vector<pm::RecordHeap::Superblock> Space::superblocks() {
+  std::lock_guard const lock(*memory_);
+  return heap().superblocks();
+}
+
+void Space::claim_later() {
   std::lock_guard const lock(*memory_);
   pool_->find_owners_later([this] { heap_.claim_superblocks(); });
 }
 
-void DashSpace::begin_sweep() {
+void Space::begin_sweep() {
   std::lock_guard const lock(*memory_);
   heap().begin_sweep();
 }
 
-void DashSpace::mark(std::span<std::uint64_t const> records) {
+void Space::mark(std::span<std::uint64_t const> records) {
   std::lock_guard const lock(*memory_);
   for (std::uint64_t const record : records) heap().mark_reached(Offset{record});
 }
 
-void DashSpace::finish_sweep() {
+void Space::finish_sweep() {
   std::lock_guard const lock(*memory_);
   heap().finish_sweep();
 }
 
-}  // namespace perdure
+}  // namespace perdure::threads

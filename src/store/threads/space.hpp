@@ -14,15 +14,15 @@
 #include "pm/heap.hpp"
 #include "pm/pool.hpp"
 
-namespace perdure {
+namespace perdure::threads {
 
-class DashSpace {
+class Space {
  public:
-  DashSpace(pm::Pool& pool, Mutex& memory) : pool_(&pool), memory_(&memory), heap_(pool) {
+  Space(pm::Pool& pool, Mutex& memory) : pool_(&pool), memory_(&memory), heap_(pool) {
     note_size();
   }
-  DashSpace(DashSpace const&) = delete;
-  DashSpace& operator=(DashSpace const&) = delete;
+  Space(Space const&) = delete;
+  Space& operator=(Space const&) = delete;
 
   /// `n` more records of that stride, or none and why.
   Status take(std::uint64_t stride, std::size_t n, std::vector<std::uint64_t>& to);
@@ -41,6 +41,17 @@ class DashSpace {
   void begin_sweep();
   void mark(std::span<std::uint64_t const> records);
   void finish_sweep();
+
+  // An opening that goes through all records, by itself, see RecordHeap: what is noted, from any
+  // number of threads between the other two, is in use.
+  void find_superblocks();
+  void note_used(std::uint64_t record) {
+    PERDURE_ASSERT(!kCostlyAssertions || heap_.is_record(Offset{record}));
+    static_cast<void>(pm::RecordHeap::mark(heap_.bit_to_mark(Offset{record})));
+  }
+  void finish_recovery();
+
+  [[nodiscard]] std::vector<pm::RecordHeap::Superblock> superblocks();
 
   /// Whether a record is anybody's, or not known to be free yet.
   [[nodiscard]] bool in_use(std::uint64_t record);
@@ -64,4 +75,4 @@ class DashSpace {
   pm::RecordHeap heap_;  // guarded by memory_; through heap()
 };
 
-}  // namespace perdure
+}  // namespace perdure::threads

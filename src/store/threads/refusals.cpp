@@ -1,11 +1,11 @@
-// What a Dash index does not do, each by name and with the way out.
-#include "store/dash/dash_refusals.hpp"
+// What stores of host threads do not do, each by name and with the way out.
+#include "store/threads/refusals.hpp"
 
 #include "exec/recorded_litmus.hpp"
 #include "store/checks.hpp"
-#include "store/dash/dash_store.hpp"
+#include "store/index_name.hpp"
 
-namespace perdure {
+namespace perdure::threads {
 namespace {
 
 Status unsupported(std::string what) { return {Code::unsupported, std::move(what)}; }
@@ -13,7 +13,7 @@ Status bad(std::string what) { return {Code::invalid_argument, std::move(what)};
 
 }  // namespace
 
-Status check_dash_create(std::string const& path, CreateOptions const& create) {
+Status check_create(std::string const& path, CreateOptions const& create) {
   std::string const with = std::string("index ") + name(create.index);
   Shape const usual;
   if (create.layout != Layout::word)
@@ -31,7 +31,7 @@ Status check_dash_create(std::string const& path, CreateOptions const& create) {
   return check_log_dir(path, create.durability, create.log.dir);
 }
 
-Status check_dash_open(std::string const& path, Index index, OpenOptions const& options) {
+Status check_open(std::string const& path, Index index, OpenOptions const& options) {
   std::string const with = "pool " + path + ": index " + name(index);
   if (options.device == Device::cuda)
     return unsupported(with +
@@ -44,30 +44,14 @@ Status check_dash_open(std::string const& path, Index index, OpenOptions const& 
   if (!options.log_dir.empty()) return bad(with + " has no log: leave log_dir out");
   if (!options.grow)
     return unsupported(
-        with +
-        " grows segment by segment, and cannot be kept from it; bound the pool by max_bytes");
+        with + (index == Index::btree ? " grows leaf by leaf" : " grows segment by segment") +
+        ", and cannot be kept from it; bound the pool by max_bytes");
   if (!options.displacement)
     return unsupported(with +
-                       " always displaces; leave displacement on, or use a pool of index gphash");
+                       (index == Index::btree ? " has nothing to displace" : " always displaces") +
+                       "; leave displacement on, or use a pool of index gphash");
   Status const sound = exec::check_recorded(exec::Reliance::dash, "");
   return sound.ok() ? sound : unsupported(with + ": " + sound.message());
 }
 
-Result<std::shared_ptr<Transaction::State>> DashStore::begin(TransactionOptions const&) {
-  return core_.lacks("transactions", "write batches without one, or use a pool of index gphash");
-}
-Status DashStore::register_dense(std::vector<DenseBuffer> const&) {
-  return core_.lacks("steps", "use a pool of index gphash for dense buffers");
-}
-Result<std::optional<std::uint64_t>> DashStore::restore_step(CUstream_st*) {
-  return core_.lacks("steps", "use a pool of index gphash for dense buffers");
-}
-Result<std::shared_ptr<DeviceSession::State>> DashStore::device_session(DeviceSessionOptions const&,
-                                                                        bool) {
-  return core_.lacks("device sessions", "use a pool of index gphash on a GPU");
-}
-Result<CacheReport> DashStore::load_cache() {
-  return core_.lacks("record cache", "use a pool of index gphash");
-}
-
-}  // namespace perdure
+}  // namespace perdure::threads

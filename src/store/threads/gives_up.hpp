@@ -5,7 +5,7 @@
 #include <atomic>
 #include <stdexcept>
 
-namespace perdure {
+namespace perdure::threads {
 
 /// Who waits for another thread's operation gives up where that has ended in its midst.
 template <class Host>
@@ -26,4 +26,4 @@ class GivesUp : public Host {
   std::atomic<bool>* given_up_;
 };
 
-}  // namespace perdure
+}  // namespace perdure::threads

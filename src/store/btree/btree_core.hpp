@@ -1,0 +1,53 @@
+// An open pool whose index is a B+-tree (store/threads/core.hpp), and that tree's engine.
+// Invariant: there is an engine from the moment that the records are looked at until the store is
+// closed.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "pm/pool.hpp"
+#include "store/btree/btree_engine.hpp"
+#include "store/index_name.hpp"
+#include "store/threads/core.hpp"
+
+namespace perdure {
+
+struct BtreeCore final : threads::Core {
+  BtreeCore(std::string const& pool_path, OpenOptions const& open_options, RecoveryReport& report,
+            pm::Pool made)
+      : Core(pool_path, open_options, report, std::move(made)) {}
+
+  [[nodiscard]] threads::Engine* operations() const override { return engine.get(); }
+  [[nodiscard]] KeyOrder key_order() const {
+    return static_cast<KeyOrder>(pool.header().key_order);
+  }
+  /// Code::no_space: there is no memory for the tree. `segment_bytes`: of the value log; 0: none.
+  Status make_engine(std::uint64_t segment_bytes) {
+    pm::PoolHeader const& h = pool.header();
+    BtreeOptions const o{h.key_bytes,          h.value_bytes,          key_order(),
+                         options.verify_reads, options.count_accesses, health.flag()};
+    pm::LogSettings const log{segment_bytes, options.value_log.collectors,
+                              options.value_log.most_queued};
+    if (segment_bytes != 0)
+      engine = make_btree_log(pool, memory, space, numbers, o, log);
+    else
+      engine = btree_word_keys(h.key_bytes) ? make_btree_of_words(pool, space, numbers, o)
+                                            : make_btree_of_bytes(pool, space, numbers, o);
+    return engine->create();
+  }
+  /// For the next opening to compare with what it finds. No writer runs.
+  [[nodiscard]] std::optional<pm::ClosingNote> closing_note() const {
+    if (pool.read_only()) return left;
+    pm::ClosingNote note{};
+    note.records = counters.records();
+    return note;
+  }
+
+  std::unique_ptr<BtreeEngine> engine;
+  std::optional<pm::ClosingNote> left;  // by the orderly close before this opening
+};
+
+}  // namespace perdure

@@ -1,0 +1,293 @@
+// How a store of a B+-tree comes to be: a new pool, one that is there, one that a snapshot makes
+// anew. Invariants: an opening looks at every record, and makes the tree of those that count; until
+// it knows that nothing is damaged, or has been asked to repair, it changes nothing in the pool.
+#include <chrono>
+#include <mutex>
+#include <string_view>
+
+#include "base/assert.hpp"
+#include "pm/heap_headers.hpp"
+#include "pm/host_verbs.hpp"
+#include "pm/record_numbers.hpp"
+#include "pm/record_shape.hpp"
+#include "pm/root.hpp"
+#include "store/btree/btree_store.hpp"
+#include "store/checks.hpp"
+#include "store/repair_reports.hpp"
+#include "store/threads/refusals.hpp"
+
+namespace perdure {
+namespace {
+
+/// Superblocks a new pool begins with: header, and the heap for the records expected.
+std::uint64_t superblocks_for(pm::PoolHeader const& h, std::uint64_t records) {
+  if (h.key_bytes == 0 || h.value_bytes == 0)
+    return 2;  // sizes unknown: the heap grows as values come
+  std::uint64_t const each = pm::RecordShape(h).capacity(pm::fixed_stride(h));
+  return 1 + (records + each - 1) / each;
+}
+
+Status check_order(CreateOptions const& create) {
+  if (create.key_order == KeyOrder::bytes) return {};
+  std::uint32_t const n = create.key_bytes;
+  if (create.key_order > KeyOrder::signed_integer)
+    return {Code::invalid_argument, "key_order " +
+                                        std::to_string(static_cast<int>(create.key_order)) +
+                                        ": choose bytes, unsigned_integer or signed_integer"};
+  if (n == 1 || n == 2 || n == 4 || n == 8) return {};
+  return {Code::invalid_argument, "key_order: integer keys have 1, 2, 4 or 8 bytes, not " +
+                                      (n == 0 ? std::string("any length") : std::to_string(n)) +
+                                      "; choose key_bytes so, or key_order bytes"};
+}
+
+Status check_value_log(CreateOptions const& create, OpenOptions const& open) {
+  if (create.values > Values::log)
+    return {Code::invalid_argument,
+            "values " + std::to_string(static_cast<int>(create.values)) + ": choose heap or log"};
+  if (open.value_log.collectors >= 1 && open.value_log.most_queued >= 1) return {};
+  return {Code::invalid_argument,
+          "value_log: there is at least 1 collector, and at least 1 segment waits for it"};
+}
+
+}  // namespace
+
+/// The steps of an opening, on a store that is not open yet.
+struct BtreeOpening {
+  explicit BtreeOpening(BtreeStore& opened) : core(opened.core_) {}
+
+  Status found() {
+    auto const begin = std::chrono::steady_clock::now();
+    core.recovery.clean = core.pool.root().clean == 1;
+    if (core.pool.read_only() && !core.recovery.clean)
+      return {
+          Code::unsupported,
+          "pool " + core.path +
+              " was not closed in order; open it once for writing to recover it, then read-only"};
+    Status const known = pm::check_names(core.path, core.pool.root(), [](std::string_view name) {
+      return name == pm::kRecordNumbers || name == pm::kValueLogEntry;
+    });
+    if (!known.ok()) return known;
+    auto const segments = pm::ValueLog::segment_bytes(core.pool);
+    if (!segments) return core.corrupt(segments.status().message());
+    Status const opened = segments.value() != 0 ? found_in_log(segments.value()) : found_in_heap();
+    if (!opened.ok()) return opened;
+    core.recovery.counted = true;
+    core.recovery.recover_seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return {};
+  }
+
+ private:
+  Status found_in_heap() {
+    if (Status s = look_at_headers(); !s.ok()) return s;
+    core.space.find_superblocks();
+    if (Status s = core.make_engine(0); !s.ok()) return s;
+    if (Status s = look_at_records(); !s.ok()) return s;
+    core.numbers.begin();
+    core.counters.set_records(records.records, true);
+    if (!core.pool.read_only()) change();
+    core.space.finish_recovery();
+    core.space.give(records.superseded);
+    core.recovery.records = records.records;
+    core.recovery.duplicates = records.superseded.size();
+    return {};
+  }
+
+  Status found_in_log(std::uint64_t segment_bytes) {
+    if (Status s = core.make_engine(segment_bytes); !s.ok()) return s;
+    pm::ValueLog& log = *core.engine->log();
+    auto const recovered = log.recover(core.workers);
+    if (!recovered)
+      return {recovered.status().code(), "pool " + core.path + ": " + recovered.status().message()};
+    pm::LogRecovered const& found = recovered.value();
+    records.records = found.current;
+    wrong = found.damage;
+    if (Status s = judge(found.current); !s.ok()) return s;
+    core.numbers.begin();
+    core.counters.set_records(found.current, true);
+    core.recovery.records = found.current;
+    if (core.pool.read_only()) return {};
+    begin_writing();
+    log.begin();
+    return {};
+  }
+
+  /// What says of superblocks that they are the heap's.
+  Status look_at_headers() {
+    pm::HeapHeaders const headers(core.pool);
+    for (Offset const at : headers.broken())
+      wrong.push_back("the header of the records at byte " + std::to_string(at.bytes) +
+                      " is damaged");
+    if (wrong.empty()) return {};
+    if (!core.options.repair) return refused();
+    note(wrong, "found: ");
+    std::vector<std::string> mended;
+    auto const mendable = headers.damaged();
+    for (auto const& one : mendable)
+      mended.push_back("the header of the records at byte " + std::to_string(one.at.bytes) +
+                       ": put right, nothing is lost");
+    headers.mend(mendable);
+    for (Offset const at : headers.broken()) {
+      mended.push_back("the superblock at byte " + std::to_string(at.bytes) +
+                       ": its header says nothing any more, and the records in it are lost");
+      pm::store_word(reinterpret_cast<std::uint64_t*>(core.pool.base() + at.bytes), 0);
+    }
+    note(mended, "");
+    wrong.clear();
+    return {};
+  }
+
+  Status look_at_records() {
+    if (Status s = rebuild(); !s.ok()) return s;
+    for (std::uint64_t const record : records.damaged) {
+      if (wrong.size() == kMostFaults) break;
+      wrong.push_back("the record at byte " + std::to_string(record) +
+                      " is damaged: its checksum or its sizes do not fit");
+    }
+    return judge(records.records + records.damaged.size());
+  }
+
+  /// Of so many records, what counts of them is known, and what is wrong.
+  Status judge(std::uint64_t expected) {
+    if (core.recovery.clean) {
+      auto noted = core.pool.closing_note();
+      if (!noted) wrong.push_back(noted.status().message());
+      if (noted && *noted) {
+        core.left = *noted;
+        expected = core.left->records;
+        compare(*core.left);
+      }
+    }
+    if (wrong.empty()) return {};
+    if (!core.options.repair) return refused();
+    note(wrong, "found: ");
+    core.recovery.dropped = expected > records.records ? expected - records.records : 0;
+    std::vector<std::string> const left{std::to_string(records.records) + " records are left of " +
+                                        std::to_string(expected)};
+    note(left, "");
+    if (core.recovery.dropped != 0)
+      core.recovery.why_dropped =
+          std::to_string(core.recovery.dropped) + " records were lost to damage";
+    return {};
+  }
+  void compare(pm::ClosingNote const& left) {
+    std::uint64_t const n = records.records + records.damaged.size();
+    if (n != left.records)
+      wrong.push_back("there are " + std::to_string(n) + " records, where that close left " +
+                      std::to_string(left.records));
+    if (!records.superseded.empty())
+      wrong.push_back(std::to_string(records.superseded.size()) + " keys stand twice");
+  }
+
+  Status rebuild() {
+    auto const superblocks = core.space.superblocks();
+    std::mutex mutex;
+    core.workers.for_chunks(superblocks.size(), 1, [&](std::size_t first, std::size_t last) {
+      BtreeFound mine;
+      core.engine->rebuild(std::span(superblocks).subspan(first, last - first), mine);
+      std::lock_guard const lock(mutex);
+      records.records += mine.records;
+      auto const append = [](auto& to, auto const& from) {
+        to.insert(to.end(), from.begin(), from.end());
+      };
+      append(records.superseded, mine.superseded);
+      append(records.damaged, mine.damaged);
+      if (!mine.full.ok()) records.full = mine.full;
+    });
+    if (records.full.ok()) return {};
+    return {records.full.code(), "pool " + core.path + ": " + records.full.message()};
+  }
+
+  /// From here on the pool is open for writing, and what does not count is free.
+  void change() {
+    begin_writing();
+    core.engine->free_records(records.damaged);
+    core.engine->free_records(records.superseded);
+  }
+
+  void begin_writing() {
+    pm::Root root = core.pool.root();
+    root.clean = 0;
+    core.pool.publish_root(root);
+  }
+
+  Status refused() const {
+    if (core.recovery.clean) return changed_since_close(core.path, wrong);
+    return {Code::corrupt,
+            "pool " + core.path + ": " + wrong.front() +
+                (wrong.size() > 1 ? ", and " + std::to_string(wrong.size() - 1) + " more" : "") +
+                "; nothing was changed: restore a snapshot, or open it with repair (repair=True, "
+                "perdure verify --repair), which drops what is damaged and says so"};
+  }
+  void note(std::vector<std::string> const& lines, std::string const& before) {
+    std::vector<std::string> all;
+    for (std::string const& line : lines) all.push_back(before + line);
+    core.repairs.add(all);
+    note_changes(core.recovery, all);
+    core.recovery.repaired = true;
+  }
+
+  BtreeCore& core;
+  BtreeFound records;
+  std::vector<std::string> wrong;
+};
+
+Result<std::unique_ptr<Store::Impl>> BtreeStore::create(std::string const& path,
+                                                        CreateOptions const& create,
+                                                        OpenOptions const& open) {
+  if (Status s = threads::check_create(path, create); !s.ok()) return s;
+  if (Status s = threads::check_open(path, create.index, open); !s.ok()) return s;
+  if (Status s = check_order(create); !s.ok()) return s;
+  if (Status s = check_value_log(create, open); !s.ok()) return s;
+  pm::PoolHeader header{};
+  header.index = static_cast<std::uint8_t>(create.index);
+  header.durability = static_cast<std::uint8_t>(create.durability);
+  header.key_order = static_cast<std::uint8_t>(create.key_order);
+  header.levels = header.hashes = header.slots = 1;
+  if (Status s = set_sizes(header, create); !s.ok()) return s;
+  auto pool = pm::Pool::create(path, header, superblocks_for(header, create.expected_records),
+                               make_options(create.file), {false, open.lock_memory, false});
+  if (!pool) return pool.status();
+  auto store = std::make_unique<BtreeStore>(path, open, std::move(*pool));
+  // A segment is a superblock: of 4 MiB, but where a pool is too small for those.
+  std::uint64_t const segments =
+      create.values == Values::log ? store->core_.pool.superblock_bytes() : 0;
+  if (segments != 0) pm::ValueLog::announce(store->core_.pool, segments);
+  if (Status s = store->core_.make_engine(segments); !s.ok()) return s;
+  store->core_.counters.set_records(0, true);
+  if (segments != 0) store->core_.engine->log()->begin();
+  if (Status s = store->core_.pool.keep(); !s.ok()) return s;
+  return std::unique_ptr<Impl>(std::move(store));
+}
+
+Result<std::unique_ptr<Store::Impl>> BtreeStore::open(std::string const& path,
+                                                      OpenOptions const& options, pm::Pool pool) {
+  if (Status s = threads::check_open(path, Index::btree, options); !s.ok()) return s;
+  if (Status s = check_value_log({}, options); !s.ok()) return s;
+  if (Status s = check_expected(path, options, pool.header()); !s.ok()) return s;
+  auto store = std::make_unique<BtreeStore>(path, options, std::move(pool));
+  if (Status s = BtreeOpening(*store).found(); !s.ok()) return s;
+  return std::unique_ptr<Impl>(std::move(store));
+}
+
+Result<std::unique_ptr<Store::Impl>> BtreeStore::restore(std::string const& path,
+                                                         RestoreOptions const& restore,
+                                                         OpenOptions const& open, pm::Pool pool) {
+  CreateOptions create;
+  create.index = Index::btree;
+  create.durability =
+      restore.durability.value_or(static_cast<Durability>(pool.header().durability));
+  create.log.dir = restore.log.dir;
+  if (Status s = threads::check_create(path, create); !s.ok()) return s;
+  // Before anything is claimed: headers of records carry the pool's identity.
+  auto const old = pool.header().pool_id;
+  pool.take_identity(static_cast<std::uint8_t>(create.durability));
+  auto const segments = pm::ValueLog::segment_bytes(pool);
+  if (segments.ok() && segments.value() != 0) pm::take_log_identity(pool, old, segments.value());
+  auto impl = BtreeStore::open(path, open, std::move(pool));
+  if (!impl) return impl;
+  if (Status s = static_cast<BtreeStore&>(**impl).core_.pool.keep(); !s.ok()) return s;
+  return impl;
+}
+
+}  // namespace perdure

@@ -1,0 +1,159 @@
+// A store of index btree, cut off after each store of a word to its pool: each operation is done by
+// then or not, whichever number it has. The tree, the runs and the records are the store's own, on
+// a Host that looks at the pool as a kill would leave it.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "ordered_store.hpp"
+#include "pm/host.hpp"
+#include "pm/root.hpp"
+#include "store/btree/btree_runs.hpp"
+
+namespace perdure::test {
+namespace {
+
+using Contents = std::map<Bytes, Bytes>;
+
+/// Calls look() after each store to the pool.
+class CutHost : public pm::OrderedHost {
+ public:
+  CutHost(std::span<std::byte const> pool, std::function<void()> look)
+      : begin_(reinterpret_cast<std::uintptr_t>(pool.data())),
+        end_(begin_ + pool.size()),
+        look_(std::move(look)) {}
+
+  void store(std::uint64_t* at, std::uint64_t value) const {
+    OrderedHost::store(at, value);
+    auto const address = reinterpret_cast<std::uintptr_t>(at);
+    if (address >= begin_ && address < end_) look_();
+  }
+
+ private:
+  std::uintptr_t begin_, end_;
+  std::function<void()> look_;
+};
+
+class CutStore {
+ public:
+  using Keys = btree::ByteKeys<BtreeRecords>;
+  using Tree = btree::Tree<Keys>;
+
+  CutStore() : pool_(make()) {
+    pm::Root root = pool_.root();
+    root.clean = 0;
+    pool_.publish_root(root);
+    pm::OrderedHost host;
+    if (tree_.create(host) != btree::Answer::done) throw std::runtime_error("no memory");
+    numbers_.begin();
+  }
+
+  /// One operation, under that number; 0: the next. What a kill leaves at each of its stores is
+  /// looked at.
+  KeyStatus run(OpKind kind, Bytes const& key, Bytes const& value, Rmw rmw, std::uint64_t number) {
+    Packed const k({key}, 0), v({value}, 0);
+    Call call;
+    call.keys = k.column();
+    call.values = v.column();
+    call.kind = kind;
+    call.rmw = rmw;
+    call.element = Element::u64;
+    std::uint8_t status = kPending;
+    threads::Batch const batch{&call, &status, number != 0 ? number : numbers_.take(1)};
+    threads::Tally tally;
+    CutHost host(pool_.addresses(), [&] { look(); });
+    BtreeWrites(parts_, host, batch, tally).run({nullptr, 0, 1});
+    look();
+    return static_cast<KeyStatus>(status);
+  }
+  std::function<void(Contents const&)> judge;
+  std::uint64_t looks = 0;
+
+ private:
+  [[nodiscard]] std::string path() const { return scratch_.file("pool"); }
+  pm::Pool make() {
+    if (Status s = opened(Store::create(path(), Kind{"", 0}.create())).close(); !s.ok())
+      throw std::runtime_error(s.message());
+    auto pool = pm::Pool::open(path(), {});
+    if (!pool) throw std::runtime_error(pool.status().message());
+    return std::move(*pool);
+  }
+  void look() {
+    ++looks;
+    std::string const copy = scratch_.file("copy");
+    std::ofstream(copy, std::ios::binary)
+        .write(reinterpret_cast<char const*>(pool_.base()),
+               static_cast<std::streamsize>(pool_.bytes()));
+    Store store = opened(Store::open(copy, {.threads = 1}));
+    auto const all = all_of(store, {});
+    judge({all.begin(), all.end()});
+  }
+
+  ScratchDir scratch_;
+  pm::Pool pool_;
+  Mutex memory_;
+  threads::Space space_{pool_, memory_};
+  threads::BatchNumbers numbers_{pool_, memory_};
+  std::atomic<bool> given_up_{false};
+  BtreeOptions options_{0, 0, KeyOrder::bytes, true, false, &given_up_};
+  BtreeRecords records_{pool_.base(), pool_.superblock_bytes()};
+  Tree tree_{Keys(records_)};
+  BtreeParts<Tree, Keys> parts_{tree_,    records_, BtreeKeyMaker<Keys>(KeyOrder::bytes),
+                                options_, space_,   numbers_};
+};
+
+struct Step {
+  OpKind kind;
+  char const* key;
+  Bytes value;
+  Rmw rmw = Rmw::replace;
+  std::uint64_t number = 0;
+  KeyStatus answers = KeyStatus::ok;
+};
+
+Bytes eight(std::uint64_t n) { return Bytes(reinterpret_cast<char const*>(&n), sizeof n); }
+
+TEST(CrashPoints, AfterEachStoreAnOperationIsDoneOrNot) {
+  Step const steps[] = {
+      {OpKind::put, "a", eight(1)},
+      {OpKind::put, "b", "text"},
+      {OpKind::put, "a", eight(2)},
+      {OpKind::put, "a", eight(3), Rmw::replace, 1},  // took its number before the others did
+      {OpKind::update, "b", "longer text, in another stride", Rmw::replace, 2},
+      {OpKind::update, "absent", "nothing", Rmw::replace, 0, KeyStatus::not_found},
+      {OpKind::update, "a", eight(40), Rmw::add},
+      {OpKind::update, "a", eight(5), Rmw::max, 1},
+      {OpKind::update, "a", eight(500), Rmw::max, 1},
+      {OpKind::update, "absent", eight(1), Rmw::add, 0, KeyStatus::not_found},
+      {OpKind::update, "b", eight(1), Rmw::add, 0, KeyStatus::size_mismatch},
+      {OpKind::erase, "absent", "", Rmw::replace, 0, KeyStatus::not_found},
+      {OpKind::erase, "b", ""},
+      {OpKind::put, "b", "again", Rmw::replace, 1},
+      {OpKind::erase, "a", ""},
+      {OpKind::put, "c", "text"},
+  };
+  CutStore store;
+  Contents now;
+  for (Step const& step : steps) {
+    Contents const before = now;
+    bool const there = now.contains(step.key);
+    if (step.answers == KeyStatus::ok) {
+      if (step.kind == OpKind::erase)
+        now.erase(step.key);
+      else
+        now[step.key] =
+            there ? combine_plainly(step.rmw, Element::u64, now[step.key], step.value) : step.value;
+    }
+    Contents seen;
+    store.judge = [&](Contents const& found) {
+      EXPECT_TRUE(found == before || found == now) << "key " << step.key;
+      seen = found;
+    };
+    EXPECT_EQ(store.run(step.kind, step.key, step.value, step.rmw, step.number), step.answers);
+    EXPECT_EQ(seen, now) << "an operation that was answered is done; key " << step.key;
+  }
+  EXPECT_GT(store.looks, 2 * std::size(steps));
+}
+
+}  // namespace
+}  // namespace perdure::test
