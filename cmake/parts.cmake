@@ -3,6 +3,7 @@
 if(PERDURE_BENCH OR PERDURE_TESTS)
   add_subdirectory(baselines/cpu)
   add_subdirectory(baselines/gpu)
+  add_subdirectory(baselines/hetero)
 endif()
 foreach(part IN ITEMS python bench tests)
   string(TOUPPER "PERDURE_${part}" wanted)

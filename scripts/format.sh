@@ -4,7 +4,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-cpp() { git ls-files -z --cached --others --exclude-standard -- '*.h' '*.hpp' '*.cuh' '*.cpp' '*.cu'; }
+cpp() { git ls-files -z --cached --others --exclude-standard -- '*.c' '*.h' '*.hpp' '*.cuh' '*.cpp' '*.cu'; }
 faults=0
 case ${1:-} in
   --fix)

@@ -7,7 +7,7 @@
 #   scripts/setup.sh               what make demo and make build need
 #   scripts/setup.sh --test        what make test needs: nvcc too, for GPU code has to compile where
 #                                  there is no GPU; the type checker of Python; clang, which checks
-#                                  locks; and RocksDB's tools
+#                                  locks; RocksDB's tools; Valgrind and perf
 #   scripts/setup.sh --bench       what benchmarks compare against: YCSB's driver, fio
 #   scripts/setup.sh --fuzz        clang and Atheris too, for the fuzz targets
 #   scripts/setup.sh --frameworks  PyTorch, JAX, pandas, polars too (2 to 3 GB), into
@@ -51,6 +51,9 @@ find_root() {
 
 is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
+# perf comes with the kernel's tools, which Debian and Ubuntu name differently.
+perf_package() { (. /etc/os-release && [ "$ID" = debian ] && echo linux-perf || echo linux-tools-generic); }
+
 # Names, one a line, the Debian packages that this run needs.
 wanted_packages() {
   printf '%s\n' g++ make cmake ninja-build binutils libhwy-dev libisal-dev liburing-dev libgtest-dev librapidcheck-dev \
@@ -58,7 +61,7 @@ wanted_packages() {
   "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
   "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null || echo python3-dev
   case " $* " in *" --bench "*) printf '%s\n' maven unzip fio ;; esac
-  case " $* " in *" --test "*) echo rocksdb-tools ;; esac
+  case " $* " in *" --test "*) printf '%s\n' rocksdb-tools valgrind "$(perf_package)" ;; esac
   case " $* " in *" --fuzz "* | *" --test "*) printf '%s\n' "clang-$clang" "libclang-rt-$clang-dev" ;; esac
 }
 
@@ -82,6 +85,7 @@ has_command() {
     pkg-config) command -v pkg-config >/dev/null ;;
     maven) command -v mvn >/dev/null ;;
     fio) command -v fio >/dev/null ;;
+    linux-perf | linux-tools-generic) command -v perf >/dev/null ;;
     unzip) command -v unzip >/dev/null ;;
     *) return 1 ;;
   esac

@@ -110,6 +110,7 @@ CONDITIONS: dict[str, Callable[[str], bool]] = {
     "one user": lambda _: not may_change_user(),
     "mlock without limit": lambda _: not mlock_has_a_limit(),
     "sources in memory": lambda _: in_memory(ROOT),
+    "no valgrind or perf": lambda _: not (shutil.which("valgrind") and shutil.which("perf")),
     "no rocksdb-tools": lambda _: shutil.which("db_bench") is None,
     "no AVX2": lambda _: " avx2 " not in Path("/proc/cpuinfo").read_text(),
 }

@@ -10,7 +10,9 @@ from perdure_figures import (
     dash_parts,
     dash_pools,
     gpm,
+    hetero,
     hrocks,
+    prestores,
     real_world,
     tables,
     throughput,
@@ -38,17 +40,17 @@ _PATHS = (
     " ordinary one. Of checkpointing applications the time of checkpoints is compared."
 )
 
-_HROCKS = "H-Rocks: CPU-GPU accelerated Heterogeneous RocksDB on Persistent Memory (SIGMOD '25)"
-_BESIDE = (
-    "The paper's curves are over request rates; here clients call as fast as they can. Files lie in"
-    " /dev/shm in place of Optane."
-)
-
 _DASH = "Dash: Scalable Hashing on Persistent Memory (VLDB '20)"
 _ON_CPU = "Dash is an index of the CPU's cores"
 _MEDIA = (
     "DRAM stands in for Optane: with real flushes, and timing emulated. "
     "Baselines are rebuilt from papers."
+)
+
+_THESIS = "Optimizing the Use of Heterogeneous Memory (X. Wu, thesis; chapter 3: EuroSys '25)"
+_MODELLED = (
+    "The thesis's machines (Xeon and Optane; ThunderX and an FPGA) are modelled; times of DRAM are "
+    "this machine's."
 )
 
 
@@ -64,16 +66,16 @@ def _dash(
     return Figure(name, title, section, shows, plan, read, differs, ("cpu",), _ON_CPU, _DASH)
 
 
-def _hrocks(
+def _prestores(
     name: str,
     title: str,
     section: str,
     shows: str,
     plan: Callable[[Setting], list[Run]],
     read: Callable[[Setting, Results], Drawn],
-    differs: str = _BESIDE,
 ) -> Figure:
-    return Figure(name, title, section, shows, plan, read, differs, paper=_HROCKS)
+    why = "pre-stores are instructions of the CPU"
+    return Figure(name, title, section, shows, plan, read, _MODELLED, ("cpu",), why, _THESIS)
 
 
 _ALL = (
@@ -381,83 +383,32 @@ _ALL = (
         dash.read_volatile,
         "Needs a perdure-bench that was built with Boost.Unordered (scripts/setup.sh installs it).",
     ),
-    _hrocks(
-        "hrocks-8",
-        "PUT, GET, UPDATE, DELETE",
-        "7.2",
-        "operations of 8-byte pairs, perdure::rocks beside RocksDB",
-        hrocks.plan_operations,
-        hrocks.read_operations,
+    *hrocks.FIGURES,
+    _prestores(
+        "prestores-3.3",
+        "Cleaning and skipping",
+        "3.4.1",
+        "write amplification and gain by the size of elements and threads",
+        prestores.plan_elements,
+        prestores.read_elements,
     ),
-    _hrocks(
-        "hrocks-9a",
-        "RANGE",
-        "7.2",
-        "ranges of 100 pairs",
-        hrocks.plan_ranges,
-        hrocks.read_ranges,
+    _prestores(
+        "prestores-3.5",
+        "Demoting before a fence",
+        "3.4.2",
+        "gain by the reads between a write and its fence",
+        prestores.plan_fences,
+        prestores.read_fences,
     ),
-    _hrocks(
-        "hrocks-9b",
-        "Transactions",
-        "7.2",
-        "transactions of half gets and half puts, by their size",
-        hrocks.plan_transactions,
-        hrocks.read_transactions,
+    _prestores(
+        "prestores-misuse",
+        "Cleaning a line that is rewritten",
+        "3.5",
+        "what cleaning costs where it is misused",
+        prestores.plan_misuse,
+        prestores.read_misuse,
     ),
-    _hrocks(
-        "hrocks-10",
-        "Sizes of pairs",
-        "7.3",
-        "PUT and GET of 8 + 8 to 128 + 1,024 bytes",
-        hrocks.plan_sizes,
-        hrocks.read_sizes,
-    ),
-    _hrocks(
-        "hrocks-11",
-        "Values in memtables",
-        "7.3",
-        "mixed gets and puts by the size of values, which memtables point to or have",
-        hrocks.plan_values,
-        hrocks.read_values,
-        "The pairs fill half a memtable.",
-    ),
-    _hrocks(
-        "hrocks-12",
-        "Latency by request rate",
-        "7.3",
-        "median latency of PUT and GET at rates from 10,000 a second on",
-        hrocks.plan_rates,
-        hrocks.read_rates,
-        "Operations arrive at random times, whether a system keeps up or not. Files lie in /dev/shm"
-        " in place of Optane.",
-    ),
-    _hrocks(
-        "hrocks-13",
-        "YCSB",
-        "7.4",
-        "YCSB A to D, 16 + 100 bytes",
-        hrocks.plan_ycsb,
-        hrocks.read_ycsb,
-    ),
-    _hrocks(
-        "hrocks-table-6",
-        "Sizes of memtables",
-        "7.3",
-        "time of a lookup, by the size of the memtables",
-        hrocks.plan_memtables,
-        hrocks.read_memtables,
-    ),
-    _hrocks(
-        "hrocks-table-7",
-        "Cost",
-        "8.1",
-        "YCSB operations a second and dollar, beside the paper's FoundationDB",
-        hrocks.plan_ycsb,
-        hrocks.read_cost,
-        "FoundationDB is not measured again: its column is the paper's. The server is the paper's"
-        " without its GPU (6,320 USD), and an H100 is taken at 30,000 USD.",
-    ),
+    *hetero.FIGURES,
 )
 
 FIGURES = {figure.name: figure for figure in _ALL}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from perdure_figures.model import Claim, Drawn, Kind, Panel, Results, Run
+from perdure_figures.model import Claim, Drawn, Figure, Kind, Panel, Results, Run
 from perdure_figures.setting import Setting
 
 PROGRAM = "perdure-bench-rocks"
@@ -270,3 +270,105 @@ def read_cost(setting: Setting, results: Results) -> Drawn:
             panel.add(name, at, value(workload))
     over = {workload: ours[workload] / _FOUNDATIONDB[workload] for workload in _YCSB}
     return Drawn([panel], [Claim("over the paper's FoundationDB, a dollar", "48 to 85", {**over})])
+
+
+# --- the catalogue -----------------------------------------------------------------------------
+
+_HROCKS = "H-Rocks: CPU-GPU accelerated Heterogeneous RocksDB on Persistent Memory (SIGMOD '25)"
+_BESIDE = (
+    "The paper's curves are over request rates; here clients call as fast as they can. Files lie in"
+    " /dev/shm in place of Optane."
+)
+
+
+def _figure(
+    name: str,
+    title: str,
+    section: str,
+    shows: str,
+    plan: Callable[[Setting], list[Run]],
+    read: Callable[[Setting, Results], Drawn],
+    differs: str = _BESIDE,
+) -> Figure:
+    return Figure(name, title, section, shows, plan, read, differs, paper=_HROCKS)
+
+
+FIGURES = (
+    _figure(
+        "hrocks-8",
+        "PUT, GET, UPDATE, DELETE",
+        "7.2",
+        "operations of 8-byte pairs, perdure::rocks beside RocksDB",
+        plan_operations,
+        read_operations,
+    ),
+    _figure(
+        "hrocks-9a",
+        "RANGE",
+        "7.2",
+        "ranges of 100 pairs",
+        plan_ranges,
+        read_ranges,
+    ),
+    _figure(
+        "hrocks-9b",
+        "Transactions",
+        "7.2",
+        "transactions of half gets and half puts, by their size",
+        plan_transactions,
+        read_transactions,
+    ),
+    _figure(
+        "hrocks-10",
+        "Sizes of pairs",
+        "7.3",
+        "PUT and GET of 8 + 8 to 128 + 1,024 bytes",
+        plan_sizes,
+        read_sizes,
+    ),
+    _figure(
+        "hrocks-11",
+        "Values in memtables",
+        "7.3",
+        "mixed gets and puts by the size of values, which memtables point to or have",
+        plan_values,
+        read_values,
+        "The pairs fill half a memtable.",
+    ),
+    _figure(
+        "hrocks-12",
+        "Latency by request rate",
+        "7.3",
+        "median latency of PUT and GET at rates from 10,000 a second on",
+        plan_rates,
+        read_rates,
+        "Operations arrive at random times, whether a system keeps up or not. Files lie in /dev/shm"
+        " in place of Optane.",
+    ),
+    _figure(
+        "hrocks-13",
+        "YCSB",
+        "7.4",
+        "YCSB A to D, 16 + 100 bytes",
+        plan_ycsb,
+        read_ycsb,
+    ),
+    _figure(
+        "hrocks-table-6",
+        "Sizes of memtables",
+        "7.3",
+        "time of a lookup, by the size of the memtables",
+        plan_memtables,
+        read_memtables,
+    ),
+    _figure(
+        "hrocks-table-7",
+        "Cost",
+        "8.1",
+        "YCSB operations a second and dollar, beside the paper's FoundationDB",
+        plan_ycsb,
+        read_cost,
+        "FoundationDB is not measured again: its column is the paper's. The server is the paper's"
+        " without its GPU (6,320 USD), and an H100 is taken at 30,000 USD.",
+    ),
+)

@@ -18,6 +18,7 @@
 #include "errors.hpp"
 #include "gil.hpp"
 #include "long_call.hpp"
+#include "machine.hpp"
 #include "perdure/store.h"
 #include "records.hpp"
 #include "single.hpp"
@@ -295,6 +296,7 @@ NB_MODULE(_native, module) {
   bind_records(module);
   bind_arrays(module);
   bind_store(module);
+  bind_machine(module);
   module.def("devices", &perdure::devices, nb::call_guard<nb::gil_scoped_release>());
   module.def(
       "survives", [](perdure::Medium medium) { return perdure::survives(medium); },

@@ -20,6 +20,7 @@
 #include "errors.hpp"
 #include "gil.hpp"
 #include "long_call.hpp"
+#include "machine.hpp"
 #include "rocks_database.hpp"
 
 namespace perdure::python {
@@ -416,4 +417,6 @@ NB_MODULE(_rocks, module) {
   bind_opening(module);
   bind_database(module);
   module.def("split_options", &split, nb::arg("text"));
+  module.def("numbers_of_memtables",
+             [] { return as_list(perdure::rocks::numbers_of_memtables()); });
 }

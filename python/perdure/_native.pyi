@@ -1,6 +1,7 @@
 """The extension module: the public C++ API, call for call. Users go through perdure.Store."""
 
 import enum
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -472,3 +473,18 @@ class Store:
 
 def devices() -> list[DeviceInfo]: ...
 def survives(medium: Medium) -> Survival: ...
+def litmus(
+    runs: int,
+    seconds: float,
+    memory: str,
+    record: bool,
+    go_on: Callable[[float], None],
+) -> dict[str, Any]: ...
+def measure(
+    seconds: float,
+    memory_bytes: int,
+    quick: bool,
+    oversubscribe: bool,
+    go_on: Callable[[float], None],
+) -> dict[str, Any]: ...
+def numbers_of_stores() -> list[dict[str, Any]]: ...

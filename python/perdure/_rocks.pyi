@@ -1,6 +1,7 @@
 """The extension module over perdure/rocks.h, call for call. Users go through perdure.rocks."""
 
 import enum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -119,3 +120,4 @@ class Database:
     def close(self) -> None: ...
 
 def split_options(text: str) -> dict[str, str]: ...
+def numbers_of_memtables() -> list[dict[str, Any]]: ...

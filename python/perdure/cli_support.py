@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -39,7 +39,8 @@ _ELSEWHERE = {
     ),
     "doctor": (
         "perdure.doctor",
-        "Tell what this machine offers: devices, media and what survives on them, limits.",
+        "Tell what this machine offers: devices, media and what survives on them, limits; what "
+        "holds between CPU and GPU (--litmus), and how fast memory is (--measure).",
     ),
     "replay": (
         "perdure.replay",
@@ -48,6 +49,10 @@ _ELSEWHERE = {
     "demo": (
         "perdure.demo",
         "Run the main job on real input: replay, crash and check, look rows up, verify.",
+    ),
+    "dirtbuster": (
+        "perdure.dirtbuster.command",
+        "Find a program's writes that pre-stores would help: demote, clean, skip or leave.",
     ),
     "rocks": (
         "perdure._cli_rocks",
@@ -336,6 +341,11 @@ class JsonResult:
             else None
         )
 
+    @property
+    def stream(self) -> TextIO:
+        """Where a command's lines go: standard output, unless the JSON goes there."""
+        return sys.stderr if self.to_stdout else sys.stdout
+
     def write(self, data: dict[str, Any]) -> None:
         if self._output is None:
             return
@@ -353,9 +363,8 @@ def report(result: JsonResult, data: dict[str, Any], summary: str) -> None:
 
 
 def answers_to(result: JsonResult) -> Callable[[str], None]:
-    """Where a command prints its lines: standard output, unless the JSON goes there."""
-    stream = sys.stderr if result.to_stdout else sys.stdout
-    return lambda line: print(line, file=stream)
+    """Prints a line where the command's lines go."""
+    return lambda line: print(line, file=result.stream)
 
 
 @contextmanager

@@ -1,6 +1,8 @@
-"""`perdure doctor`: what this machine offers a store, and what would survive on each medium.
+"""`perdure doctor`: what this machine offers a store, and what would survive on each medium; and,
+where asked for, what memory here does (_doctor_litmus) and how fast (_doctor_measure).
 
-Invariant: it reports what it reads from the system and from the engine, and changes nothing.
+Invariant: it reports what it reads from the system and from the engine, and changes nothing but the
+files that it is asked for.
 """
 
 from __future__ import annotations
@@ -8,14 +10,20 @@ from __future__ import annotations
 import os
 import platform
 import resource
+from collections.abc import Callable
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Annotated, Any
 
 import typer
 
 import perdure
-from perdure import _native
+from perdure import _doctor_litmus, _doctor_measure, _native
 from perdure.cli_support import (
+    FAULTS,
+    Failure,
     JsonOption,
     JsonResult,
     OverwriteOption,
@@ -180,10 +188,14 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     return lines
 
 
-def doctor(overwrite: OverwriteOption = False, json_file: JsonOption = None) -> None:
-    """Tell what this machine offers: devices, media and what survives on them, limits."""
-    result = JsonResult(json_file, overwrite)
-    facts: dict[str, Any] = {
+class LitmusMemory(StrEnum):
+    pinned = "pinned"
+    managed = "managed"
+    system = "system"
+
+
+def _facts() -> dict[str, Any]:
+    return {
         "version": perdure.__version__,
         "cuda_build": perdure.built_with_cuda,
         "cpu": _cpu(),
@@ -191,11 +203,126 @@ def doctor(overwrite: OverwriteOption = False, json_file: JsonOption = None) -> 
         "media": _media(),
         "limits": _limits(),
     }
-    say = answers_to(result)
-    for line in _lines(facts):
-        say(line)
-    usable = [device["device"] for device in facts["devices"] if device["available"]]
-    report(result, facts, f"stores can run on: {', '.join(usable)}")
+
+
+# The name of what it finds, how to find it, and the module that tells it.
+_Test = tuple[str, Callable[[], dict[str, Any]], ModuleType]
+
+
+def _check(asked: dict[str, Any], needs: str, given: bool) -> None:
+    """Options that would do nothing are refused."""
+    for option, value in asked.items():
+        if value not in (None, False) and not given:
+            raise Failure(f"{option} needs {needs}")
+
+
+def _examine(
+    say: Callable[[str], None],
+    facts: dict[str, Any],
+    tests: list[_Test],
+    stream: Any,
+) -> str:
+    """Runs what was asked for; answers the summary."""
+    if not tests:
+        for line in _lines(facts):
+            say(line)
+        usable = [device["device"] for device in facts["devices"] if device["available"]]
+        return f"stores can run on: {', '.join(usable)}"
+    summaries = []
+    for name, run, module in tests:
+        facts[name] = run()
+        module.tell(facts[name], stream)
+        summaries.append(module.summary(facts[name]))
+    return "; ".join(summaries)
+
+
+_LitmusOption = Annotated[
+    bool, typer.Option("--litmus", help="Test which orders and atomics hold between CPU and GPU.")
+]
+_MeasureOption = Annotated[
+    bool, typer.Option("--measure", help="Measure memory, the GPU's memory, and the link.")
+]
+_QuickOption = Annotated[
+    bool, typer.Option("--quick", help="Two seconds of each, for a look at it.")
+]
+_SecondsOption = Annotated[
+    float | None,
+    typer.Option("--seconds", metavar="S", help="Of all litmus tests, or measurements; 60."),
+]
+_RunsOption = Annotated[
+    int | None, typer.Option("--runs", metavar="N", help="Of each litmus test; 10,000,000.")
+]
+_MemoryOption = Annotated[
+    LitmusMemory, typer.Option("--memory", help="Where the words of litmus tests lie.")
+]
+_RecordOption = Annotated[
+    bool,
+    typer.Option(
+        "--record", help="Keep what litmus tests found: stores refuse what was seen to fail."
+    ),
+]
+_MemoryBytesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-bytes",
+        metavar="SIZE",
+        help="What measured arrays may take; half of what is free.",
+    ),
+]
+_OversubscribeOption = Annotated[
+    bool,
+    typer.Option(
+        "--oversubscribe",
+        help="Also sort more managed memory than the GPU has free; that hangs some GPUs.",
+    ),
+]
+_PlotOption = Annotated[
+    str | None, typer.Option("--plot", metavar="FILE", help="Plot measurements to a PNG file.")
+]
+
+
+def doctor(
+    litmus: _LitmusOption = False,
+    measure: _MeasureOption = False,
+    quick: _QuickOption = False,
+    seconds: _SecondsOption = None,
+    runs: _RunsOption = None,
+    memory: _MemoryOption = LitmusMemory.pinned,
+    record: _RecordOption = False,
+    memory_bytes: _MemoryBytesOption = None,
+    oversubscribe: _OversubscribeOption = False,
+    plot: _PlotOption = None,
+    overwrite: OverwriteOption = False,
+    json_file: JsonOption = None,
+) -> None:
+    """Tell what this machine offers: devices, media and what survives on them, limits; what holds
+    between CPU and GPU (--litmus), and how fast memory is (--measure)."""
+    elsewhere = memory is not LitmusMemory.pinned
+    _check({"--runs": runs, "--memory": elsewhere, "--record": record}, "--litmus", litmus)
+    of_measuring = {
+        "--memory-bytes": memory_bytes,
+        "--oversubscribe": oversubscribe,
+        "--plot": plot,
+    }
+    _check(of_measuring, "--measure", measure)
+    _check({"--quick": quick, "--seconds": seconds}, "--litmus or --measure", litmus or measure)
+    result = JsonResult(json_file, overwrite)
+    picture = _doctor_measure.picture(plot, overwrite)
+    facts = _facts()
+    tests: list[_Test] = []
+    if litmus:
+        run = partial(_doctor_litmus.run, runs, seconds, memory.value, quick, record)
+        tests.append(("litmus", run, _doctor_litmus))
+    if measure:
+        run = partial(_doctor_measure.run, seconds, memory_bytes, quick, oversubscribe)
+        tests.append(("measure", run, _doctor_measure))
+    summary = _examine(answers_to(result), facts, tests, result.stream)
+    if picture is not None:
+        with picture.writing() as unfinished:
+            _doctor_measure.plot(facts["measure"], unfinished)
+    report(result, facts, summary)
+    if litmus and not facts["litmus"]["sound"]:
+        raise typer.Exit(FAULTS)
 
 
 def register(app: typer.Typer) -> None:

@@ -196,6 +196,12 @@ inline constexpr char const* kMutantNames[] = {
     "epochs_free_one_early",
     "epochs_wait_once",
     "epochs_wait_for_older",
+    // Values by logs.
+    "log_generation_again",
+    "log_records_not_ordered",
+    "log_published_before_order",
+    "log_segment_reused_at_once",
+    "log_tombstones_dropped_at_once",
     // The G-WAL.
     "gwal_record_without_checksum",
     "gwal_last_chunk_not_summed",

@@ -68,6 +68,10 @@ class GpmMachine {
       gpm_failed(grid.status());
       return nullptr;
     }
+    if (Status const sound = Grid::kPinsPools ? exec::check_gpu() : Status{}; !sound.ok()) {
+      gpm_failed(sound);
+      return nullptr;
+    }
     grid_ = std::move(grid).value();
     return grid_.get();
   }

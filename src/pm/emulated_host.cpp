@@ -30,32 +30,6 @@ double tsc_ns() {
   return static_cast<double>(__rdtsc() - first) * ns_a_tick;
 }
 
-CacheModel::Touched CacheModel::touch(std::uint64_t line, bool store) {
-  Set& set = set_of(line);
-  auto const tag = static_cast<std::uint32_t>(2 * line + 2);
-  std::size_t way = 0;
-  while (way < kWays && (set[way] & ~1u) != tag) ++way;
-  Touched touched{way < kWays, kNone};
-  std::uint32_t const entry = (touched.hit ? set[way] : tag) | static_cast<std::uint32_t>(store);
-  if (!touched.hit) {
-    way = kWays - 1;
-    if ((set[way] & 1) != 0) touched.written_back = set[way] / 2 - 1;
-  }
-  std::copy_backward(set.begin(), set.begin() + static_cast<std::ptrdiff_t>(way),
-                     set.begin() + static_cast<std::ptrdiff_t>(way) + 1);
-  set[0] = entry;
-  return touched;
-}
-
-bool CacheModel::clean(std::uint64_t line) {
-  Set& set = set_of(line);
-  auto const dirty = static_cast<std::uint32_t>(2 * line + 3);
-  auto const found = std::find(set.begin(), set.end(), dirty);
-  if (found == set.end()) return false;
-  *found = dirty - 1;
-  return true;
-}
-
 /// What passes while it stands is nobody's.
 class EmulatedHost::OwnTime {
  public:

@@ -26,42 +26,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
+#include "pm/cache_model.hpp"
 #include "pm/emulated_medium.hpp"
 #include "pm/host.hpp"
 #include "pm/lines.hpp"
 
 namespace perdure::pm {
-
-/// Lines of the caches before a thread, by number from the beginning of durable memory; of a set,
-/// the least lately used makes room.
-class CacheModel {
- public:
-  static constexpr std::size_t kWays = 11;
-  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
-
-  explicit CacheModel(std::uint64_t bytes)
-      : count_(std::max<std::uint64_t>(1, bytes / kCacheLine / kWays)),
-        sets_(std::make_unique<Set[]>(count_)) {}
-
-  struct Touched {
-    bool hit = false;
-    std::uint64_t written_back = kNone;  // the line that made room, where it had been stored to
-  };
-  Touched touch(std::uint64_t line, bool store);
-  /// Whether it was there and had been stored to; it has not any more.
-  bool clean(std::uint64_t line);
-
- private:
-  using Set = std::array<std::uint32_t,
-                         kWays>;  // 0 = none; else 2 * line + 2, + 1 where stored to; latest first
-  Set& set_of(std::uint64_t line) {
-    return sets_[(line * 0x9e3779b97f4a7c15u >> 32) * count_ >> 32];
-  }
-  std::uint64_t count_;
-  std::unique_ptr<Set[]> sets_;
-};
 
 /// Nanoseconds of the time stamp counter since it was first asked for.
 double tsc_ns();
@@ -71,7 +42,7 @@ class EmulatedHost : public FlushedHost {
   static constexpr bool kNear = false;
 
   EmulatedHost(EmulatedMedium& medium, DurableRange durable, std::uint64_t cache_bytes)
-      : medium_(&medium), durable_(durable), cache_(cache_bytes) {}
+      : medium_(&medium), durable_(durable), cache_({.bytes = cache_bytes}) {}
 
   std::uint64_t load(std::uint64_t const* at) {
     if (durable_.has(at)) wait_for(line_of(at));

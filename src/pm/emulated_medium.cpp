@@ -108,7 +108,10 @@ double EmulatedMedium::write(std::uint64_t line, double now) {
   std::uint64_t const internal = line / kLinesOfInternal;
   std::uint64_t const left =
       written_[internal % written_.size()].internal.exchange(internal, std::memory_order_relaxed);
-  return left == internal || left == kNothing ? now : writes_.charge(now);
+  lines_.fetch_add(1, std::memory_order_relaxed);
+  if (left == internal) return now;
+  internal_.fetch_add(1, std::memory_order_relaxed);
+  return left == kNothing ? now : writes_.charge(now);
 }
 
 std::vector<CalibrationPoint> calibration(MediumShape const& shape) {

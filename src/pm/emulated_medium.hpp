@@ -7,6 +7,8 @@
 //               that the modules have read lately: near_ns
 //   bandwidth   of what media read and of what they write, 256 bytes for each internal line,
 //               counted by windows of time
+//   counting    exact: each line that came, and each time an internal line took a buffer, which is
+//               256 bytes that media write
 //   writing     lines gather in the modules' write-combining buffers; an internal line that makes
 //               room for another leaves, and is charged 256 bytes whatever was written of it
 //
@@ -38,6 +40,20 @@ struct MediumShape {
   std::uint32_t buffered = 64;  // internal lines a module: 16 KB of 256 bytes
 };
 
+/// What came to the modules and what their media write of it, to the byte.
+struct MediumWrites {
+  std::uint64_t lines = 0;  // of 64 bytes, evicted, cleaned, flushed or stored past caches
+  std::uint64_t internal = 0;  // of 256 bytes
+
+  /// Bytes that media write a byte that came: 1 where whole internal lines gather, 4 at worst.
+  [[nodiscard]] double amplification() const {
+    return lines == 0 ? 0 : 4.0 * static_cast<double>(internal) / static_cast<double>(lines);
+  }
+  friend MediumWrites operator-(MediumWrites const& a, MediumWrites const& b) {
+    return {a.lines - b.lines, a.internal - b.internal};
+  }
+};
+
 class EmulatedMedium {
  public:
   explicit EmulatedMedium(MediumShape const& shape = {});
@@ -47,6 +63,10 @@ class EmulatedMedium {
   /// A line leaves a cache at `now`; answers when there is room for it.
   double write(std::uint64_t line, double now);
   [[nodiscard]] MediumShape const& shape() const { return shape_; }
+  /// Since it was made.
+  [[nodiscard]] MediumWrites writes() const {
+    return {lines_.load(std::memory_order_relaxed), internal_.load(std::memory_order_relaxed)};
+  }
 
  private:
   static constexpr std::uint32_t kInternalLine = 256;
@@ -80,6 +100,7 @@ class EmulatedMedium {
   MediumShape const shape_;
   Bandwidth reads_, writes_;
   std::vector<Entry> read_, written_;  // by the internal line's number
+  std::atomic<std::uint64_t> lines_{0}, internal_{0};
 };
 
 /// A published figure, and what the model gives for the same pattern.

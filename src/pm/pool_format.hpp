@@ -217,11 +217,11 @@ struct RecordHeader {  // bytes
   std::uint32_t crc;  //   0  CRC-32C of everything after it
   std::uint32_t value_bytes;  //   4
   std::uint32_t key_bytes;  //   8
-  std::uint32_t reserved;  //  12  zero
+  std::uint32_t tag;  //  12  zero; in a log segment: value_log/layout.hpp
   std::uint64_t sequence;  //  16  number of the batch that wrote it
 };
 static_assert(offsetof(RecordHeader, crc) == 0 && offsetof(RecordHeader, value_bytes) == 4 &&
-              offsetof(RecordHeader, key_bytes) == 8 && offsetof(RecordHeader, reserved) == 12 &&
+              offsetof(RecordHeader, key_bytes) == 8 && offsetof(RecordHeader, tag) == 12 &&
               offsetof(RecordHeader, sequence) == 16);
 static_assert(sizeof(RecordHeader) == 24);
 static_assert(std::has_unique_object_representations_v<RecordHeader>);

@@ -101,7 +101,7 @@ TEST(EmulatedMedium, MeetsItsOwnPointsAndTellsHowFarTheOthersAre) {
 }
 
 TEST(CacheModel, TheLeastLatelyUsedMakesRoom) {
-  CacheModel cache(kCacheBytes);
+  CacheModel cache({.bytes = kCacheBytes});
   EXPECT_FALSE(cache.touch(1, true).hit);
   EXPECT_TRUE(cache.touch(1, false).hit);
   std::uint64_t written_back = CacheModel::kNone;
@@ -114,7 +114,7 @@ TEST(CacheModel, TheLeastLatelyUsedMakesRoom) {
 }
 
 TEST(CacheModel, HoldsAsManyBytesAsItIsTold) {
-  CacheModel small(11 * kCacheLine);  // one set
+  CacheModel small({.bytes = 11 * kCacheLine});  // one set
   for (std::uint64_t line = 0; line < 11; ++line) EXPECT_FALSE(small.touch(line, false).hit);
   for (std::uint64_t line = 0; line < 11; ++line) EXPECT_TRUE(small.touch(line, false).hit);
   EXPECT_FALSE(small.touch(11, false).hit);
@@ -123,7 +123,7 @@ TEST(CacheModel, HoldsAsManyBytesAsItIsTold) {
 }
 
 TEST(CacheModel, CleaningTellsWhatWasStoredTo) {
-  CacheModel cache(kCacheBytes);
+  CacheModel cache({.bytes = kCacheBytes});
   static_cast<void>(cache.touch(9, false));
   EXPECT_FALSE(cache.clean(9));
   static_cast<void>(cache.touch(9, true));

@@ -12,6 +12,7 @@ ROOMS_BELOW = {
     "fault": {"base"},  # part of test builds alone, which base/hooks.hpp brings in
     "base": {"fault"},
     "exec": {"fault", "base"},
+    "measure": {"exec", "fault", "base"},
     "pm": {"exec", "fault", "base"},
     "wal": {"pm", "exec", "fault", "base"},
     "gpm": {"wal", "pm", "exec", "fault", "base"},
@@ -40,6 +41,8 @@ KERNEL_HEADERS = {
 BASELINE_FACES = {
     "baseline.hpp",
     "cpu_baseline.hpp",
+    "prestore_listings.hpp",
+    "hetero.hpp",
     "adapter.h",
 }  # all that the benchmark sees of a baseline
 # Dash itself, behind the face of the tables that it is measured beside, one operation at a time.

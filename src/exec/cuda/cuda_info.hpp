@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/process.hpp"
+#include "exec/recorded_litmus.hpp"
 #include "perdure/status.h"
 
 namespace perdure::exec {
@@ -31,12 +32,15 @@ inline Status claim_gpu() {
           "process anew (exec; multiprocessing's spawn)"};
 }
 
-/// Ok where kernels can run on it; asked before a file is touched.
+/// Ok where kernels can run on it, and nothing speaks against it; asked before a file is touched.
 inline Status check_gpu() {
   GpuInfo gpu;
   Status const ours = claim_gpu();
   if (ours.ok()) gpu = gpu_info();
-  if (gpu.available) return {};
+  if (gpu.available) {
+    Status const sound = check_recorded(Reliance::batches, gpu.description);
+    return sound.ok() ? sound : Status{sound.code(), "device cuda: " + sound.message()};
+  }
   return {Code::unsupported,
           "device cuda: " + (ours.ok() ? gpu.why_not + "; use device cpu" : ours.message())};
 }

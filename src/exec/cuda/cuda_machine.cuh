@@ -66,22 +66,6 @@ __global__ void run_warps(std::size_t n, F body, M mem, Counts* total) {
   }
 }
 
-struct UnzipBody {
-  Sorted* order;
-  std::uint64_t* hashes;
-  std::uint32_t* indices;
-  __device__ void operator()(std::size_t i) const {
-    hashes[i] = order[i].hash;
-    indices[i] = static_cast<std::uint32_t>(order[i].index);
-  }
-};
-struct ZipBody {
-  Sorted* order;
-  std::uint64_t const* hashes;
-  std::uint32_t const* indices;
-  __device__ void operator()(std::size_t i) const { order[i] = {indices[i], hashes[i]}; }
-};
-
 struct OrderingBody {
   __device__ void operator()(std::size_t) const { fault::passes(fault::TrapPoint::host_ordering); }
 };
@@ -408,6 +392,13 @@ class CudaMachine {
     cudaError_t const error = cudaStreamSynchronize(stream_);
     fault::kernels_ended();
     return cuda_status(error, "running a batch");
+  }
+  /// Whether all that was launched has ended; does not wait.
+  Result<bool> done() {
+    cudaError_t const error = cudaStreamQuery(stream_);
+    if (error == cudaErrorNotReady) return false;
+    if (Status s = cuda_status(error, "running a batch"); !s.ok()) return s;
+    return true;
   }
   /// Launches, on a stream of their own, what may run beside what is launched until rejoin(); it
   /// comes after what was launched before.

@@ -25,6 +25,23 @@ struct HashedIndices {
 cudaError_t radix_sort_by_hash(void* room, std::size_t& bytes, HashedIndices const& pairs,
                                std::size_t n, cudaStream_t stream);
 
+// From the items of a batch to pairs, and back.
+struct UnzipBody {
+  Sorted* order;
+  std::uint64_t* hashes;
+  std::uint32_t* indices;
+  __device__ void operator()(std::size_t i) const {
+    hashes[i] = order[i].hash;
+    indices[i] = static_cast<std::uint32_t>(order[i].index);
+  }
+};
+struct ZipBody {
+  Sorted* order;
+  std::uint64_t const* hashes;
+  std::uint32_t const* indices;
+  __device__ void operator()(std::size_t i) const { order[i] = {indices[i], hashes[i]}; }
+};
+
 /// Ascending by the bits from `begin` up to `end`; `sorted` is then words or spare.
 cudaError_t radix_sort_words(void* room, std::size_t& bytes, std::uint64_t* words,
                              std::uint64_t* spare, std::size_t n, int begin, int end,

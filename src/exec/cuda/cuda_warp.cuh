@@ -424,6 +424,7 @@ class CudaSolo : public CudaAtoms {
   __device__ void prefetch(void const*, std::size_t) const {}
   __device__ void prefetch_to_write(void const*, std::size_t) const {}
   __device__ void fence() const { __threadfence_system(); }
+  __device__ void local_fence() const { __threadfence(); }
 
  private:
   template <class T>

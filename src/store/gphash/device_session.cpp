@@ -2,6 +2,7 @@
 
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
+#include "exec/cuda/cuda_info.hpp"
 #include "exec/range.hpp"
 #include "pm/host_verbs.hpp"
 #include "store/gphash/device_access.hpp"
@@ -36,7 +37,7 @@ Status DeviceSessions::check(bool anywhere) const {
         "device sessions are for kernels on a GPU: open it with device cuda, or use batches");
   if (h.levels != 2 || h.hashes != 2 || h.slots != 8)
     return unsupported("device sessions need a pool of the default shape, 2L-2H-8S");
-  return {};
+  return exec::check_recorded(exec::Reliance::sessions, exec::gpu_info().description);
 }
 
 Result<std::shared_ptr<DeviceSession::State>> DeviceSessions::begin(GphashStore& store,

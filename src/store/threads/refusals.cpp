@@ -1,6 +1,7 @@
 // What stores of host threads do not do, each by name and with the way out.
 #include "store/threads/refusals.hpp"
 
+#include "exec/recorded_litmus.hpp"
 #include "store/checks.hpp"
 #include "store/index_name.hpp"
 
@@ -49,7 +50,8 @@ Status check_open(std::string const& path, Index index, OpenOptions const& optio
     return unsupported(with +
                        (index == Index::btree ? " has nothing to displace" : " always displaces") +
                        "; leave displacement on, or use a pool of index gphash");
-  return {};
+  Status const sound = exec::check_recorded(exec::Reliance::dash, "");
+  return sound.ok() ? sound : unsupported(with + ": " + sound.message());
 }
 
 }  // namespace perdure::threads

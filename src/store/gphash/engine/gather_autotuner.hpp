@@ -103,6 +103,9 @@ class Contest {
 
 class GatherAutotuner {
  public:
+  // below it a launch costs more than any way could save
+  static constexpr std::uint64_t kFewest = 1u << 10;
+
   using Values = Contest<2>;
   using Aside = Contest<3>;
 
@@ -157,8 +160,6 @@ class GatherAutotuner {
   }
 
  private:
-  // below it a launch costs more than any way could save
-  static constexpr std::uint64_t kFewest = 1u << 10;
   static constexpr std::array<double, 64> even() {
     std::array<double, 64> all{};
     all.fill(0.5);

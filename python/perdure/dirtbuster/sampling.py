@@ -1,0 +1,218 @@
+"""Step 1: which functions write, by samples of Linux perf (3.6.2.1 of the thesis).
+
+Where the processor's counters can be sampled, each sample is a load or a store. Elsewhere (virtual
+machines) perf's clock interrupts the program, and what it was at is decoded; the share of stores is
+then the share of time. Invariant: `Samples.way` says which of the two it was.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from perdure._ending import run_program
+from perdure.cli_support import Failure
+from perdure.dirtbuster import decoding, objects
+from perdure.dirtbuster.programs import Program
+
+CLOCK = "clock"
+COUNTERS = "counters"
+_STORES, _LOADS = "mem_inst_retired.all_stores", "mem_inst_retired.all_loads"
+_HERTZ, _PERIOD = "997", "100003"  # primes: in step with no loop
+_STACK_BYTES, _FRAMES = 4096, 8
+_FRAME = re.compile(r"\s+([0-9a-f]+) (.+?)(?:\+0x([0-9a-f]+))? \((.*)\)$")
+_PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+_INSTALL_PERF = "Debian: apt-get install linux-perf; Ubuntu: linux-tools-generic"
+
+
+@dataclass
+class Frame:
+    offset: int
+    symbol: str  # as linked, not demangled; the address of one that has no name
+    object: str
+    named: bool
+    span: tuple[int, int] | None = None  # addresses that its function begins and ends at
+
+
+@dataclass
+class Hot:
+    """A function that writes, and who called it how often when it did."""
+
+    first: Frame
+    samples: int = 0
+    stores: int = 0
+    callers: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
+class Samples:
+    way: str
+    total: int = 0
+    stores: int = 0
+    functions: dict[tuple[str, str], Hot] = field(default_factory=dict)
+    status: int = 0
+    stopped: bool = False
+
+    @property
+    def store_share(self) -> float:
+        return self.stores / self.total if self.total else 0.0
+
+    def hottest(self, most: int, least_share: float) -> list[Hot]:
+        enough = [
+            one
+            for one in self.functions.values()
+            if one.stores >= max(1, least_share * self.stores)
+        ]
+        return sorted(enough, key=lambda one: -one.stores)[:most]
+
+
+def perf_program() -> str:
+    found = shutil.which("perf")
+    if found is None:
+        raise Failure(
+            f"dirtbuster: no perf, which step 1 samples with ({_INSTALL_PERF});"
+            " or name the functions: --functions NAME,NAME"
+        )
+    return found
+
+
+def check_permission() -> None:
+    try:
+        level = int(_PARANOID.read_text())
+    except (OSError, ValueError):
+        raise Failure(
+            "dirtbuster: this kernel has no perf events; run where it has, or name the"
+            " functions: --functions NAME,NAME"
+        ) from None
+    if level > 2 and os.geteuid() != 0:
+        raise Failure(
+            f"dirtbuster: {_PARANOID} is {level}, so only root may sample; lower it"
+            " (sudo sysctl kernel.perf_event_paranoid=2), or name the functions:"
+            " --functions NAME,NAME"
+        )
+
+
+def has_counters(perf: str) -> bool:
+    tried = subprocess.run(
+        [perf, "record", "-q", "-e", f"{_STORES}:u", "-o", "/dev/null", "--", "true"],
+        capture_output=True,
+        check=False,
+    )
+    return tried.returncode == 0
+
+
+def record(program: Program, folder: Path, seconds: float | None, stdin: Path | None) -> Samples:
+    """Runs the program under perf. Its output goes to standard error."""
+    perf = perf_program()
+    way = COUNTERS if has_counters(perf) else CLOCK
+    if way == COUNTERS:
+        events = ["-c", _PERIOD, "-e", f"{_LOADS}:u", "-e", f"{_STORES}:u"]
+    else:
+        events = ["-F", _HERTZ, "-e", "cpu-clock:u"]
+    data, status = folder / "perf.data", folder / "status"
+    command = [
+        perf,
+        "record",
+        "-q",
+        *events,
+        "--call-graph",
+        f"dwarf,{_STACK_BYTES}",
+        "-o",
+        str(data),
+        "--",
+        *_limited(program.command, status, seconds),
+    ]
+    with open(stdin or os.devnull, "rb") as given:
+        done = run_program(command, stdin=given, stdout=2, stderr=subprocess.PIPE)
+    if not status.exists():
+        raise Failure(f"dirtbuster: perf could not run {program.path}: {done.stderr.strip()}")
+    _pass_on(done.stderr)
+    samples = _read(perf, data, way)
+    samples.status = int(status.read_text())
+    samples.stopped = seconds is not None and samples.status == 124
+    return samples
+
+
+def _limited(command: list[str], status: Path, seconds: float | None) -> list[str]:
+    """The program, with its exit status in a file: perf's own would hide it."""
+    limit = [] if seconds is None else ["timeout", "--foreground", "-k", "5", str(seconds)]
+    script = 'out=$1; shift; "$@"; echo $? > "$out"'
+    return ["sh", "-c", script, "sh", str(status), *limit, *command]
+
+
+def _pass_on(errors: str) -> None:
+    """What the program wrote to standard error."""
+    if errors:
+        os.write(2, errors.encode())
+
+
+def _read(perf: str, data: Path, way: str) -> Samples:
+    with subprocess.Popen(
+        [
+            perf,
+            "script",
+            "-i",
+            str(data),
+            "--no-demangle",
+            "--no-inline",
+            "--max-stack",
+            str(_FRAMES),
+            "-F",
+            "event,ip,sym,symoff,dso",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+    ) as script:
+        assert script.stdout is not None
+        samples = Samples(way)
+        event, frames = "", list[Frame]()
+        for line in script.stdout:
+            if match := _FRAME.match(line):
+                frames.append(_frame(match))
+            elif line.strip():
+                event = line.strip()
+            else:
+                _count(samples, event, frames)
+                frames = []
+        _count(samples, event, frames)
+    return samples
+
+
+def _frame(match: re.Match[str]) -> Frame:
+    offset, symbol, path = int(match[1], 16), match[2].split("@", 1)[0], match[4]
+    named = symbol != "[unknown]"
+    code = objects.load(path)
+    span = code.function_at(offset) if code else None
+    if not named and span:
+        symbol = f"{span[0]:#x}"
+    return Frame(offset, symbol, path, named, span)
+
+
+def _count(samples: Samples, event: str, frames: list[Frame]) -> None:
+    if not frames:
+        return
+    leaf = frames[0]
+    store = (
+        _STORES in event if samples.way == COUNTERS else decoding.is_store(leaf.object, leaf.offset)
+    )
+    samples.total += 1
+    samples.stores += store
+    hot = samples.functions.setdefault((leaf.object, objects.watched_name(leaf.symbol)), Hot(leaf))
+    hot.samples += 1
+    hot.stores += store
+    if store:
+        hot.callers[" < ".join(frame.symbol for frame in frames[1:4])] += 1
+
+
+def ended_by(status: int) -> str:
+    if status > 128 and status - 128 in {one.value for one in signal.Signals}:
+        return f"ended by {signal.Signals(status - 128).name}"
+    return f"exit status {status}"

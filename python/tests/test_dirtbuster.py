@@ -1,0 +1,257 @@
+"""`perdure dirtbuster` on programs whose right advice is known: one function for each rule of the
+thesis's 3.6.2.3 and each pitfall of its 3.5 (dirtbuster/planted.c), by all three steps; and on
+programs that it cannot look at."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_SOURCE = Path(__file__).parent / "dirtbuster" / "planted.c"
+_WATCHED = (
+    "fill_then_read,fill_only,write_before_fence,rewrite_line,rewrite_buffer,scatter,fill_message,"
+    "craft_value,interleave,downwards,add_to_all,fill_page,memcpy"
+)
+# What writes most in each function, and the advice that is right for it.
+_RIGHT = {
+    ("fill_then_read", ""): "clean",  # listing 2
+    ("fill_only", ""): "skip",  # listing 2, not read again
+    ("write_before_fence", ""): "demote",  # listing 3
+    ("rewrite_line", ""): "leave",  # listing 4
+    ("rewrite_buffer", ""): "leave",  # fftz2: sequential, small, rewritten
+    ("scatter", ""): "leave",  # rank: random words
+    ("fill_message", ""): "demote",  # a ring of messages
+    ("craft_value", ""): "skip",  # a store's values, and a lock
+    ("interleave", ""): "skip",  # two arrays by turns
+    ("downwards", ""): "skip",
+    ("add_to_all", ""): "skip",  # what it reads is older than what it writes
+    ("fill_page", ""): "clean",  # write(2) reads it
+    ("memcpy", "copy_to_buffer"): "leave",
+    ("memcpy", "copy_to_log"): "skip",
+}
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("valgrind") is None or shutil.which("perf") is None or not shutil.which("cc"),
+    reason="no valgrind, perf or C compiler, which perdure dirtbuster needs",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With the planted program, and the same stripped, and static."""
+    made = tmp_path_factory.mktemp("planted")
+    for name, options in (("planted", ["-g"]), ("stripped", ["-s"]), ("static", ["-static"])):
+        command = ["cc", "-O2", *options, "-o", str(made / name), str(_SOURCE)]
+        subprocess.run(command, check=True)
+    return made
+
+
+@pytest.fixture(scope="module")
+def planted(folder: Path) -> dict[str, Any]:
+    """What steps 2 and 3 say of all functions, in one run."""
+    return _advice(folder / "planted", _WATCHED, folder / "planted.json")
+
+
+def _advice(program: Path, functions: str, out: Path) -> dict[str, Any]:
+    from perdure.cli import app
+    from typer.testing import CliRunner
+
+    arguments = ["dirtbuster", "--functions", functions, "--json", str(out), "--", str(program)]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.stderr
+    return json.loads(out.read_text())
+
+
+def _most_written(data: dict[str, Any], function: str, caller: str) -> dict[str, Any]:
+    fitting = [
+        one for one in data["advice"] if (one["function"], one["caller"]) == (function, caller)
+    ]
+    assert fitting, f"no advice on {function} {caller}"
+    return max(fitting, key=lambda one: one["counts"]["bytes"])
+
+
+@pytest.mark.parametrize(("function", "caller"), _RIGHT)
+def test_planted_writes_get_the_right_advice(
+    planted: dict[str, Any], function: str, caller: str
+) -> None:
+    found = _most_written(planted, function, caller)
+    assert found["advice"] == _RIGHT[function, caller], found
+    assert Path(found["file"]).name == _SOURCE.name
+    text = _SOURCE.read_text().splitlines()
+    assert any(part in text[found["lines"][-1] - 1] for part in ("=", "memset", "memcpy"))
+
+
+def test_numbers_are_those_of_the_source(planted: dict[str, Any]) -> None:
+    read = _most_written(planted, "fill_then_read", "")
+    assert read["counts"]["passes"] == 4000 * 1024 // 64
+    assert read["counts"]["bytes"] == 4000 * 1024
+    assert read["sequential"] == 1.0 and read["context_bytes"] == 1024
+    assert read["amplification"] == pytest.approx(1.0, abs=0.01)
+    # Line 0 of each element is read: word 5, after 122 more words of three instructions or so.
+    assert 122 < read["reread_instructions"] < 122 * 5
+
+    message = _most_written(planted, "fill_message", "")
+    assert message["fence_instructions"] < 20
+    assert message["rewritten"] == pytest.approx(1 - 64 / 8000, abs=0.001)  # of 64 slots
+
+    scattered = _most_written(planted, "scatter", "")
+    assert scattered["amplification"] > 3.9
+
+
+def test_a_smaller_cache_forgets_more(folder: Path, cli: Any) -> None:
+    """A ring of 16 KiB, and a cache of half that size: rewritten too late to matter."""
+    out = folder / "small.json"
+    done = cli(
+        "dirtbuster", "--functions", "fill_message", "--cache", "8KiB", "--json", out, "--",
+        folder / "planted",
+    )  # fmt: skip
+    assert done.status == 0, done.err
+    found = _most_written(json.loads(out.read_text()), "fill_message", "")
+    assert found["rewritten"] == 0.0 and found["advice"] == "skip"
+
+
+def test_sampling_finds_what_writes_and_its_caller(folder: Path, cli: Any) -> None:
+    out = folder / "sampled.json"
+    done = cli("dirtbuster", "--steps", 1, "--json", out, "--", folder / "planted", "write", 600000)
+    assert done.status == 0, done.err
+    sampling = json.loads(out.read_text())["sampling"]
+    assert sampling["write_intensive"] and sampling["store_share"] > 0.3
+    assert sampling["functions"][0]["function"] == "write_element"
+    assert any("write_much" in one for one in sampling["functions"][0]["callers"])
+
+
+def test_a_program_that_does_not_write_is_told_so(folder: Path, cli: Any) -> None:
+    done = cli("dirtbuster", "--", folder / "planted", "compute", 200_000_000)
+    assert done.status == 0, done.err
+    assert "Not write-intensive" in done.out
+    assert "Steps 2 and 3" not in done.out
+
+
+def test_all_steps_on_a_stripped_program(folder: Path, cli: Any) -> None:
+    out = folder / "stripped.json"
+    done = cli("dirtbuster", "--json", out, "--", folder / "stripped", "write", 100000)
+    assert done.status == 0, done.err
+    data = json.loads(out.read_text())
+    assert any("stripped" in note for note in data["notes"])
+    first = data["advice"][0]
+    assert first["advice"] == "skip" and first["file"] == "" and first["counts"]["address"] > 0
+
+
+def test_a_static_program_has_its_own_memcpy(folder: Path, cli: Any) -> None:
+    out = folder / "static.json"
+    done = cli("dirtbuster", "--functions", "memcpy", "--json", out, "--", folder / "static")
+    assert done.status == 0, done.err
+    data = json.loads(out.read_text())
+    assert _most_written(data, "memcpy", "copy_to_log")["advice"] == "skip"
+
+
+def test_the_programs_exit_status_is_passed_on(folder: Path, cli: Any) -> None:
+    done = cli("dirtbuster", "--steps", 1, "--", folder / "planted", "fail")
+    assert done.status == 7
+    assert "failed in step 1: exit status 7" in done.err
+
+
+def test_a_program_that_never_ends_is_ended(folder: Path, cli: Any) -> None:
+    done = cli("dirtbuster", "--steps", 1, "--seconds", 1, "--", folder / "planted", "forever")
+    assert done.status == 0, done.err
+    assert "ended after --seconds" in done.err
+    assert "write_element" in done.out
+
+
+def test_the_distances_are_drawn(folder: Path, cli: Any) -> None:
+    pytest.importorskip("matplotlib")
+    picture = folder / "distances.png"
+    done = cli(
+        "dirtbuster", "--functions", "fill_message", "--plot", picture, "--", folder / "planted"
+    )
+    assert done.status == 0, done.err
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+class TestRefusals:
+    def test_no_program(self, cli: Any) -> None:
+        done = cli("dirtbuster")
+        assert done.status == 2 and "write it after --" in done.err
+
+    def test_a_program_that_is_not_there(self, cli: Any) -> None:
+        done = cli("dirtbuster", "--", "./nowhere")
+        assert done.status == 2 and "./nowhere: no such program" in done.err
+
+    def test_a_file_that_is_no_program(self, cli: Any, tmp_path: Path) -> None:
+        text = tmp_path / "text"
+        text.write_text("no program")
+        text.chmod(0o755)
+        done = cli("dirtbuster", "--", text)
+        assert done.status == 2 and "neither an ELF program nor a script" in done.err
+
+    def test_another_machine(self, cli: Any, folder: Path, tmp_path: Path) -> None:
+        other = tmp_path / "other"
+        code = bytearray((folder / "planted").read_bytes())
+        code[18] = 183  # e_machine: AArch64
+        other.write_bytes(code)
+        other.chmod(0o755)
+        done = cli("dirtbuster", "--", other)
+        assert done.status == 2 and "made for AARCH64" in done.err
+
+    def test_setuid(self, cli: Any, folder: Path, tmp_path: Path) -> None:
+        copy = tmp_path / "copy"
+        shutil.copy(folder / "planted", copy)
+        copy.chmod(0o4755)
+        done = cli("dirtbuster", "--", copy)
+        assert done.status == 2 and "run a copy without the bit" in done.err
+
+    @pytest.mark.parametrize(
+        ("tool", "way_out"), [("perf", "linux-perf"), ("valgrind", "valgrind")]
+    )
+    def test_a_tool_that_is_not_installed(
+        self,
+        cli: Any,
+        folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        tool: str,
+        way_out: str,
+    ) -> None:
+        which = shutil.which
+        monkeypatch.setattr(shutil, "which", lambda name: None if name == tool else which(name))
+        done = cli("dirtbuster", "--", folder / "planted")
+        assert done.status == 2 and f"no {tool}" in done.err and way_out in done.err
+
+    def test_a_kernel_that_lets_nobody_sample(
+        self, cli: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from perdure.dirtbuster import sampling
+
+        level = tmp_path / "paranoid"
+        level.write_text("4\n")
+        monkeypatch.setattr(sampling, "_PARANOID", level)
+        monkeypatch.setattr("os.geteuid", lambda: 1000)
+        done = cli("dirtbuster", "--steps", 1, "--", folder / "planted", "fail")
+        assert done.status == 2 and "perf_event_paranoid=2" in done.err
+
+
+def test_stores_are_told_from_other_instructions(tmp_path: Path) -> None:
+    """By Capstone, of code as the assembler made it."""
+    from perdure.dirtbuster import decoding
+
+    cases = (
+        ("mov %rax, (%rdi)", True), ("mov (%rdi), %rax", False), ("addl $1, (%rdi)", True),
+        ("cmpl $1, (%rdi)", False), ("vmovdqu %ymm0, (%rdi)", True), ("push %rax", True),
+        ("vmovdqu64 %zmm0, (%rdi)", True), ("vaddpd (%rdi), %ymm1, %ymm2", False),
+        ("movntdq %xmm0, (%rdi)", True), ("prefetchw (%rdi)", False), ("lea 8(%rdi), %rax", False),
+    )  # fmt: skip
+    text = ".globl f\nf: .cfi_startproc\nnop\n"
+    text += "".join(f"l{at}: {line}\n" for at, (line, _) in enumerate(cases))
+    text += f"l{len(cases)}: ret\n.cfi_endproc\n"
+    source, library = tmp_path / "code.s", tmp_path / "code.so"
+    source.write_text(text)
+    subprocess.run(["cc", "-shared", "-nostdlib", "-o", library, source], check=True)
+    listed = subprocess.run(["nm", library], capture_output=True, text=True, check=True).stdout
+    places = {line.split()[2]: int(line.split()[0], 16) for line in listed.splitlines()}
+    for at, (line, stores) in enumerate(cases):
+        after = places[f"l{at + 1}"]  # where the clock finds the program when `line` has ended
+        assert decoding.is_store(str(library), after) is stores, line

@@ -1,0 +1,125 @@
+#include "pm/value_log/collector.hpp"
+
+#include <array>
+
+#include "base/assert.hpp"
+#include "base/caught.hpp"
+#include "base/hooks.hpp"
+#include "pm/host_verbs.hpp"
+
+namespace perdure::pm {
+
+void LogCollector::begin(std::uint32_t threads) {
+  PERDURE_ASSERT(threads_.empty());
+  for (std::uint32_t i = 0; i < threads; ++i) {
+    threads_.emplace_back([this] {
+      static_cast<void>(caught([this]() -> Status {
+        while (LogSegment* const victim = segments_->next_to_collect(true)) collect(*victim);
+        return {};
+      }));
+    });
+  }
+}
+
+void LogCollector::stop() {
+  segments_->stop();
+  for (std::thread& each : threads_) each.join();
+  threads_.clear();
+}
+
+std::uint64_t LogCollector::collect_queued() {
+  std::uint64_t collected = 0;
+  while (LogSegment* const victim = segments_->next_to_collect(false)) {
+    collect(*victim);
+    ++collected;
+  }
+  return collected;
+}
+
+void LogCollector::collect(LogSegment& victim) {
+  LogWalk walk(segments_->base(), victim.at, segments_->segment_bytes(), victim.generation,
+               victim.fill.end);
+  bool const moved = move_all(walk);
+  if (!moved || !walk.holes().empty()) {  // what cannot be read may be current
+    ++failed_;
+    return segments_->put_back(victim, moved ? LogSegment::Use::damaged : LogSegment::Use::full);
+  }
+  segments_->free(victim);
+  if (!mutated("log_segment_reused_at_once")) index_->epochs().synchronize();
+  ++collections_;
+  segments_->reuse(victim);
+}
+
+/// Its appender lets go of its segment at the end: who then waits for room finds that, too.
+bool LogCollector::move_all(LogWalk& walk) {
+  LogAppender to(*segments_);
+  std::vector<LogRecord> group;
+  group.reserve(kGroup);
+  bool moved = true;
+  for (bool more = true; more && moved;) {
+    LogRecord record;
+    more = walk.next(record);
+    if (more) group.push_back(record);
+    if (!group.empty() && (!more || group.size() == kGroup)) {
+      moved = move(group, to);
+      group.clear();
+    }
+  }
+  return moved;
+}
+
+/// What of a group has to be kept is appended; segments.hpp says which tombstones that are. False:
+/// there is no room for some of it.
+bool LogCollector::copy(std::span<LogRecord const> group, std::span<Copy> copies, LogAppender& to) {
+  std::uint64_t const lowest = segments_->lowest_death();
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    LogRecord const& item = group[i];
+    bool const needed = copies[i].address == 0 && lowest <= item.header.sequence &&
+                        !mutated("log_tombstones_dropped_at_once");
+    if (item.tag.tombstone ? !needed : copies[i].address != item.at.bytes) {
+      dropped_tombstones_ += item.tag.tombstone;
+      continue;
+    }
+    if (!to.reserve(item.bytes(), LogSegments::For::collecting).ok()) return false;
+    copies[i].to = to.append(item.key, item.value, item.header.sequence, item.tag.tombstone).bytes;
+    moved_bytes_ += item.bytes();
+  }
+  return true;
+}
+
+/// An item that has been copied died, as far as tombstones of its key are concerned, right after it
+/// was written: for while it stands, no tombstone that outranks it may go. Its segment notes that
+/// before the index leads to the copy, whose own death says nothing of the first.
+void LogCollector::publish(LogRecord const& item, std::uint64_t to) {
+  std::uint64_t const death = item.header.sequence + 1;
+  segments_->note_outdated(item.at, 0, death);
+  bool const moved = index_->swap(item.key, item.at.bytes, to);
+  segments_->note_outdated(moved ? item.at : Offset{to}, item.bytes(), death);
+}
+
+/// False: there is no room.
+bool LogCollector::move(std::span<LogRecord const> group, LogAppender& to) {
+  std::array<LogKey, kGroup> keys;
+  std::array<std::uint64_t, kGroup> addresses{};
+  std::array<Copy, kGroup> copies{};
+  std::size_t const n = group.size();
+  PERDURE_ASSERT(n <= kGroup);
+  for (std::size_t i = 0; i < n; ++i) keys[i] = group[i].key;
+  {
+    exec::EpochGuard const guard(index_->epochs());
+    index_->find(std::span(keys).first(n), std::span(addresses).first(n));
+  }
+  for (std::size_t i = 0; i < n; ++i) copies[i].address = addresses[i];
+  bool const all = copy(group, copies, to);
+  to.order();
+  exec::EpochGuard const guard(index_->epochs());
+  for (std::size_t i = 0; i < n; ++i)
+    if (copies[i].to != 0 && !group[i].tag.tombstone) publish(group[i], copies[i].to);
+  return all;
+}
+
+LogCollector::Counters LogCollector::counters() const {
+  return {collections_, moved_bytes_, dropped_tombstones_, failed_};
+}
+
+}  // namespace perdure::pm

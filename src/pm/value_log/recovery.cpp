@@ -1,0 +1,141 @@
+#include "pm/value_log/recovery.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/hash.hpp"
+#include "base/hooks.hpp"
+#include "pm/host_verbs.hpp"
+
+namespace perdure::pm {
+
+Status LogRecovery::scan(exec::Workers& workers, LogRecovered& to) {
+  std::vector<Offset> damaged;
+  segments_->find(damaged);
+  for (Offset const at : damaged)
+    to.damage.push_back("the header of the log segment at byte " + std::to_string(at.bytes) +
+                        " is damaged: what the segment holds is lost");
+  auto const segments = segments_->all();
+  scanned_.resize(segments.size());
+  std::mutex mutex;
+  Status failed;
+  std::int64_t current = 0;
+  workers.for_chunks(segments.size(), 1, [&](std::size_t begin, std::size_t end) {
+    Tally tally;
+    Status status;
+    for (std::size_t i = begin; i < end && status.ok(); ++i)
+      status = scan_segment(*segments[i], scanned_[i], tally);
+    std::lock_guard const lock(mutex);
+    if (!status.ok()) failed = status;
+    to.records += tally.records;
+    current += tally.current;
+    to.last_sequence = std::max(to.last_sequence, tally.last_sequence);
+    tombstones_.insert(tombstones_.end(), tally.tombstones.begin(), tally.tombstones.end());
+  });
+  if (!failed.ok()) return failed;
+  for (Scanned const& each : scanned_) {
+    to.segments += each.state.use != LogState::Use::free;
+    for (LogHole const& hole : each.holes) {
+      if (!hole.damage) to.torn_bytes += hole.bytes;
+      if (hole.damage)
+        to.damage.push_back("the value log is damaged at byte " + std::to_string(hole.at.bytes) +
+                            ": " + std::to_string(hole.bytes) +
+                            " bytes of records are lost, and older values of their keys may show");
+    }
+  }
+  drop_tombstones(to);
+  PERDURE_ASSERT(current >= 0);
+  to.current = static_cast<std::uint64_t>(current);
+  return {};
+}
+
+Status LogRecovery::scan_segment(LogSegment& segment, Scanned& scanned, Tally& tally) {
+  scanned.state = segments_->state_of(segment);
+  if (scanned.state.use == LogState::Use::free) return {};
+  bool const sealed = scanned.state.use == LogState::Use::sealed;
+  LogWalk walk(segments_->base(), segment.at, segments_->segment_bytes(), scanned.state.generation,
+               sealed ? scanned.state.end : 0);
+  LogRecord record;
+  while (walk.next(record)) {
+    ++tally.records;
+    tally.last_sequence = std::max(tally.last_sequence, record.header.sequence);
+    if (record.tag.tombstone) {
+      scanned.fill.tombstone_bytes += record.bytes();
+      scanned.fill.last_tombstone = std::max(scanned.fill.last_tombstone, record.header.sequence);
+    }
+    if (Status s = offer(record, tally); !s.ok()) return s;
+  }
+  scanned.fill.end = walk.end();
+  scanned.holes.assign(walk.holes().begin(), walk.holes().end());
+  std::uint64_t useless = walk.cancelled_bytes();
+  for (LogHole const& hole : scanned.holes) useless += hole.bytes;
+  segment.note_outdated(useless, LogSegment::kNoDeath);
+  return {};
+}
+
+/// Of two versions the newer counts, and the other has died by it. Two of one sequence are one
+/// item, copied by a collection that a crash cut short.
+Status LogRecovery::offer(LogRecord const& record, Tally& tally) {
+  std::vector<std::uint32_t> stripe{
+      KeysLocked::stripe_of(hash_bytes(record.key.data(), record.key.size()))};
+  KeysLocked const locked(*locks_, stripe);
+  exec::EpochGuard const guard(index_->epochs());
+  std::uint64_t address = 0;
+  index_->find(std::span(&record.key, 1), std::span(&address, 1));
+  LogRecord other;
+  if (address != 0)
+    view_log_record(segments_->base(), segments_->pool_bytes(), Offset{address}, other);
+  bool const newer = address == 0 || record.header.sequence > other.header.sequence;
+  if (address != 0) {
+    LogRecord const& loser = newer ? other : record;
+    LogRecord const& winner = newer ? record : other;
+    // An older tombstone brings nothing back: its death keeps none of the others.
+    bool const matters = !loser.tag.tombstone;
+    segments_->note_outdated(loser.at, loser.bytes(),
+                             matters ? winner.header.sequence : LogSegment::kNoDeath);
+  }
+  if (!newer) return {};
+  std::uint64_t before = 0;
+  if (!index_->put(record.key, record.at.bytes, before))
+    return {Code::no_space, "no memory for the index: free some, and open the store again"};
+  tally.current += !record.tag.tombstone;
+  tally.current -= address != 0 && !other.tag.tombstone;
+  if (record.tag.tombstone) tally.tombstones.push_back(record.at);
+  return {};
+}
+
+void LogRecovery::drop_tombstones(LogRecovered& to) {
+  exec::EpochGuard const guard(index_->epochs());
+  for (Offset const at : tombstones_) {
+    LogRecord tombstone;
+    view_log_record(segments_->base(), segments_->pool_bytes(), at, tombstone);
+    std::uint64_t address = 0;
+    index_->find(std::span(&tombstone.key, 1), std::span(&address, 1));
+    if (address != at.bytes) continue;
+    index_->erase(tombstone.key);
+    ++to.tombstones;
+  }
+}
+
+/// A cancelled record over it, so that the next opening passes over it.
+void LogRecovery::fill(LogHole const& hole, std::uint32_t generation) {
+  if (hole.bytes < sizeof(RecordHeader)) return;
+  RecordHeader const header{0, static_cast<std::uint32_t>(hole.bytes - sizeof(RecordHeader)), 0,
+                            LogTag{generation, false, false}.word(), 0};
+  write_bytes(segments_->base() + hole.at.bytes, &header, sizeof header);
+}
+
+void LogRecovery::finish() {
+  auto const segments = segments_->all();
+  for (std::size_t i = 0; i < segments.size(); ++i)
+    for (LogHole const& hole : scanned_[i].holes) fill(hole, scanned_[i].state.generation);
+  order();
+  for (std::size_t i = 0; i < segments.size(); ++i)
+    segments_->begin(*segments[i], scanned_[i].state, scanned_[i].fill);
+  scanned_.clear();
+  tombstones_ = {};
+}
+
+}  // namespace perdure::pm

@@ -1,0 +1,139 @@
+// The segments of a value log: who has which, which are to be collected next, and who waits for
+// that (thesis, section 2.3). Invariants: a segment has one owner at most; one that is freed says
+// so in the pool, durably, before anybody counts on it, and is used again only when nobody can be
+// reading it; puts leave the last free segments to collectors and tombstones, so that a full pool
+// can still be collected and erased from.
+//
+// *When a tombstone may go.* A tombstone of sequence s stands for "no version of this key that is
+// older than s counts". An older version became outdated at s at the latest, and its segment noted
+// that before the tombstone's piece ended, which is before anybody can collect the tombstone. A
+// collector that copies an outdated version meanwhile notes the copy's death, with a sequence that
+// is lower still, before it frees the segment that it copied from. So while an older version is in
+// any segment, that segment's lowest death is at most s. Once all are above s, the tombstone is not
+// needed. lowest_death() holds the lock under which segments become free, so it misses no version
+// that moves from one segment to another; and a segment's being free is durable by then, so no
+// crash brings an older version back either. A tombstone whose key has a newer version is not
+// needed anyway: that version outranks whatever the tombstone did, and so does the tombstone that
+// ends it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/mutex.hpp"
+#include "base/offset.hpp"
+#include "perdure/status.h"
+#include "pm/pool.hpp"
+#include "pm/value_log/segment.hpp"
+
+namespace perdure::pm {
+
+struct LogOptions {
+  std::uint64_t segment_bytes = kMostSegment;  // a multiple of the pool's superblocks
+  std::uint32_t collectors = 1;  // threads; 0: whoever has the log collects
+  /// Segments that may wait for a collector before writers wait too. A low bound measures what can
+  /// be sustained, a high one what a burst can have.
+  std::uint64_t most_queued = 8;
+};
+
+class LogSegments {
+ public:
+  /// `memory` guards the pool, and whatever else takes from it.
+  LogSegments(Pool& pool, Mutex& memory, LogOptions const& options);
+  LogSegments(LogSegments const&) = delete;
+  LogSegments& operator=(LogSegments const&) = delete;
+
+  enum class For : std::uint8_t { puts, tombstones, collecting };
+  /// A segment that an appender is to own, with room for `bytes`. `any`: less room will do, down to
+  /// an eighth of the segment.
+  Result<LogSegment*> take(For what, std::uint64_t bytes, bool any);
+  /// The owner will not write to it any more: the word that says where its records end is stored,
+  /// though not ordered.
+  void seal(LogSegment& segment, std::uint64_t end);
+  /// All records in it are published, or cancelled: it may be collected.
+  void settle(LogSegment& segment, LogFill const& fill);
+  /// Makes a segment that is owned or collected one that nobody has.
+  void put_back(LogSegment& segment, LogSegment::Use use);
+
+  /// The item at this address became outdated at sequence `death`.
+  void note_outdated(Offset item, std::uint64_t bytes, std::uint64_t death);
+  [[nodiscard]] LogSegment& of(Offset item) const;
+
+  /// Waits while as many segments as may be are queued. The caller holds no EpochGuard.
+  void admit();
+  /// For somebody who was refused room: waits for a collection, or says that none can help.
+  bool wait_for_room();
+  /// A segment to collect; null: stopped, or with `wait` false, there is none.
+  LogSegment* next_to_collect(bool wait);
+  /// What was current in it is elsewhere, durably: it is free, durably, from here on.
+  void free(LogSegment& segment);
+  /// Nobody can be reading it any more.
+  void reuse(LogSegment& segment);
+  [[nodiscard]] std::uint64_t lowest_death() const;
+  /// Nobody waits from here on; for good.
+  void stop();
+
+  // Opening.
+  /// Finds all segments in the pool. What it cannot read is in `damage`, and kept from everybody.
+  void find(std::vector<Offset>& damage);
+  [[nodiscard]] std::span<std::unique_ptr<LogSegment> const> all() const { return segments_; }
+  [[nodiscard]] LogState state_of(LogSegment const& segment) const;
+  /// After an opening: what is known of it is complete.
+  void begin(LogSegment& segment, LogState const& state, LogFill const& fill);
+  /// Every segment says in the pool where its records end, durably. Nobody appends.
+  void seal_all();
+
+  [[nodiscard]] std::byte* base() const { return pool_->base(); }
+  [[nodiscard]] std::uint64_t pool_bytes() const { return pool_bytes_.load(); }
+  [[nodiscard]] std::uint64_t segment_bytes() const { return options_.segment_bytes; }
+
+  struct Counters {
+    std::uint64_t segments = 0, free = 0, queued = 0;
+    std::uint64_t used_bytes = 0, outdated_bytes = 0, tombstone_bytes = 0;
+    std::uint64_t waits = 0, longest_wait_ns = 0;
+  };
+  [[nodiscard]] Counters counters() const;
+
+ private:
+  [[nodiscard]] std::uint64_t run() const;
+  [[nodiscard]] bool has_room(std::uint64_t end) const {
+    return end + options_.segment_bytes / 8 <= options_.segment_bytes;
+  }
+  [[nodiscard]] std::uint64_t kept_free(std::uint64_t segments) const;
+  Result<LogSegment*> add() PERDURE_REQUIRES(mutex_);
+  LogSegment& attach(Offset at) PERDURE_REQUIRES(mutex_);
+  LogSegment* take_partial(std::uint64_t bytes) PERDURE_REQUIRES(mutex_);
+  void open(LogSegment& segment) PERDURE_REQUIRES(mutex_);
+  void store_state(LogSegment const& segment, LogState const& state) const;
+  void queue_if_due(LogSegment& segment) PERDURE_REQUIRES(mutex_);
+  void queue_for_tombstones() PERDURE_REQUIRES(mutex_);
+  void queue(LogSegment& segment) PERDURE_REQUIRES(mutex_);
+  bool queue_for_room() PERDURE_REQUIRES(mutex_);
+  [[nodiscard]] std::uint64_t lowest_death_locked() const PERDURE_REQUIRES(mutex_);
+  [[nodiscard]] std::uint64_t gain(LogSegment const& segment, std::uint64_t lowest) const;
+
+  Pool* pool_;
+  Mutex* memory_;
+  LogOptions options_;
+  std::atomic<std::uint64_t> pool_bytes_;
+  std::vector<std::atomic<LogSegment*>> by_superblock_;
+
+  mutable Mutex mutex_;  // taken before memory_; guards the rest
+  Condition work_;  // something is queued
+  Condition room_;  // less is queued, or something became free
+  std::vector<std::unique_ptr<LogSegment>> segments_;  // grows under mutex_
+  std::vector<LogSegment*> free_ PERDURE_GUARDED_BY(mutex_);
+  std::deque<LogSegment*> queue_ PERDURE_GUARDED_BY(mutex_);
+  std::uint64_t collecting_ PERDURE_GUARDED_BY(mutex_) = 0;  // with those that readers may be in
+  std::uint64_t freed_ PERDURE_GUARDED_BY(mutex_) = 0;
+  std::uint64_t waits_ PERDURE_GUARDED_BY(mutex_) = 0;
+  std::uint64_t longest_wait_ns_ PERDURE_GUARDED_BY(mutex_) = 0;
+  bool stopped_ PERDURE_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace perdure::pm

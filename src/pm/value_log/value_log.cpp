@@ -1,0 +1,53 @@
+#include "pm/value_log/value_log.hpp"
+
+#include <string>
+
+namespace perdure::pm {
+
+ValueLog::ValueLog(Pool& pool, Mutex& memory, LogIndex& index, LogOptions const& options)
+    : options_(options),
+      index_(&index),
+      segments_(pool, memory, options),
+      recovery_(segments_, index, locks_),
+      collector_(segments_, index) {}
+
+void ValueLog::announce(Pool& pool, LogOptions const& options) {
+  Root root = pool.root();
+  root.set(kValueLogEntry, 0, options.segment_bytes);
+  pool.publish_root(root);
+}
+
+Result<std::uint64_t> ValueLog::segment_bytes(Pool const& pool) {
+  RootEntry const* const entry = pool.root().find(kValueLogEntry);
+  if (entry == nullptr) return std::uint64_t{0};
+  std::uint64_t const bytes = entry->value;
+  bool const possible = bytes >= pool.superblock_bytes() && bytes <= kMostSegment &&
+                        bytes % pool.superblock_bytes() == 0;
+  if (!possible)
+    return Status{Code::corrupt, "the root says that segments of the value log have " +
+                                     std::to_string(bytes) + " bytes, which is impossible"};
+  return bytes;
+}
+
+Result<LogRecovered> ValueLog::recover(exec::Workers& workers) {
+  LogRecovered found;
+  if (Status s = recovery_.scan(workers, found); !s.ok()) return s;
+  sequence_ = found.last_sequence;
+  return found;
+}
+
+void ValueLog::begin() {
+  recovery_.finish();
+  collector_.begin(options_.collectors);
+}
+
+void ValueLog::close() {
+  collector_.stop();
+  segments_.seal_all();
+}
+
+ValueLog::Counters ValueLog::counters() const {
+  return {segments_.counters(), collector_.counters(), appended_};
+}
+
+}  // namespace perdure::pm

@@ -1,0 +1,82 @@
+#include "pm/value_log/walk.hpp"
+
+#include "base/crc32c.hpp"
+#include "pm/host_verbs.hpp"
+
+namespace perdure::pm {
+namespace {
+
+LogRecord record_of(RecordView const& view, Offset at) {
+  return {at,
+          view.header,
+          LogTag::of(view.header.tag),
+          {view.key, view.header.key_bytes},
+          {view.value, view.header.value_bytes}};
+}
+
+bool is_whole(RecordView const& view) {
+  auto const sum = [](std::uint32_t crc, std::byte const* data, std::size_t bytes) {
+    return crc32c(crc, data, bytes);
+  };
+  return record_sum(view, view.value, sum) == view.header.crc;
+}
+
+}  // namespace
+
+LogWalk::LogWalk(std::byte const* base, Offset segment, std::uint64_t segment_bytes,
+                 std::uint32_t generation, std::uint64_t end)
+    : base_(base),
+      segment_(segment),
+      generation_(generation),
+      sealed_(end != 0),
+      limit_(end != 0 ? end : segment_bytes) {}
+
+LogWalk::Found LogWalk::look(std::uint64_t at, LogRecord& record) const {
+  RecordView const view = view_whole(base_ + segment_.bytes + at, limit_ - at);
+  if (LogTag::of(view.header.tag).generation != generation_) return Found::nothing;
+  record = record_of(view, segment_ + at);
+  if (view.header.sequence == 0) return Found::cancelled;
+  return view.header.key_bytes != 0 && is_whole(view) ? Found::record : Found::nothing;
+}
+
+bool LogWalk::next(LogRecord& record) {
+  std::uint64_t from = at_;  // where what has not been told yet begins
+  while (at_ + sizeof(RecordHeader) <= limit_) {
+    Found const found = look(at_, record);
+    // In a hole nothing says how long a cancelled record is.
+    if (found == Found::cancelled && at_ == from && record.bytes() <= limit_ - at_) {
+      from = at_ += record.bytes();
+      cancelled_ += record.bytes();
+      last_end_ = at_;
+      continue;
+    }
+    if (found != Found::record) {
+      at_ += kRecordAlign;
+      continue;
+    }
+    if (at_ != from) holes_.push_back({segment_ + from, at_ - from, false});
+    if (record.tag.begins_piece)
+      for (LogHole& hole : holes_) hole.damage = true;
+    at_ += record.bytes();
+    last_end_ = at_;
+    return true;
+  }
+  if (sealed_ && from < limit_) {
+    holes_.push_back({segment_ + from, limit_ - from, true});
+    last_end_ = limit_;
+  }
+  if (sealed_)
+    for (LogHole& hole : holes_) hole.damage = true;
+  at_ = limit_;
+  return false;
+}
+
+bool view_log_record(std::byte const* base, std::uint64_t pool_bytes, Offset at,
+                     LogRecord& record) {
+  if (at.bytes % kRecordAlign != 0 || at.bytes + sizeof(RecordHeader) > pool_bytes) return false;
+  RecordView const view = view_whole(base + at.bytes, pool_bytes - at.bytes);
+  record = record_of(view, at);
+  return view.header.key_bytes != 0;
+}
+
+}  // namespace perdure::pm

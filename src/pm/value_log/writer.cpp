@@ -1,0 +1,121 @@
+#include "pm/value_log/writer.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/hooks.hpp"
+
+namespace perdure::pm {
+namespace {
+
+std::uint64_t most_bytes(LogOperation const& operation) {
+  if (operation.kind == OpKind::get) return 0;
+  return log_bytes(operation.key.size(),
+                   operation.kind == OpKind::erase ? 0 : operation.operand.size());
+}
+
+}  // namespace
+
+/// As many operations as have keys that differ, and fit.
+LogWriter::Piece LogWriter::next_piece(std::span<LogOperation const> rest) {
+  Piece piece;
+  hashes_.clear();
+  while (piece.operations < std::min(rest.size(), kPiece)) {
+    LogOperation const& operation = rest[piece.operations];
+    std::uint64_t const bytes = most_bytes(operation);
+    if (piece.operations > 0 && piece.bytes + bytes > appender_.most()) break;
+    if (!hashes_.insert(operation.hash).second) break;
+    piece.bytes += bytes;
+    ++piece.operations;
+    if (bytes != 0 && operation.kind != OpKind::erase) piece.what = LogSegments::For::puts;
+  }
+  PERDURE_ASSERT(piece.operations > 0);
+  return piece;
+}
+
+void LogWriter::run(std::span<LogOperation const> operations) {
+  for (std::size_t at = 0; at < operations.size();) {
+    log_->segments().admit();
+    auto const rest = operations.subspan(at);
+    Piece piece = next_piece(rest);
+    Status room = piece.bytes == 0 ? Status{} : appender_.reserve(piece.bytes, piece.what);
+    if (!room.ok() && piece.operations > 1) {  // there may be room for some of them
+      piece = next_piece(rest.first(1));
+      room = piece.bytes == 0 ? Status{} : appender_.reserve(piece.bytes, piece.what);
+    }
+    if (room.ok())
+      write(at, rest.first(piece.operations));
+    else
+      answers_->refused(at, std::move(room));
+    at += piece.operations;
+  }
+}
+
+void LogWriter::write(std::size_t first, std::span<LogOperation const> piece) {
+  std::size_t const n = piece.size();
+  keys_.clear();
+  stripes_.clear();
+  for (LogOperation const& each : piece) {
+    keys_.push_back(each.key);
+    if (each.kind != OpKind::get) stripes_.push_back(KeysLocked::stripe_of(each.hash));
+  }
+  addresses_.assign(n, 0);
+  pending_.assign(n, {});
+  {
+    KeysLocked const locked(log_->locks(), stripes_);
+    exec::EpochGuard const guard(log_->index().epochs());
+    log_->index().find(keys_, addresses_);
+    for (std::size_t i = 0; i < n; ++i) append(first + i, piece[i], addresses_[i], pending_[i]);
+    bool const late = mutated("log_published_before_order");
+    if (!late) appender_.order();
+    for (std::size_t i = 0; i < n; ++i)
+      if (pending_[i].record) publish(first + i, piece[i], pending_[i]);
+    if (late) appender_.order();
+  }
+  appender_.settle();
+}
+
+void LogWriter::append(std::size_t i, LogOperation const& operation, std::uint64_t address,
+                       Pending& pending) {
+  bool const there = address != 0;
+  if (!there && operation.kind != OpKind::put)
+    return answers_->done(i, KeyStatus::not_found, false);
+  LogSegments& segments = log_->segments();
+  std::span<std::byte const> value = operation.operand;
+  LogRecord item;
+  if (operation.kind == OpKind::get || operation.kind == OpKind::update) {
+    if (!view_log_record(segments.base(), segments.pool_bytes(), Offset{address}, item))
+      return answers_->done(i, KeyStatus::corrupt, true);
+    KeyStatus const status =
+        operation.kind == OpKind::get ? answers_->found(i, item) : answers_->update(i, item, value);
+    if (operation.kind == OpKind::get || status != KeyStatus::ok)
+      return answers_->done(i, status, true);
+  }
+  bool const tombstone = operation.kind == OpKind::erase;
+  if (tombstone) value = {};
+  pending.sequence = log_->next_sequence();
+  pending.bytes = log_bytes(operation.key.size(), value.size());
+  pending.record = appender_.append(operation.key, value, pending.sequence, tombstone);
+}
+
+void LogWriter::publish(std::size_t i, LogOperation const& operation, Pending const& pending) {
+  std::uint64_t before = 0;
+  if (operation.kind == OpKind::erase) {
+    before = log_->index().erase(operation.key);
+  } else if (!log_->index().put(operation.key, pending.record.bytes, before)) {
+    appender_.cancel(pending.record, pending.bytes);
+    return answers_->refused(i, {Code::no_space, "no memory for the index"});
+  }
+  if (before != 0) note_replaced(before, pending.sequence);
+  answers_->done(i, KeyStatus::ok, before != 0);
+}
+
+void LogWriter::note_replaced(std::uint64_t address, std::uint64_t death) {
+  LogSegments& segments = log_->segments();
+  LogRecord item;
+  if (!view_log_record(segments.base(), segments.pool_bytes(), Offset{address}, item)) return;
+  segments.note_outdated(Offset{address}, item.bytes(), death);
+}
+
+}  // namespace perdure::pm

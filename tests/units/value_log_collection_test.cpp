@@ -1,0 +1,254 @@
+// What collections of a value log free, keep and wait for; and what is damage to it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "units/value_log_store.hpp"
+
+namespace perdure::pm {
+namespace {
+
+constexpr std::size_t kLong = 10'000;  // of a value: a hundred of them fill a segment
+
+std::vector<Operation> puts(std::size_t from, std::size_t to, char with,
+                            std::size_t bytes = kLong) {
+  std::vector<Operation> operations;
+  for (std::size_t i = from; i < to; ++i)
+    operations.push_back({OpKind::put, key_of(i), std::string(bytes, with)});
+  return operations;
+}
+
+std::vector<Operation> erases(std::size_t from, std::size_t to) {
+  std::vector<Operation> operations;
+  for (std::size_t i = from; i < to; ++i) operations.push_back({OpKind::erase, key_of(i), ""});
+  return operations;
+}
+
+bool all_ok(Outcome const& outcome) {
+  return std::ranges::all_of(outcome.statuses,
+                             [](KeyStatus status) { return status == KeyStatus::ok; });
+}
+
+/// The segments that nobody has room in are collected until none is due.
+std::uint64_t collect_all(LogStore& store) {
+  std::uint64_t collected = 0;
+  while (std::uint64_t const now = store.log->collector().collect_queued()) collected += now;
+  return collected;
+}
+
+TEST(ValueLogCollection, FreesWhatIsHalfOutdatedAndKeepsWhatIsCurrent) {
+  LogStore store(small_segments(0));
+  ASSERT_TRUE(all_ok(run(store, puts(0, 300, 'a'))));
+  EXPECT_EQ(collect_all(store), 0u);  // nothing is outdated
+  ASSERT_TRUE(all_ok(run(store, puts(0, 60, 'b'))));
+  Model const before = store.contents();
+  EXPECT_EQ(collect_all(store), 1u);
+  EXPECT_EQ(store.contents(), before);
+  ValueLog::Counters const counters = store.log->counters();
+  EXPECT_EQ(counters.collector.collections, 1u);
+  // What of the first segment was current.
+  EXPECT_EQ(counters.collector.moved_bytes % log_bytes(5, kLong), 0u);
+  EXPECT_GT(counters.collector.moved_bytes, 30 * kLong);
+  EXPECT_LT(counters.collector.moved_bytes, 60 * kLong);
+}
+
+/// A crash while items are in two segments finds each of them once.
+TEST(ValueLogCollection, CutShortLeavesEachItemOnce) {
+  LogStore store(small_segments(0));
+  run(store, puts(0, 300, 'a'));
+  run(store, puts(0, 60, 'b'));
+  Image cut;
+  int left = 5;
+  store.index.before_swap = [&] {
+    if (--left == 0) cut = store.image();
+  };
+  ASSERT_EQ(collect_all(store), 1u);
+  ASSERT_FALSE(cut.empty());
+  LogStore reopened(cut, small_segments(0));
+  EXPECT_EQ(reopened.contents(), store.contents());
+  EXPECT_EQ(reopened.recovered.current, 300u);
+  EXPECT_GT(reopened.recovered.records, 360u);  // copies among them
+}
+
+/// The tombstones are collected before what they stand against, and have to outlive it.
+TEST(ValueLogCollection, DeletesDoNotComeBack) {
+  LogStore store(small_segments(0));
+  run(store, puts(0, 100, 'a'));  // a segment, nearly
+  run(store, puts(100, 200, 'b'));
+  ASSERT_TRUE(all_ok(run(store, erases(0, 20))));  // too few for the first segment to be collected
+  // The tombstones' segment is outdated as a whole, but for them.
+  for (char with : {'c', 'd', 'e', 'f'}) {
+    run(store, puts(100, 200, with));
+    collect_all(store);
+  }
+  Model const before = store.contents();
+  ASSERT_EQ(before.size(), 180u);
+  LogStore reopened(store.image(), small_segments(0));
+  EXPECT_EQ(reopened.contents(), before);
+  // Once what they stood against is collected, they go.
+  run(reopened, erases(20, 100));
+  for (char with : {'g', 'h', 'i', 'j', 'k'}) {
+    run(reopened, puts(100, 200, with));
+    collect_all(reopened);
+  }
+  EXPECT_GT(reopened.log->counters().collector.dropped_tombstones, 0u);
+  LogStore again(reopened.image(), small_segments(0));
+  EXPECT_EQ(again.contents(), reopened.contents());
+  EXPECT_EQ(again.contents().size(), 100u);
+}
+
+/// Small items that are put and erased leave tombstones only; those do not pile up.
+TEST(ValueLogCollection, TombstonesDoNotPileUp) {
+  LogStore store(small_segments(0));
+  for (int round = 0; round < 12; ++round) {
+    run(store, puts(0, 4000, 'a', 20));
+    run(store, erases(0, 4000));
+    collect_all(store);
+  }
+  LogSegments::Counters const counters = store.log->counters().segments;
+  EXPECT_LT(counters.used_bytes, 4u << 20);
+  EXPECT_LT(counters.segments, 8u);
+  EXPECT_TRUE(LogStore(store.image(), small_segments(0)).contents().empty());
+}
+
+/// A segment that is used again holds records of its earlier use, whole ones. They are nothing.
+TEST(ValueLogCollection, RecordsOfAnEarlierUseStayForgotten) {
+  LogStore store(small_segments(0));
+  run(store, puts(0, 300, 'a'));
+  run(store, erases(0, 300));
+  ASSERT_GT(collect_all(store), 1u);
+  ASSERT_TRUE(all_ok(run(store, puts(300, 310, 'z'))));
+  Model const before = store.contents();
+  LogStore reopened(store.image(), small_segments(0));
+  EXPECT_EQ(reopened.contents(), before);
+}
+
+TEST(ValueLogCollection, AFullPoolSaysSoAndErasingMakesRoom) {
+  LogStore store(small_segments(1), 9);  // eight segments
+  Outcome const filled = run(store, puts(0, 1000, 'a'));
+  EXPECT_FALSE(all_ok(filled));
+  EXPECT_EQ(filled.refusal.code(), Code::no_space);
+  std::size_t const held = store.contents().size();
+  EXPECT_GT(held, 400u);
+  EXPECT_LT(held, 800u);
+  // Whatever is refused has not happened.
+  EXPECT_EQ(std::ranges::count(filled.statuses, KeyStatus::ok), static_cast<std::ptrdiff_t>(held));
+  ASSERT_TRUE(all_ok(run(store, erases(0, held))));
+  EXPECT_TRUE(all_ok(run(store, puts(0, held * 9 / 10, 'b'))));
+  // Updates in a full pool live from what they make outdated.
+  for (char with : {'c', 'd', 'e'}) EXPECT_TRUE(all_ok(run(store, puts(0, held / 2, with))));
+  Model const before = store.contents();
+  store.log->close();
+  LogStore reopened(store.image(), small_segments(1));
+  EXPECT_EQ(reopened.contents(), before);
+}
+
+TEST(ValueLogCollection, AnIndexWithoutMemoryLeavesNoTrace) {
+  LogStore store(small_segments(0));
+  store.index.most = 5;
+  Outcome const outcome = run(store, puts(0, 8, 'a', 100));
+  EXPECT_EQ(std::ranges::count(outcome.statuses, KeyStatus::no_space), 3);
+  Model const before = store.contents();
+  ASSERT_EQ(before.size(), 5u);
+  LogStore reopened(store.image(), small_segments(0));
+  EXPECT_EQ(reopened.contents(), before);
+  EXPECT_TRUE(reopened.recovered.damage.empty());
+}
+
+TEST(ValueLogCollection, WritersWaitWhileTheQueueIsFull) {
+  LogOptions options = small_segments(0);
+  options.most_queued = 2;
+  LogStore store(options);
+  run(store, puts(0, 600, 'a'));
+  std::atomic<bool> wrote{false};
+  std::thread writer([&] {
+    for (std::size_t from = 0; from < 600; from += 50) run(store, puts(from, from + 50, 'b'));
+    wrote = true;
+  });
+  while (store.log->counters().segments.queued < 2) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(wrote);
+  while (!wrote) {
+    store.log->collector().collect_queued();
+    std::this_thread::yield();
+  }
+  writer.join();
+  ValueLog::Counters const counters = store.log->counters();
+  EXPECT_GT(counters.segments.waits, 0u);
+  EXPECT_GT(counters.segments.longest_wait_ns, 10'000'000u);
+  EXPECT_LE(counters.segments.queued, 4u);
+}
+
+/// Two writers, readers among them, and two collectors.
+TEST(ValueLogCollection, GoesOnBesideWriters) {
+  LogOptions options = small_segments(2);
+  options.most_queued = 2;
+  LogStore store(options);
+  auto const writes = [&](std::size_t which) {
+    std::mt19937_64 random(which);
+    for (int round = 0; round < 40; ++round) {
+      std::vector<Operation> operations;
+      for (int i = 0; i < 40; ++i) {
+        // Keys of its own, and some of both's.
+        std::size_t const key = random() % 50 + (random() % 4 == 0 ? 0 : 100 * which);
+        OpKind const kind = random() % 4 == 0 ? OpKind::erase : OpKind::put;
+        operations.push_back(
+            {kind, key_of(key), kind == OpKind::put ? std::string(random() % 9000, 'x') : ""});
+      }
+      run(store, operations);
+    }
+  };
+  std::thread one(writes, 1), two(writes, 2);
+  one.join();
+  two.join();
+  store.log->close();
+  EXPECT_GT(store.log->counters().collector.collections, 5u);
+  EXPECT_EQ(store.log->counters().collector.failed, 0u);
+  Model const before = store.contents();
+  LogStore reopened(store.image(), small_segments(0));
+  EXPECT_EQ(reopened.contents(), before);
+  EXPECT_TRUE(reopened.recovered.damage.empty());
+}
+
+TEST(ValueLogDamage, IsTold) {
+  LogStore store(small_segments(0));
+  run(store, puts(0, 250, 'a'));
+  store.log->close();
+  LogSegment const& first = *store.log->segments().all().front();
+  // In a value, in a key, in a tag, in the state and in the magic.
+  for (std::uint64_t const at :
+       {kFirstLogRecord + 500, kFirstLogRecord + 25, kFirstLogRecord + 12, std::uint64_t{24},
+        std::uint64_t{1}}) {
+    Image image = store.image();
+    image[first.at.bytes + at] ^= std::byte{4};
+    LogStore reopened(image, small_segments(0));
+    ASSERT_EQ(reopened.recovered.damage.size(), 1u) << at;
+    EXPECT_LT(reopened.contents().size(), 250u);
+    // It was passed over for good, where it could be.
+    reopened.log->close();
+    LogStore again(reopened.image(), small_segments(0));
+    EXPECT_EQ(again.contents(), reopened.contents());
+    EXPECT_EQ(again.recovered.damage.empty(), at >= kFirstLogRecord);
+  }
+}
+
+/// After a crash as well, but for the last piece, of which nothing is known.
+TEST(ValueLogDamage, IsToldFromWhatACrashLeft) {
+  LogStore store(small_segments(0));
+  run(store, puts(0, 1, 'a', 100));
+  run(store, puts(1, 2, 'b', 100));
+  Offset const first = store.log->segments().all().front()->at + kFirstLogRecord;
+  Image image = store.image();
+  image[first.bytes + 40] ^= std::byte{1};
+  EXPECT_EQ(LogStore(image, small_segments(0)).recovered.damage.size(), 1u);
+  image = store.image();
+  image[first.bytes + log_bytes(5, 100) + 40] ^= std::byte{1};
+  LogStore const torn(image, small_segments(0));
+  EXPECT_TRUE(torn.recovered.damage.empty());
+  EXPECT_EQ(torn.recovered.current, 1u);
+}
+
+}  // namespace
+}  // namespace perdure::pm
