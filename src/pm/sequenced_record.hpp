@@ -49,7 +49,7 @@ template <class Host>
   r.header.crc = front.crc;
   r.header.value_bytes = front.value_bytes;
   r.header.key_bytes = front.key_bytes;
-  r.header.reserved = front.reserved;
+  r.header.tag = front.tag;
   if (sizeof front + std::uint64_t{front.key_bytes} + front.value_bytes > room)
     r.header.key_bytes = r.header.value_bytes = 0;
   r.key = record + sizeof front;
@@ -74,7 +74,7 @@ static_assert(offsetof(RecordHeader, value_bytes) == sizeof(RecordHeader::crc));
 template <class Host>
 void prepare_record(Host& host, std::byte* record, RecordHeader header, std::byte const* key,
                     std::byte const* value) {
-  PERDURE_ASSERT(header.sequence != 0 && header.reserved == 0);
+  PERDURE_ASSERT(header.sequence != 0 && header.tag == 0);
   header.crc = sum_of(header, key, value);
   header.sequence = 0;
   std::byte* const rest = record + sizeof header;

@@ -288,9 +288,7 @@ class BtreeWrites : BtreeRun<Parts, Host> {
   void validate(std::uint64_t record, std::uint64_t sequence) {
     pm::make_valid(host_, parts_.records.at(record), sequence);
   }
-  void free(std::uint64_t record) {
-    pm::make_free(host_, parts_.records.at(record));
-  }
+  void free(std::uint64_t record) { pm::make_free(host_, parts_.records.at(record)); }
 
   [[nodiscard]] std::uint64_t sequence_of(std::size_t i) const { return batch_.sequence + i; }
   /// Of the record that operation i may write; 0: it writes none.

@@ -98,11 +98,12 @@ Result<RangePage> BtreeStore::range(RangeQuery const& query, std::atomic<bool> c
   page.next = query;
   for (std::size_t left = query.limit; left > 0 && page.next;) {
     if (stopped(stop)) return look_stopped(path, "range");
-    BtreePage const seen = core_.engine->range(range_of(*page.next, key_bytes), std::min(left, kRangeStep),
-                                               kPieceBytes, [&](auto key, auto value) {
-                                                 append(page.keys, key);
-                                                 append(page.values, value);
-                                               });
+    BtreePage const seen =
+        core_.engine->range(range_of(*page.next, key_bytes), std::min(left, kRangeStep),
+                            kPieceBytes, [&](auto key, auto value) {
+                              append(page.keys, key);
+                              append(page.values, value);
+                            });
     if (!seen.fault.empty()) return core_.corrupt("the range met damage (" + seen.fault + ")");
     left -= seen.records;
     if (!seen.more) {

@@ -42,8 +42,7 @@ class Counters {
  private:
   bool const count_accesses_;
   std::atomic<bool> counted_{false};
-  std::atomic<std::uint64_t> records_{0}, batches_{0}, reads_{0}, writes_{0},
-      orders_{0};
+  std::atomic<std::uint64_t> records_{0}, batches_{0}, reads_{0}, writes_{0}, orders_{0};
 };
 
 }  // namespace perdure::threads
