@@ -35,7 +35,7 @@ TEST_P(Conformance, AKilledStoreIsFoundWhole) {
 
 TEST_P(Conformance, ALargeTableOfDashIsCountedWhenSomebodyAsks) {
   bool const dash = GetParam().single() && GetParam().index != Index::btree;
-  if (!dash) GTEST_SKIP() << "others are looked through by the opening";
+  if (!dash) GTEST_SKIP() << "other tables are looked through by the opening";
   ASSERT_NO_FATAL_FAILURE(make(300000));
   ASSERT_NO_FATAL_FAILURE(fill(0, 300));
   ASSERT_NO_FATAL_FAILURE(reopen_killed(GetParam().open()));

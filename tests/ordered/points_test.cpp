@@ -66,6 +66,15 @@ class CutStore {
     look();
     return static_cast<KeyStatus>(status);
   }
+  /// Of the key's record; 0: there is none.
+  [[nodiscard]] std::uint64_t sequence_of(Bytes const& key) {
+    pm::OrderedHost host;
+    exec::EpochGuard const guard(tree_.epochs());
+    std::vector<std::byte> const bytes = octets(key);
+    std::uint64_t word = 0;
+    btree::Answer const answer = tree_.find(host, Keys::key(bytes.data(), bytes.size()), word);
+    return answer == btree::Answer::done ? records_.view(host, word).header.sequence : 0;
+  }
   std::function<void(Contents const&)> judge;
   std::uint64_t looks = 0;
 
@@ -149,8 +158,11 @@ TEST(CrashPoints, AfterEachStoreAnOperationIsDoneOrNot) {
       EXPECT_TRUE(found == before || found == now) << "key " << step.key;
       seen = found;
     };
+    std::uint64_t const replaced = store.sequence_of(step.key);
     EXPECT_EQ(store.run(step.kind, step.key, step.value, step.rmw, step.number), step.answers);
     EXPECT_EQ(seen, now) << "an operation that was answered is done; key " << step.key;
+    bool const replaces = before.contains(step.key) && now.contains(step.key) && before != now;
+    EXPECT_TRUE(!replaces || store.sequence_of(step.key) > replaced) << "key " << step.key;
   }
   EXPECT_GT(store.looks, 2 * std::size(steps));
 }

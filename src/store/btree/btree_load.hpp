@@ -3,11 +3,13 @@
 // leaves some of the puts done, as in any batch that was not acknowledged.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "base/assert.hpp"
+#include "batch/pieces.hpp"
 #include "exec/epochs.hpp"
 #include "exec/workers.hpp"
 #include "index/btree/load.hpp"
@@ -27,17 +29,20 @@ class BtreeLoad {
     return true;
   }
 
-  bool run(Host const& host, exec::Workers& workers, threads::Tally& tally) {
+  /// Once `stop` is true it is not done either.
+  bool run(Host const& host, exec::Workers& workers, std::atomic<bool> const* stop,
+           threads::Tally& tally) {
     std::size_t const n = batch_.call->keys.count;
     PERDURE_ASSERT(n > 0 && n <= records_.max_size());
     if (!take(n)) return false;
     workers.for_chunks(n, kChunk, [&](std::size_t begin, std::size_t end) {
+      if (stopped(stop)) return;
       Host mine = host;
       for (std::size_t i = begin; i < end; ++i) write(mine, i);
     });
     Host mine = host;
     exec::EpochGuard const guard(parts_.table.epochs());
-    if (!parts_.table.bulk_load(mine, Entry{this, 0}, Entry{this, n}).ok()) {
+    if (stopped(stop) || !parts_.table.bulk_load(mine, Entry{this, 0}, Entry{this, n}).ok()) {
       for (std::uint64_t const record : records_) pm::make_free(mine, parts_.records.at(record));
       parts_.space.give(records_);
       return false;

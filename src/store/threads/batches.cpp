@@ -23,6 +23,8 @@ namespace {
 constexpr std::size_t kChunk = 1024;  // operations of a batch of gets that a worker takes at a time
 // smaller batches of writes are not split over workers
 constexpr std::size_t kSplitFrom = 4 * kChunk;
+// keys of a load that somebody may stop: an index takes so many in some 100 ms
+constexpr std::size_t kMostLoadedAtOnce = 1u << 21;
 
 Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
 
@@ -178,8 +180,9 @@ Result<VariableValues> Batches::read_variable(Call const& call, std::span<KeySta
 /// What is wrong with the call write() says.
 bool Batches::load(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) {
   bool const puts = call.kinds.empty() && call.kind == OpKind::put;
-  bool const plain = how.transaction == nullptr && !how.atomic && how.stop == nullptr;
-  if (!puts || !plain || call.keys.count < kSplitFrom || core_.counters.records() != 0)
+  bool const plain = how.transaction == nullptr && !how.atomic;
+  bool const soon = how.stop == nullptr || call.keys.count <= kMostLoadedAtOnce;
+  if (!puts || !plain || !soon || call.keys.count < kSplitFrom || core_.counters.records() != 0)
     return false;
   exec::SharedHold const open(core_.open);
   exec::ExclusiveHold const changing(core_.changing);
@@ -191,7 +194,7 @@ bool Batches::load(Call const& call, std::span<KeyStatus> statuses, CallOptions 
   Tally tally;
   bool loaded = false;
   Status const ran = core_.health.whole_or_failed([&]() -> Status {
-    loaded = core_.operations()->load(batch, core_.workers, tally);
+    loaded = core_.operations()->load(batch, core_.workers, how.stop, tally);
     return {};
   });
   if (!ran.ok() || !loaded) return false;

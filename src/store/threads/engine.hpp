@@ -3,6 +3,7 @@
 // and survives what the pool's medium does.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -94,7 +95,9 @@ class Engine {
   virtual void write(Batch const& batch, Ops const& ops, Tally& tally) = 0;
   /// Puts a whole batch into an index that is empty, and that nobody else uses meanwhile, faster
   /// than write() would. False: it cannot, and nothing has changed.
-  virtual bool load(Batch const&, exec::Workers&, Tally&) { return false; }
+  virtual bool load(Batch const&, exec::Workers&, std::atomic<bool> const* /*stop*/, Tally&) {
+    return false;
+  }
   /// What the last operation that met damage in the index found.
   [[nodiscard]] virtual Status why_damaged() = 0;
 };
