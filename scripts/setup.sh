@@ -8,7 +8,7 @@
 #   scripts/setup.sh --test        what make test needs: nvcc too, for GPU code has to compile where
 #                                  there is no GPU; the type checker of Python; clang, which checks
 #                                  locks; RocksDB's tools; Valgrind and perf
-#   scripts/setup.sh --bench       what benchmarks compare against: YCSB's driver, fio
+#   scripts/setup.sh --bench       what benchmarks compare against: YCSB's driver, fio, Abseil
 #   scripts/setup.sh --fuzz        clang and Atheris too, for the fuzz targets
 #   scripts/setup.sh --frameworks  PyTorch, JAX, pandas, polars too (2 to 3 GB), into
 #                                  .venv-frameworks; CuPy beside a GPU
@@ -60,7 +60,7 @@ wanted_packages() {
     libcli11-dev nlohmann-json3-dev pkg-config librocksdb-dev robin-map-dev
   "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
   "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null || echo python3-dev
-  case " $* " in *" --bench "*) printf '%s\n' maven unzip fio ;; esac
+  case " $* " in *" --bench "*) printf '%s\n' maven unzip fio libabsl-dev ;; esac
   case " $* " in *" --test "*) printf '%s\n' rocksdb-tools valgrind "$(perf_package)" ;; esac
   case " $* " in *" --fuzz "* | *" --test "*) printf '%s\n' "clang-$clang" "libclang-rt-$clang-dev" ;; esac
 }

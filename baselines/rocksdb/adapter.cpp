@@ -228,6 +228,22 @@ int baseline_rocksdb_get(BaselineRocksdb* store, const char* keys, size_t count,
   return 0;
 }
 
+int baseline_rocksdb_scan(BaselineRocksdb* store, const char* from, size_t most, char* keys,
+                          char* values, size_t* count) {
+  size_t const key_bytes = store->options.key_bytes;
+  size_t const value_bytes = store->options.value_bytes;
+  std::unique_ptr<rocksdb::Iterator> const at(store->db->NewIterator(rocksdb::ReadOptions()));
+  size_t n = 0;
+  for (at->Seek(rocksdb::Slice(from, key_bytes)); n < most && at->Valid(); at->Next(), ++n) {
+    if (at->key().size() != key_bytes || at->value().size() != value_bytes)
+      return failed("a pair is of other sizes");
+    std::memcpy(keys + n * key_bytes, at->key().data(), key_bytes);
+    std::memcpy(values + n * value_bytes, at->value().data(), value_bytes);
+  }
+  *count = n;
+  return result_of(at->status());
+}
+
 int baseline_rocksdb_settle(BaselineRocksdb* store, BaselineSettle how) {
   if (how == BASELINE_SETTLE_NOTHING) return 0;
   if (int const bad = result_of(store->db->Flush(rocksdb::FlushOptions())); bad != 0) return bad;

@@ -1,4 +1,4 @@
-/* RocksDB behind seven C functions, in a shared object of its own: the Release build of RocksDB has
+/* RocksDB behind eight C functions, in a shared object of its own: the Release build of RocksDB has
  * another C++ ABI than this program (no RTTI, strings of before GCC 5), and no C++ type may cross.
  *
  * Keys and values are of fixed width and lie one after another. Every call that can fail returns 0
@@ -53,6 +53,10 @@ int baseline_rocksdb_put(BaselineRocksdb* store, const char* keys, const char* v
  * 0. A value of another size than value_bytes is an error. */
 int baseline_rocksdb_get(BaselineRocksdb* store, const char* keys, size_t count, size_t batch,
                          char* values, unsigned char* found);
+
+/* At most `most` keys and their values, from `from` on, by an iterator of its own. */
+int baseline_rocksdb_scan(BaselineRocksdb* store, const char* from, size_t most, char* keys,
+                          char* values, size_t* count);
 
 int baseline_rocksdb_settle(BaselineRocksdb* store, BaselineSettle how);
 

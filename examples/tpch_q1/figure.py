@@ -1,6 +1,6 @@
 """Where Q1's time goes, from benchmark.py's JSON (the thesis's Figure 4.23).
 
-    python examples/tpch_q1/figure.py JSON PNG
+python examples/tpch_q1/figure.py JSON PNG
 """
 
 from __future__ import annotations

@@ -15,22 +15,25 @@ constexpr std::pair<char const*, System> kSystems[] = {{"store", System::store},
                                                        {"dash-eh", System::dash_eh},
                                                        {"dash-lh", System::dash_lh},
                                                        {"dash-records", System::dash_records},
+                                                       {"btree", System::btree},
                                                        {"gwal", System::gwal}};
 
 constexpr std::uint32_t kBatchesOverALog = 9;  // so that checkpoints come about
 constexpr std::uint32_t kOperationsOverALog = 48;  // so that a batch takes more than a sector
+constexpr std::uint64_t kScenariosInDram = 400;
 constexpr std::uint64_t kCutsOfAScenario = 400;
 constexpr std::uint32_t kCutsOfARequest = 16;
 
 void add_systems(CLI::App& program, Arguments& a) {
   program
-      .add_option("--index", a.index,
-                  "store; or of libGPM gpm-log (hierarchical coalesced), gpm-conv (conventional), "
-                  "gpm-checkpoint; or of Dash dash-eh (extendible), dash-lh (linear), dash-records "
-                  "(extendible, over records); or gwal, the log of the LSM store: these take no "
-                  "layout, and none of the store's flags")
+      .add_option(
+          "--index", a.index,
+          "store; or of libGPM gpm-log (hierarchical coalesced), gpm-conv (conventional), "
+          "gpm-checkpoint; or of Dash dash-eh (extendible), dash-lh (linear), dash-records "
+          "(extendible, over records); or btree, in DRAM, which no crash leaves; or gwal, the "
+          "log of the LSM store: these take no layout, and none of the store's flags")
       ->check(CLI::IsMember({"store", "gpm-log", "gpm-conv", "gpm-checkpoint", "dash-eh", "dash-lh",
-                             "dash-records", "gwal"}));
+                             "dash-records", "btree", "gwal"}));
   program.add_option("--layout", a.layout, "word or in_place")
       ->check(CLI::IsMember({"word", "in_place"}));
   program
@@ -119,6 +122,13 @@ char const* contradiction(Options const& o) {
   return nullptr;
 }
 
+/// Runs alone, so that scenarios are what there is to count.
+void fit_to_dram(Options& o) {
+  o.crashes = false;
+  o.states = 0;
+  if (o.scenarios == 0) o.scenarios = kScenariosInDram;
+}
+
 int wrong_usage(std::string const& why) {
   std::fprintf(stderr, "perdure-explore: %s\n", why.c_str());
   return 2;
@@ -146,6 +156,7 @@ std::optional<int> parse(int argc, char** argv, Arguments& arguments) {
     if (arguments.mutant == nullptr) return wrong_usage("no mutant is called " + mutant);
   }
   if (char const* const why = contradiction(options)) return wrong_usage(why);
+  if (options.system == System::btree) fit_to_dram(options);
   if (options.bounds.power)
     fit_to_a_log(options, {.operations = program.count("--operations") > 0,
                            .batches = program.count("--batches") > 0,

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "explore/arguments.hpp"
+#include "explore/btree/btree_runner.hpp"
 #include "explore/dash/dash_runner.hpp"
 #include "explore/gpm/gpm_checkpoint_runner.hpp"
 #include "explore/gpm/gpm_log_runner.hpp"
@@ -39,6 +40,7 @@ std::unique_ptr<Crasher> make_crasher(Options const& options, Totals& totals) {
     case System::dash_records:
       return std::make_unique<DashRunner<dash::Extendible<dash::RecordKeys<SimRecords>>>>(options,
                                                                                           totals);
+    case System::btree: return std::make_unique<BTreeRunner>(options, totals);
     case System::gwal:
       if (options.bounds.power) return std::make_unique<GwalPowerRunner>(options, totals);
       return std::make_unique<GwalRunner>(options, totals);
@@ -152,7 +154,7 @@ void print(Arguments const& a, Totals& t) {
         n(t.met.growths), n(t.met.inside_growths), n(t.met.batches_refused), n(t.met.displacements),
         n(t.recovered.resumed), n(t.recovered.duplicates), n(t.recovered.half_inserted),
         n(t.recovered.undone), n(t.recovered.refused));
-  else if (is_dash(a.options.system))
+  else if (has_searches(a.options.system))
     std::printf("met: %llu operations, %llu splits, %llu merges\n", n(t.met.session_operations),
                 n(t.met.growths), n(t.met.merges));
   else if (a.options.system == System::gwal)
@@ -220,13 +222,14 @@ void try_everything(Options const& options, Steer const& steer, Totals& totals) 
                    : runs.system == System::dash_records ? 3000
                                                          : 400;
   work(runs, totals);
-  if (is_dash(runs.system) && totals.findings.empty()) {  // one long wait in the midst of a search
+  if (has_searches(runs.system) &&
+      totals.findings.empty()) {  // one long wait in the midst of a search
     runs.preemptions = 1;
     runs.scenarios = 60;
     work(runs, totals);
   }
   if (steer.seed != 0 && totals.findings.empty()) work(steered(options, steer), totals);
-  if (!totals.findings.empty()) return;
+  if (!totals.findings.empty() || !options.crashes) return;
   totals.stop = false;  // that scenario's states are not all there are to be
   work(options, totals);
 }
@@ -292,6 +295,7 @@ constexpr Kind kKinds[] = {
     {"dash-eh", "dash", System::dash_eh, Layout::word, nullptr},
     {"dash-lh", "dash", System::dash_lh, Layout::word, nullptr},
     {"dash-records", "", System::dash_records, Layout::word, nullptr},
+    {"btree", "", System::btree, Layout::word, nullptr},
     {"gwal", "", System::gwal, Layout::word, nullptr},
     {"gwal-power", "", System::gwal, Layout::word, &Bounds::power},
 };

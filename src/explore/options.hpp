@@ -22,10 +22,16 @@ enum class System : std::uint8_t {
   dash_eh,
   dash_lh,
   dash_records,
-  gwal
+  gwal,
+  btree
 };
 [[nodiscard]] constexpr bool is_dash(System system) {
   return system == System::dash_eh || system == System::dash_lh || system == System::dash_records;
+}
+
+/// Threads of the host, which take no locks to read.
+[[nodiscard]] constexpr bool has_searches(System system) {
+  return is_dash(system) || system == System::btree;
 }
 
 struct Options {

@@ -202,6 +202,18 @@ inline constexpr char const* kMutantNames[] = {
     "log_published_before_order",
     "log_segment_reused_at_once",
     "log_tombstones_dropped_at_once",
+    // The B+-tree.
+    "btree_permutation_before_entry",
+    "btree_erase_not_raised",
+    "btree_split_not_raised",
+    "btree_merge_not_raised",
+    "btree_merged_freed_at_once",
+    "btree_lock_ignored",
+    "btree_root_not_checked",
+    "btree_parent_not_checked",
+    "btree_leaf_not_checked",
+    "btree_scan_not_checked",
+    "btree_scan_goes_on",
     // The G-WAL.
     "gwal_record_without_checksum",
     "gwal_last_chunk_not_summed",

@@ -218,9 +218,8 @@ TEST(ValueLogDamage, IsTold) {
   store.log->close();
   LogSegment const& first = *store.log->segments().all().front();
   // In a value, in a key, in a tag, in the state and in the magic.
-  for (std::uint64_t const at :
-       {kFirstLogRecord + 500, kFirstLogRecord + 25, kFirstLogRecord + 12, std::uint64_t{24},
-        std::uint64_t{1}}) {
+  for (std::uint64_t const at : {kFirstLogRecord + 500, kFirstLogRecord + 25, kFirstLogRecord + 12,
+                                 std::uint64_t{24}, std::uint64_t{1}}) {
     Image image = store.image();
     image[first.at.bytes + at] ^= std::byte{4};
     LogStore reopened(image, small_segments(0));

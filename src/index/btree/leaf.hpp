@@ -120,6 +120,7 @@ class LeafOps {
     if (how == Write::update) return Answer::not_found;
     if (order.full()) return Answer::full;
     Entry& free = leaf.entries[order.free_slot()];
+    if (mutated("btree_permutation_before_entry")) publish(host, leaf, order.inserted(at.rank));
     put(host, free, {key.prefix, word});
     host.persist(&free, sizeof free);
     publish(host, leaf, order.inserted(at.rank));
@@ -146,7 +147,7 @@ class LeafOps {
     if (!at.found) return at.damaged ? Answer::damaged : Answer::not_found;
     before = host.load(&leaf.entries[order.slot(at.rank)].word);
     last(before);
-    lock.raises();  // the slot is free
+    if (!mutated("btree_erase_not_raised")) lock.raises();  // the slot is free
     publish(host, leaf, order.erased(at.rank));
     return Answer::done;
   }

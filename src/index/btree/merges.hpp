@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "base/hooks.hpp"
 #include "exec/epochs.hpp"
 #include "index/btree/core.hpp"
 
@@ -103,14 +104,17 @@ class Merges {
     if (!may_join(order.count(), more.count(), kSparse, kJoined, Permutation::kSlots)) return false;
     above.changes();
     l.changes();
-    r.changes();
+    if (!mutated("btree_merge_not_raised")) r.changes();
     move_entries(host, left, order, right, more);
     host.store(&left.next, host.load(&right.next));
     host.persist(&left.next, sizeof left.next);
     Separator const between = Ops::separator(host, parent, i);
     Ops::erase(host, parent, i);
     core_.leaf_count.fetch_sub(1, std::memory_order_relaxed);
-    retired.retire([nodes = &core_.nodes, gone = &right] { nodes->give(gone); });
+    if (mutated("btree_merged_freed_at_once"))
+      core_.nodes.give(&right);
+    else
+      retired.retire([nodes = &core_.nodes, gone = &right] { nodes->give(gone); });
     if (between.tail != 0) retired.retire([tail = between.tail] { free_tail(tail); });
     return true;
   }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "base/hooks.hpp"
 #include "index/btree/core.hpp"
 
 namespace perdure::btree {
@@ -67,7 +68,8 @@ class Scan {
     count_ = 0;
     for (unsigned rank = first; rank < end; ++rank)
       copied_[count_++] = core_.leaves.entry(host, *path.leaf, order.slot(rank));
-    return unchanged(host, &path.leaf->version, path.leaf_version);
+    return unchanged(host, &path.leaf->version, path.leaf_version) ||
+           mutated("btree_scan_not_checked");
   }
 
   /// False: the visitor has enough.
@@ -98,7 +100,8 @@ class Scan {
       look_ahead<kUp>(host, path);
       path.leaf_version = stable_version(host, &path.leaf->version);
       whole_ = true;
-      if (!unchanged(host, &parent->version, path.parent_version)) path.leaf = nullptr;
+      if (!unchanged(host, &parent->version, path.parent_version) && !mutated("btree_scan_goes_on"))
+        path.leaf = nullptr;
       return true;
     }
     path.leaf = nullptr;

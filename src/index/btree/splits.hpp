@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/hooks.hpp"
 #include "index/btree/core.hpp"
 
 namespace perdure::btree {
@@ -130,7 +131,7 @@ class Splits {
     }
     write_upper(host, *at.leaf, order, halves, *right);
     above.changes();
-    here.changes();
+    if (!mutated("btree_split_not_raised")) here.changes();
     std::uint64_t const address = core_.nodes.address_of(right);
     host.store(&at.leaf->next, address);
     host.persist(&at.leaf->next, sizeof at.leaf->next);
