@@ -69,6 +69,27 @@ TEST(BTree, ABulkLoadWithoutMemoryLeavesTheTreeEmpty) {
   EXPECT_EQ(t.scan(true, nullptr, true, 10000).size(), keys.size());
 }
 
+TEST(BTree, WhatRoomWasReservedForIsRetiredWithoutMemory) {
+  exec::Epochs epochs;
+  int freed = 0;
+  for (int i = 0; i < 300; ++i) {
+    exec::EpochReservation reservation(epochs, 2);
+    ASSERT_TRUE(reservation.has_room());
+    epochs.retire([&] { ++freed; });  // takes none of it
+    allocations_left = 0;
+    reservation.retire([&freed] { ++freed; });
+    reservation.retire([&freed] { ++freed; });
+    allocations_left = -1;
+  }
+  epochs.drain();
+  EXPECT_EQ(freed, 900);
+
+  allocations_left = 0;
+  exec::EpochReservation refused(epochs, 100000);
+  allocations_left = -1;
+  EXPECT_FALSE(refused.has_room());
+}
+
 /// The record of word 1 is damaged.
 struct DamagedRecords {
   static std::span<std::byte const> key_at(std::uint64_t word) {
