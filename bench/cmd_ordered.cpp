@@ -123,6 +123,7 @@ class Filled {
     std::uint64_t faults = 0;
     while (n > 0) {
       keys.resize(std::min<std::uint64_t>(n, kChunk));
+      values.resize(keys.size());
       n -= keys.size();
       for (std::uint64_t& key : keys) key = some_key(random);
       faults += keys.size() - (many ? map_->get_many(keys, values) : map_->get(keys, values));
