@@ -162,7 +162,7 @@ def print_table(found: dict[str, dict[str, Any]]) -> bool:
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("program", type=Path)
+    parser.add_argument("program", type=lambda path: Path(path).resolve())
     parser.add_argument("folder", type=Path)
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--source", choices=("generate", "dbgen"), default="generate")
