@@ -112,6 +112,7 @@ TEST(BTree, ARecordThatCannotBeReadIsAnswered) {
   EXPECT_EQ(t.modify(host, key, [](std::uint64_t) { return 3u; }, word), Answer::damaged);
   EXPECT_EQ(t.erase(host, key, [](std::uint64_t) {}, word), Answer::damaged);
   EXPECT_EQ(t.ascend(host, &key, true, [](auto, auto) { return true; }), Answer::damaged);
+  EXPECT_EQ(t.descend(host, nullptr, true, [](auto, auto) { return true; }), Answer::damaged);
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ class Scan {
         if (!copy<kUp>(host, path)) break;  // the leaf changed
         if (damaged_) return Answer::damaged;
         if (!visit_copy<kUp>(visit)) return Answer::done;
+        if (damaged_) return Answer::damaged;  // nobody knows where to go on
         if (!go_on<kUp>(host, path)) return Answer::done;
       }
     }
@@ -82,11 +83,10 @@ class Scan {
     if (count_ == 0) return true;
     Entry const& last = copied_[kUp ? count_ - 1 : 0];
     Key const key = core_.leaves.keys().key_of(last.prefix, last.word);
-    if (Keys::readable(key)) {
-      bound_ = key;
-      bounded_ = true;
-      inclusive_ = false;
-    }
+    damaged_ = !Keys::readable(key);
+    bound_ = key;
+    bounded_ = true;
+    inclusive_ = false;
     return true;
   }
 
@@ -123,7 +123,7 @@ class Scan {
   Key bound_;
   bool bounded_ = false, inclusive_ = false;
   bool whole_ = false;  // all keys of the next leaf are within the bound
-  bool damaged_ = false;
+  bool damaged_ = false;  // a record that had to be read cannot be
   Fences fences_;
   Entry copied_[Permutation::kSlots];
   unsigned count_ = 0;
