@@ -54,8 +54,8 @@ void LogSegments::store_state(LogSegment const& segment, LogState const& state) 
   store_word(state_word(pool_->base(), segment.at), state.word());
 }
 
-/// Its header is durable before its magic, so a crash leaves a segment, or superblocks that are
-/// nobody's.
+/// Its header is durable before its magic, and that before its state; so a crash leaves a segment,
+/// or superblocks that are nobody's.
 Result<LogSegment*> LogSegments::add() {
   MutexLock const lock(*memory_);
   auto at = pool_->take_run(run());
@@ -74,6 +74,7 @@ Result<LogSegment*> LogSegments::add() {
   std::uint64_t word = 0;
   std::memcpy(&word, &header, sizeof word);
   store_word(reinterpret_cast<std::uint64_t*>(to), word);
+  order();  // before its state: with that, and without magic, it would look damaged
   return &attach(*at);
 }
 

@@ -39,30 +39,36 @@ LogWalk::Found LogWalk::look(std::uint64_t at, LogRecord& record) const {
 }
 
 bool LogWalk::next(LogRecord& record) {
-  std::uint64_t from = at_;  // where what has not been told yet begins
+  // Cancelled records lie from here to there. A hole behind them takes them in: the last of them
+  // may be a torn record, whose sizes say nothing.
+  std::uint64_t const from = at_;
+  std::uint64_t until = at_;
   while (at_ + sizeof(RecordHeader) <= limit_) {
     Found const found = look(at_, record);
     // In a hole nothing says how long a cancelled record is.
-    if (found == Found::cancelled && at_ == from && record.bytes() <= limit_ - at_) {
-      from = at_ += record.bytes();
-      cancelled_ += record.bytes();
-      last_end_ = at_;
+    if (found == Found::cancelled && at_ == until && record.bytes() <= limit_ - at_) {
+      last_end_ = until = at_ += record.bytes();
       continue;
     }
     if (found != Found::record) {
       at_ += kRecordAlign;
       continue;
     }
-    if (at_ != from) holes_.push_back({segment_ + from, at_ - from, false});
+    if (at_ != until)
+      holes_.push_back({segment_ + from, at_ - from, false});
+    else
+      cancelled_ += until - from;
     if (record.tag.begins_piece)
       for (LogHole& hole : holes_) hole.damage = true;
     at_ += record.bytes();
     last_end_ = at_;
     return true;
   }
-  if (sealed_ && from < limit_) {
+  if (sealed_ && until < limit_) {
     holes_.push_back({segment_ + from, limit_ - from, true});
     last_end_ = limit_;
+  } else {
+    cancelled_ += until - from;
   }
   if (sealed_)
     for (LogHole& hole : holes_) hole.damage = true;

@@ -16,15 +16,24 @@ std::uint64_t most_bytes(LogOperation const& operation) {
 
 }  // namespace
 
+/// Whether the piece has no such hash yet; now it has.
+bool LogWriter::is_new(std::uint64_t hash) {
+  std::size_t at = hash % seen_.size();
+  while (seen_[at].round == round_ && seen_[at].hash != hash) at = (at + 1) % seen_.size();
+  if (seen_[at].round == round_) return false;
+  seen_[at] = {hash, round_};
+  return true;
+}
+
 /// As many operations as have keys that differ, and fit.
 LogWriter::Piece LogWriter::next_piece(std::span<LogOperation const> rest) {
   Piece piece;
-  hashes_.clear();
+  ++round_;
   while (piece.operations < std::min(rest.size(), kPiece)) {
     LogOperation const& operation = rest[piece.operations];
     std::uint64_t const bytes = most_bytes(operation);
     if (piece.operations > 0 && piece.bytes + bytes > appender_.most()) break;
-    if (!hashes_.insert(operation.hash).second) break;
+    if (!is_new(operation.hash)) break;
     piece.bytes += bytes;
     ++piece.operations;
     if (bytes != 0 && operation.kind != OpKind::erase) piece.what = LogSegments::For::puts;

@@ -5,10 +5,10 @@
 // before its key's entry goes; no piece has a key twice.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <unordered_set>
 #include <vector>
 
 #include "perdure/batch.h"
@@ -68,6 +68,7 @@ class LogWriter {
     LogSegments::For what = LogSegments::For::tombstones;
   };
 
+  bool is_new(std::uint64_t hash);
   Piece next_piece(std::span<LogOperation const> rest);
   void write(std::size_t first, std::span<LogOperation const> piece);
   void append(std::size_t i, LogOperation const& operation, std::uint64_t address,
@@ -78,8 +79,14 @@ class LogWriter {
   ValueLog* log_;
   LogAnswers* answers_;
   LogAppender appender_;
+  // The hashes of a piece, in a table that a new round empties; never more than half full.
+  struct Seen {
+    std::uint64_t hash = 0;
+    std::uint64_t round = 0;
+  };
+  std::array<Seen, 2 * kPiece> seen_;
+  std::uint64_t round_ = 0;
   // Of a piece, for their memory.
-  std::unordered_set<std::uint64_t> hashes_;
   std::vector<std::uint32_t> stripes_;
   std::vector<LogKey> keys_;
   std::vector<std::uint64_t> addresses_;
