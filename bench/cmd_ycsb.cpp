@@ -358,12 +358,8 @@ void check_options(Options const& o) {
                   ": workload e scans ranges of keys, and this index keeps no order of keys; "
                   "choose --index btree");
   }
-  if (workload_named(o.workload) == Workload::e &&
-      longest_scan_bytes(Dataset(o.seed, o.key_bytes, o.value_bytes)) > kPageBytes) {
-    throw Failure("--value-bytes " + std::to_string(o.value_bytes) +
-                  ": a scan of workload e has up to 100 records, and no more than 32 MiB; give "
-                  "at most 300000");
-  }
+  if (workload_named(o.workload) == Workload::e)
+    check_scan_bytes(Dataset(o.seed, o.key_bytes, o.value_bytes));
   if (workload_named(o.workload) == Workload::f && o.value_bytes % 8 != 0) {
     throw Failure("--value-bytes " + std::to_string(o.value_bytes) +
                   ": workload f adds to values as 64-bit integers; give a multiple of 8");

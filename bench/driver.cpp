@@ -146,7 +146,8 @@ void Driver::call_with_scans(Store& store, RequestStream const& stream, Pass& pa
     us = pass.batch_us.back();
     pass.batch_us.pop_back();
   }
-  pass.batch_us.push_back(us + scanner_.run(store, stream, scans_, pass) * 1e6);
+  auto const range = [&store](RangeQuery const& query) { return store.range(query); };
+  pass.batch_us.push_back(us + scanner_.run(range, stream, scans_, pass) * 1e6);
   pass.ops += scans_.size();
 }
 

@@ -11,8 +11,13 @@
 namespace perdure::bench {
 namespace {
 
-/// Answers that are in memory at once, while they wait to be checked.
-constexpr std::size_t kBytesAtOnce = std::size_t{32} << 20;
+/// Of a page of Store::range. Answers that wait to be checked take no more, either, but for one a
+/// client.
+constexpr std::uint64_t kPageBytes = std::uint64_t{32} << 20;
+
+std::uint64_t longest_scan_bytes(Dataset const& dataset) {
+  return kLongestScan * (std::uint64_t{dataset.key_bytes()} + dataset.value_bytes());
+}
 
 /// One of the elements of `all`.
 std::span<std::byte const> element(VariableValues const& all, std::size_t i) {
@@ -21,6 +26,14 @@ std::span<std::byte const> element(VariableValues const& all, std::size_t i) {
 }
 
 }  // namespace
+
+void check_scan_bytes(Dataset const& dataset) {
+  if (longest_scan_bytes(dataset) <= kPageBytes) return;
+  throw Failure("--value-bytes " + std::to_string(dataset.value_bytes()) +
+                ": a scan of workload e has up to 100 records, and 32 MiB at most; give no more "
+                "than " +
+                std::to_string(kPageBytes / kLongestScan - dataset.key_bytes()));
+}
 
 KeyOrder::Entry KeyOrder::entry(std::uint64_t id) const {
   static_assert(std::endian::native == std::endian::little);
@@ -50,23 +63,23 @@ std::span<KeyOrder::Entry const> KeyOrder::from(std::uint64_t id, std::size_t mo
 Scanner::Scanner(Dataset const& dataset, std::uint32_t clients)
     : dataset_(dataset),
       clients_(clients > 0 ? clients : std::max(1u, std::thread::hardware_concurrency())),
-      chunk_(std::max<std::size_t>(clients_, kBytesAtOnce / longest_scan_bytes(dataset))),
+      chunk_(std::max<std::size_t>(clients_, kPageBytes / longest_scan_bytes(dataset))),
       order_(dataset) {}
 
-double Scanner::run(Store& store, RequestStream const& stream, std::span<Request const> scans,
-                    Pass& pass) {
+double Scanner::run(RangeCall const& range, RequestStream const& stream,
+                    std::span<Request const> scans, Pass& pass) {
   order_.grow(stream.records());
   double seconds = 0;
   for (std::size_t first = 0; first < scans.size(); first += chunk_) {
     auto const chunk = scans.subspan(first, std::min(chunk_, scans.size() - first));
-    seconds += call(store, chunk);
+    seconds += call(range, chunk);
     check(stream, chunk, pass);
   }
   pass.seconds += seconds;
   return seconds;
 }
 
-double Scanner::call(Store& store, std::span<Request const> scans) {
+double Scanner::call(RangeCall const& range, std::span<Request const> scans) {
   queries_.assign(scans.size(), {});
   pages_.assign(scans.size(), {});
   for (std::size_t i = 0; i < scans.size(); ++i) {
@@ -77,7 +90,7 @@ double Scanner::call(Store& store, std::span<Request const> scans) {
   std::vector<Status> failures(clients_);
   auto const client = [&](std::size_t c) {
     for (std::size_t i = scans.size() * c / clients_; i < scans.size() * (c + 1) / clients_; ++i) {
-      auto page = store.range(queries_[i]);
+      auto page = range(queries_[i]);
       if (!page) failures[c] = page.status();
       if (!page) return;
       pages_[i] = std::move(*page);

@@ -1,12 +1,13 @@
-// The scans of workload e: what each must give, a call of Store::range for each from several
-// clients side by side, and the check of every answer.
+// The scans of workload e: what each must give, a call for each from several clients side by side,
+// and the check of every answer.
 //
-// Invariants: the clock runs while clients call the store, and nothing else happens meanwhile; a
+// Invariants: the clock runs while clients call the system, and nothing else happens meanwhile; a
 // scan is right only if it gives all records there are from its first on, up to its length, each
 // key and value byte by byte.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -39,22 +40,24 @@ class KeyOrder {
   std::vector<Entry> entries_;
 };
 
-/// What the longest scan gives; a page of the store has 32 MiB at most.
-[[nodiscard]] inline std::uint64_t longest_scan_bytes(Dataset const& dataset) {
-  return std::uint64_t{kLongestScan} * (dataset.key_bytes() + dataset.value_bytes());
-}
-inline constexpr std::uint64_t kPageBytes = std::uint64_t{32} << 20;
+/// Throws Failure where the longest scan is more than a page of the store, 32 MiB.
+void check_scan_bytes(Dataset const& dataset);
+
+/// Answers as Store::range does, from any thread.
+using RangeCall = std::function<Result<RangePage>(RangeQuery const&)>;
 
 class Scanner {
  public:
   /// Clients that scan at once; 0 = one a hardware thread.
   Scanner(Dataset const& dataset, std::uint32_t clients);
 
-  /// Adds to the pass; answers how many seconds it took. The store holds what the stream says.
-  double run(Store& store, RequestStream const& stream, std::span<Request const> scans, Pass& pass);
+  /// Adds to the pass; answers how many seconds it took. What is scanned holds what the stream
+  /// says.
+  double run(RangeCall const& range, RequestStream const& stream, std::span<Request const> scans,
+             Pass& pass);
 
  private:
-  double call(Store& store, std::span<Request const> scans);
+  double call(RangeCall const& range, std::span<Request const> scans);
   void check(RequestStream const& stream, std::span<Request const> scans, Pass& pass) const;
   [[nodiscard]] std::string fault_of(RangePage const& page, Request const& scan,
                                      RequestStream const& stream) const;

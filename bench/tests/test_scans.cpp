@@ -48,7 +48,7 @@ class ScansOfAStore : public testing::Test {
     while (order.from(before, 2).back().id != at) ++before;
     Pass pass;
     Request const scan{before, 0, Action::scan, 3};
-    Scanner(dataset_, 2).run(store_, load_, {&scan, 1}, pass);
+    Scanner(dataset_, 2).run(range_, load_, {&scan, 1}, pass);
     EXPECT_EQ(pass.scans, 1u);
     return pass;
   }
@@ -56,6 +56,7 @@ class ScansOfAStore : public testing::Test {
   Dataset dataset_{3, 12, 20};
   PoolFile pool_{""};
   Store store_ = create();
+  RangeCall range_ = [this](RangeQuery const& query) { return store_.range(query); };
   RequestStream load_{Workload::load, kRecords, 0, 1};
   Driver driver_{dataset_, 512, MemorySpace::host, 2};
 };
@@ -77,7 +78,7 @@ TEST_F(ScansOfAStore, EndWithTheGreatestKey) {
   while (order.from(last, 2).size() > 1) ++last;
   Request const scan{last, 0, Action::scan, 100};
   Pass pass;
-  Scanner(dataset_, 1).run(store_, load_, {&scan, 1}, pass);
+  Scanner(dataset_, 1).run(range_, load_, {&scan, 1}, pass);
   EXPECT_EQ(pass.faults, 0u) << pass.first_fault;
   EXPECT_EQ(pass.scanned, 1u);
 }
