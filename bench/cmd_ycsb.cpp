@@ -245,7 +245,8 @@ void put_speed(Json& json, std::vector<Pass> const& passes, std::string const& s
   for (double const m : mops) each.push_back(rounded(m));
 }
 
-void put_accesses(Json& json, std::optional<Accesses> const& accesses) {
+/// Ranges' reads are not among those that a store counts: with `scans` there is no figure of them.
+void put_accesses(Json& json, std::optional<Accesses> const& accesses, bool scans) {
   if (!accesses) {
     for (char const* key :
          {"pm_reads_per_op", "pm_writes_per_op", "orders_per_batch", "cache_hits_per_get"})
@@ -255,7 +256,7 @@ void put_accesses(Json& json, std::optional<Accesses> const& accesses) {
   auto const per = [](std::uint64_t count, std::uint64_t of) {
     return static_cast<double>(count) / static_cast<double>(of);
   };
-  json["pm_reads_per_op"] = per(accesses->counts.pm_reads, accesses->ops);
+  json["pm_reads_per_op"] = scans ? Json() : Json(per(accesses->counts.pm_reads, accesses->ops));
   json["pm_writes_per_op"] = per(accesses->counts.pm_writes, accesses->ops);
   json["orders_per_batch"] = per(accesses->counts.orders, accesses->batches);
   json["cache_hits_per_get"] =
@@ -313,8 +314,8 @@ Json report(Options const& o, Outcome const& outcome) {
   }
   json["hit_rate"] =
       gets == 0 ? Json(nullptr) : Json(static_cast<double>(hits) / static_cast<double>(gets));
-  put_accesses(json, outcome.accesses);
   Pass const sum = sum_of(outcome);
+  put_accesses(json, outcome.accesses, sum.scans > 0);
   json["records_per_scan"] =
       sum.scans == 0 ? Json()
                      : Json(static_cast<double>(sum.scanned) / static_cast<double>(sum.scans));
