@@ -7,6 +7,9 @@
 // workload c the counts are then exact about it: of a mirrored store a get reads PM once, and never
 // where its record is cached; of layout in_place it reads the record alone where its bucket is
 // cached.
+//
+// Workload e needs an index that keeps keys in order. A batch of it is one call that puts its
+// inserts, then a call a scan, from as many clients at once as there are workers.
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -164,8 +167,8 @@ class Run {
     RequestStream load = stream(Workload::load);
     outcome_.checks.add(Driver(dataset_, o_.batch, MemorySpace::host).run(store, load, o_.records));
     RequestStream requests = stream(workload_);
-    Driver near_driver(dataset_, o_.batch, near());
-    Driver host_driver(dataset_, o_.batch, MemorySpace::host);
+    Driver near_driver(dataset_, o_.batch, near(), o_.threads);
+    Driver host_driver(dataset_, o_.batch, MemorySpace::host, o_.threads);
     warm(store, near_driver, requests);
     for (std::uint32_t i = 0; i < o_.repeats; ++i) {
       outcome_.passes.push_back(near_driver.run(store, requests, ops()));
@@ -206,7 +209,8 @@ class Run {
 
   void count(Store& store, RequestStream& requests, std::uint64_t ops) {
     store.reset_counts();
-    Pass const pass = Driver(dataset_, o_.batch, MemorySpace::host).run(store, requests, ops);
+    Pass const pass =
+        Driver(dataset_, o_.batch, MemorySpace::host, o_.threads).run(store, requests, ops);
     std::uint64_t const gets = workload_ == Workload::c ? pass.gets : 0;
     outcome_.accesses = Accesses{pass.ops, pass.batch_us.size(), gets, store.stats().accesses};
     outcome_.checks.add(pass);
@@ -241,7 +245,8 @@ void put_speed(Json& json, std::vector<Pass> const& passes, std::string const& s
   for (double const m : mops) each.push_back(rounded(m));
 }
 
-void put_accesses(Json& json, std::optional<Accesses> const& accesses) {
+/// Ranges' reads are not among those that a store counts: with `scans` there is no figure of them.
+void put_accesses(Json& json, std::optional<Accesses> const& accesses, bool scans) {
   if (!accesses) {
     for (char const* key :
          {"pm_reads_per_op", "pm_writes_per_op", "orders_per_batch", "cache_hits_per_get"})
@@ -251,7 +256,7 @@ void put_accesses(Json& json, std::optional<Accesses> const& accesses) {
   auto const per = [](std::uint64_t count, std::uint64_t of) {
     return static_cast<double>(count) / static_cast<double>(of);
   };
-  json["pm_reads_per_op"] = per(accesses->counts.pm_reads, accesses->ops);
+  json["pm_reads_per_op"] = scans ? Json() : Json(per(accesses->counts.pm_reads, accesses->ops));
   json["pm_writes_per_op"] = per(accesses->counts.pm_writes, accesses->ops);
   json["orders_per_batch"] = per(accesses->counts.orders, accesses->batches);
   json["cache_hits_per_get"] =
@@ -309,9 +314,12 @@ Json report(Options const& o, Outcome const& outcome) {
   }
   json["hit_rate"] =
       gets == 0 ? Json(nullptr) : Json(static_cast<double>(hits) / static_cast<double>(gets));
-  put_accesses(json, outcome.accesses);
   Pass const sum = sum_of(outcome);
-  json["checked"] = sum.gets;
+  put_accesses(json, outcome.accesses, sum.scans > 0);
+  json["records_per_scan"] =
+      sum.scans == 0 ? Json()
+                     : Json(static_cast<double>(sum.scanned) / static_cast<double>(sum.scans));
+  json["checked"] = sum.gets + sum.scans;
   json["faults"] = sum.faults;
   if (sum.faults > 0) json["first_fault"] = sum.first_fault;
   return json;
@@ -335,6 +343,8 @@ void print(Json const& j) {
               number("orders_per_batch").c_str());
   std::printf("  answers checked   %s, wrong %s\n", number("checked").c_str(),
               number("faults").c_str());
+  if (!j["records_per_scan"].is_null())
+    std::printf("  records a scan    %s\n", number("records_per_scan").c_str());
   if (j.contains("first_fault"))
     std::printf("  FAULT: %s\n", j["first_fault"].get<std::string>().c_str());
 }
@@ -344,6 +354,13 @@ void check_options(Options const& o) {
     throw Failure(
         "--cache: workload load gets nothing that a cache could learn from; choose another "
         "workload");
+  if (workload_named(o.workload) == Workload::e && index_named(o.index) != Index::btree) {
+    throw Failure("--index " + o.index +
+                  ": workload e scans ranges of keys, and this index keeps no order of keys; "
+                  "choose --index btree");
+  }
+  if (workload_named(o.workload) == Workload::e)
+    check_scan_bytes(Dataset(o.seed, o.key_bytes, o.value_bytes));
   if (workload_named(o.workload) == Workload::f && o.value_bytes % 8 != 0) {
     throw Failure("--value-bytes " + std::to_string(o.value_bytes) +
                   ": workload f adds to values as 64-bit integers; give a multiple of 8");
@@ -369,8 +386,9 @@ int run(Options const& o) {
 
 Command add_ycsb(CommandLine& program) {
   auto o = std::make_shared<Options>();
-  CommandLine& app = program.add_subcommand("ycsb", "A YCSB workload: load, a, b, c, d or f");
-  app.add_option("--workload", o->workload, "load, a, b, c, d or f").shows_default();
+  CommandLine& app = program.add_subcommand("ycsb", "A YCSB workload: load, a, b, c, d, e or f");
+  app.add_option("--workload", o->workload, "load, a, b, c, d, e (of index btree) or f")
+      .shows_default();
   app.add_option("--records", o->records, "Records in the store before the run (load: put by it)")
       .shows_default()
       .check(positive());

@@ -14,6 +14,7 @@ OpKind kind_of(Action action) {
     case Action::read: return OpKind::get;
     case Action::write: return OpKind::put;
     case Action::read_modify_write: return OpKind::update;
+    case Action::scan: break;  // is no operation of a batch, and never comes here
   }
   return OpKind::get;
 }
@@ -24,14 +25,16 @@ void Pass::add(Pass const& other) {
   ops += other.ops;
   gets += other.gets;
   hits += other.hits;
+  scans += other.scans;
+  scanned += other.scanned;
   seconds += other.seconds;
   batch_us.insert(batch_us.end(), other.batch_us.begin(), other.batch_us.end());
   if (faults == 0) first_fault = other.first_fault;
   faults += other.faults;
 }
 
-Driver::Driver(Dataset const& dataset, std::size_t batch, MemorySpace space)
-    : dataset_(dataset), batch_(batch), space_(space) {
+Driver::Driver(Dataset const& dataset, std::size_t batch, MemorySpace space, std::uint32_t clients)
+    : dataset_(dataset), batch_(batch), space_(space), scanner_(dataset, clients) {
   std::size_t const key_bytes = batch * dataset.key_bytes();
   std::size_t const value_bytes = batch * dataset.value_bytes();
   keys_.resize(key_bytes);
@@ -48,7 +51,7 @@ Pass Driver::run(Store& store, RequestStream& stream, std::uint64_t ops) {
   while (pass.ops < ops) {
     requests_.resize(std::min<std::uint64_t>(batch_, ops - pass.ops));
     stream.fill(requests_);
-    call(store, pass);
+    stream.scans() ? call_with_scans(store, stream, pass) : call(store, pass);
   }
   return pass;
 }
@@ -56,6 +59,8 @@ Pass Driver::run(Store& store, RequestStream& stream, std::uint64_t ops) {
 Pass Driver::run_batch(Store& store, std::vector<Request> const& requests) {
   if (requests.size() > batch_)
     throw Failure("a batch of more requests than the driver has room for");
+  if (std::ranges::any_of(requests, [](Request const& r) { return r.action == Action::scan; }))
+    throw Failure("a scan is no operation of a batch: run the stream that it is of");
   Pass pass;
   requests_ = requests;
   call(store, pass);
@@ -127,6 +132,23 @@ void Driver::call(Store& store, Pass& pass) {
   pass.batch_us.push_back(took.count() * 1e6);
   check(pass);
   pass.ops += requests_.size();
+}
+
+void Driver::call_with_scans(Store& store, RequestStream const& stream, Pass& pass) {
+  auto const scans =
+      std::stable_partition(requests_.begin(), requests_.end(),
+                            [](Request const& r) { return r.action != Action::scan; });
+  scans_.assign(scans, requests_.end());
+  requests_.erase(scans, requests_.end());
+  double us = 0;
+  if (!requests_.empty()) {
+    call(store, pass);
+    us = pass.batch_us.back();
+    pass.batch_us.pop_back();
+  }
+  auto const range = [&store](RangeQuery const& query) { return store.range(query); };
+  pass.batch_us.push_back(us + scanner_.run(range, stream, scans_, pass) * 1e6);
+  pass.ops += scans_.size();
 }
 
 void Driver::check(Pass& pass) {

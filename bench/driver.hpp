@@ -12,33 +12,21 @@
 
 #include "dataset.hpp"
 #include "device_arrays.hpp"
+#include "pass.hpp"
 #include "perdure/store.h"
+#include "scans.hpp"
 #include "ycsb.hpp"
 
 namespace perdure::bench {
 
-/// What one pass over a number of requests gave.
-struct Pass {
-  std::uint64_t ops = 0;
-  std::uint64_t gets = 0;
-  std::uint64_t hits = 0;
-  double seconds = 0;
-  std::vector<double> batch_us;
-  std::uint64_t faults = 0;  // answers that were wrong
-  std::string first_fault;
-
-  [[nodiscard]] double mops() const {
-    return seconds > 0 ? static_cast<double>(ops) / seconds * 1e-6 : 0;
-  }
-  void add(Pass const& other);
-};
-
 class Driver {
  public:
-  /// Batches of at most `batch` requests, with the arrays in host memory or on the GPU.
-  Driver(Dataset const& dataset, std::size_t batch, MemorySpace space);
+  /// Batches of at most `batch` requests, with the arrays in host memory or on the GPU. Scans come
+  /// from so many clients at once (0: one a hardware thread), and their answers to host memory.
+  Driver(Dataset const& dataset, std::size_t batch, MemorySpace space, std::uint32_t clients = 0);
 
-  /// The next `ops` requests of the stream.
+  /// The next `ops` requests of the stream. Of a batch with scans its inserts come first, as one
+  /// call, then its scans.
   Pass run(Store& store, RequestStream& stream, std::uint64_t ops);
 
   /// These requests, as one batch; of at most `batch`.
@@ -51,6 +39,7 @@ class Driver {
  private:
   void make_arrays();
   void call(Store& store, Pass& pass);
+  void call_with_scans(Store& store, RequestStream const& stream, Pass& pass);
   void check(Pass& pass);
   void fault(Pass& pass, std::size_t i, std::string const& what) const;
   [[nodiscard]] Status submit(Store& store);
@@ -58,7 +47,9 @@ class Driver {
   Dataset dataset_;
   std::size_t batch_;
   MemorySpace space_;
+  Scanner scanner_;
   std::vector<Request> requests_;
+  std::vector<Request> scans_;  // of a batch
   std::vector<OpKind> kinds_;
   bool all_gets_ = false;
   bool all_puts_ = false;

@@ -88,6 +88,7 @@ BaselineLibrary::BaselineLibrary(std::string const& build) {
   bind(library, "baseline_rocksdb_close", close);
   bind(library, "baseline_rocksdb_put", put);
   bind(library, "baseline_rocksdb_get", get);
+  bind(library, "baseline_rocksdb_scan", scan);
   bind(library, "baseline_rocksdb_settle", settle);
   bind(library, "baseline_rocksdb_error", error);
   decltype(&baseline_rocksdb_version) version = nullptr;
@@ -169,6 +170,22 @@ void Baseline::get(std::span<std::byte const> keys, std::size_t count, std::span
     return library_.get(store_, k + first * key_bytes_, n, batch_, v + first * value_bytes_,
                         found.data() + first);
   });
+}
+
+Result<RangePage> Baseline::range(RangeQuery const& query) {
+  RangePage page;
+  page.keys.data.resize(query.limit * key_bytes_);
+  page.values.data.resize(query.limit * value_bytes_);
+  std::size_t count = 0;
+  if (library_.scan(store_, reinterpret_cast<char const*>(query.start->data()), query.limit,
+                    reinterpret_cast<char*>(page.keys.data.data()),
+                    reinterpret_cast<char*>(page.values.data.data()), &count) != 0)
+    return Status{Code::io_error, "RocksDB, " + config_.name + ": " + library_.error()};
+  for (std::size_t i = 0; i <= count; ++i) {
+    page.keys.offsets.push_back(static_cast<std::int64_t>(i * key_bytes_));
+    page.values.offsets.push_back(static_cast<std::int64_t>(i * value_bytes_));
+  }
+  return page;
 }
 
 void Baseline::settle() {

@@ -9,11 +9,16 @@
 #include <vector>
 
 #include "adapter.h"
+#include "perdure/reports.h"
+#include "perdure/status.h"
 
 namespace perdure::bench {
 
 /// One way to set RocksDB up. Those tried are listed in rocksdb_baseline.cpp.
 struct BaselineConfig {
+  /// Hash memtables and tables for single keys have no ranges.
+  [[nodiscard]] bool keeps_order() const { return memtable == "skiplist" && table == "block"; }
+
   std::string name;
   std::string memtable = "skiplist";
   std::string table = "block";
@@ -43,6 +48,7 @@ class BaselineLibrary {
   decltype(&baseline_rocksdb_close) close = nullptr;
   decltype(&baseline_rocksdb_put) put = nullptr;
   decltype(&baseline_rocksdb_get) get = nullptr;
+  decltype(&baseline_rocksdb_scan) scan = nullptr;
   decltype(&baseline_rocksdb_settle) settle = nullptr;
   decltype(&baseline_rocksdb_error) error = nullptr;
 
@@ -67,6 +73,8 @@ class Baseline {
   void put(std::span<std::byte const> keys, std::span<std::byte const> values, std::size_t count);
   void get(std::span<std::byte const> keys, std::size_t count, std::span<std::byte> values,
            std::span<unsigned char> found);
+  /// As Store::range, from the query's start on and up to its limit; from any thread.
+  Result<RangePage> range(RangeQuery const& query);
   void settle();
 
  private:

@@ -1,6 +1,7 @@
 // perdure-bench-rocksdb: Perdure and RocksDB on the same records, requests and cores, turn by turn
 // in one run, so that whatever else the machine does falls on both. LOAD, then YCSB C with uniform
-// and with Zipfian keys; every answer of either is checked.
+// and with Zipfian keys; with --scans then YCSB E, of Perdure by index btree, of RocksDB where its
+// configuration keeps keys in order. Every answer of either is checked.
 //
 // RocksDB is given what helps it: no write-ahead log, no compression, no checksums on reads, files
 // on tmpfs, the configurations that were fastest (`--tune all` tries them), and a load that ends
@@ -37,6 +38,7 @@ struct Options {
   std::vector<std::string> configs{"hash-linklist", "hash-linklist-cuckoo", "block-mmap"};
   std::string directory = "/dev/shm";
   std::vector<std::string> tune;
+  bool scans = false;
   std::string json;
 };
 
@@ -44,11 +46,12 @@ struct Options {
 /// so that its threads seldom wait for each other.
 constexpr std::size_t kBaselineChunk = std::size_t{1} << 18;
 
-/// Drives RocksDB through a stream of gets or puts, as Driver drives a store.
+/// Drives RocksDB through a stream of gets or puts, or of scans and puts, as Driver drives a store.
 class BaselineDriver {
  public:
-  explicit BaselineDriver(Dataset const& dataset)
+  BaselineDriver(Dataset const& dataset, std::uint32_t threads)
       : dataset_(dataset),
+        scanner_(dataset, threads),
         requests_(kBaselineChunk),
         keys_(kBaselineChunk * dataset.key_bytes()),
         values_(kBaselineChunk * dataset.value_bytes()),
@@ -59,22 +62,36 @@ class BaselineDriver {
     while (pass.ops < ops) {
       std::size_t const n = std::min<std::uint64_t>(kBaselineChunk, ops - pass.ops);
       stream.fill({requests_.data(), n});
-      make_arrays(n);
-      auto const begin = std::chrono::steady_clock::now();
-      if (requests_[0].action == Action::write) {
-        baseline.put(keys_, values_, n);
-      } else {
-        baseline.get(keys_, n, values_, found_);
-      }
-      pass.seconds +=
-          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-      check(pass, n);
+      std::size_t const scans = stream.scans() ? put_scans_last(n) : n;
+      if (scans > 0) call(baseline, pass, scans);
+      auto const range = [&](RangeQuery const& query) { return baseline.range(query); };
+      scanner_.run(range, stream, std::span(requests_).subspan(scans, n - scans), pass);
       pass.ops += n;
     }
     return pass;
   }
 
  private:
+  /// Answers how many requests stand before them.
+  std::size_t put_scans_last(std::size_t n) {
+    auto const end = requests_.begin() + static_cast<std::ptrdiff_t>(n);
+    auto const scans = std::stable_partition(
+        requests_.begin(), end, [](Request const& r) { return r.action != Action::scan; });
+    return static_cast<std::size_t>(scans - requests_.begin());
+  }
+
+  void call(Baseline& baseline, Pass& pass, std::size_t n) {
+    make_arrays(n);
+    auto const begin = std::chrono::steady_clock::now();
+    if (requests_[0].action == Action::write) {
+      baseline.put(keys_, values_, n);
+    } else {
+      baseline.get(keys_, n, values_, found_);
+    }
+    pass.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    check(pass, n);
+  }
+
   void make_arrays(std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
       Request const& r = requests_[i];
@@ -104,6 +121,7 @@ class BaselineDriver {
   }
 
   Dataset dataset_;
+  Scanner scanner_;
   std::vector<Request> requests_;
   std::vector<std::byte> keys_;
   std::vector<std::byte> values_;
@@ -118,7 +136,7 @@ class Comparison {
       : o_(o),
         library_(library),
         dataset_(o.seed, o.key_bytes, o.value_bytes),
-        baseline_driver_(dataset_),
+        baseline_driver_(dataset_, o.threads),
         file_("") {}
 
   /// One configuration of RocksDB alone: Mops of load, uniform gets and Zipfian gets.
@@ -145,7 +163,7 @@ class Comparison {
     for (std::uint32_t i = 0; i < o_.repeats; ++i) {
       store_.reset();
       baseline_.reset();
-      store_ = std::make_unique<Store>(create());
+      store_ = std::make_unique<Store>(create(Index::gphash));
       RequestStream requests(Workload::load, o_.records, 0, o_.seed);
       Pass const pass =
           Driver(dataset_, o_.batch, MemorySpace::host).run(*store_, requests, o_.records);
@@ -157,8 +175,9 @@ class Comparison {
     Json rows = Json::array();
     rows.push_back(row("LOAD", config, ours, theirs));
     settle(*baseline_);
-    rows.push_back(compare_gets(config, 0));
-    rows.push_back(compare_gets(config, o_.theta));
+    for (double const theta : {0.0, o_.theta})
+      rows.push_back(compare_runs(config, Workload::c, theta));
+    if (o_.scans && config.keeps_order()) rows.push_back(compare_scans(config));
     machine_ = store_->stats().machine;
     store_.reset();
     baseline_.reset();
@@ -175,11 +194,12 @@ class Comparison {
     faults_ += pass.faults;
   }
 
-  [[nodiscard]] Store create() {
+  [[nodiscard]] Store create(Index index) {
     CreateOptions create;
     create.key_bytes = o_.key_bytes;
     create.value_bytes = o_.value_bytes;
     create.expected_records = o_.records;
+    create.index = index;
     OpenOptions open;
     open.threads = o_.threads;
     file_.remove();
@@ -206,12 +226,21 @@ class Comparison {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
-  Json compare_gets(BaselineConfig const& config, double theta) {
+  /// RocksDB has its records by now; those of Perdure come into a pool that keeps keys in order.
+  Json compare_scans(BaselineConfig const& config) {
+    store_.reset();
+    store_ = std::make_unique<Store>(create(Index::btree));
+    RequestStream load(Workload::load, o_.records, 0, o_.seed);
+    note(Driver(dataset_, o_.batch, MemorySpace::host).run(*store_, load, o_.records));
+    return compare_runs(config, Workload::e, o_.theta);
+  }
+
+  Json compare_runs(BaselineConfig const& config, Workload workload, double theta) {
     std::vector<double> ours;
     std::vector<double> theirs;
-    RequestStream our_requests(Workload::c, o_.records, theta, mix(o_.seed));
-    RequestStream their_requests(Workload::c, o_.records, theta, mix(o_.seed));
-    Driver driver(dataset_, o_.batch, MemorySpace::host);
+    RequestStream our_requests(workload, o_.records, theta, mix(o_.seed));
+    RequestStream their_requests(workload, o_.records, theta, mix(o_.seed));
+    Driver driver(dataset_, o_.batch, MemorySpace::host, o_.threads);
     for (std::uint32_t i = 0; i < o_.repeats; ++i) {
       Pass const our = driver.run(*store_, our_requests, ops_of(o_));
       Pass const their = baseline_driver_.run(*baseline_, their_requests, ops_of(o_));
@@ -220,7 +249,8 @@ class Comparison {
       ours.push_back(our.mops());
       theirs.push_back(their.mops());
     }
-    return row(theta == 0 ? "C uniform" : "C zipf", config, ours, theirs);
+    std::string const name = workload == Workload::e ? "E" : "C";
+    return row(name + (theta == 0 ? " uniform" : " zipf"), config, ours, theirs);
   }
 
   static Json row(std::string const& workload, BaselineConfig const& config,
@@ -283,11 +313,26 @@ Json compare(Options const& o, Comparison& comparison) {
       std::fflush(stdout);
       all.push_back(row);
     }
+    if (o.scans && !baseline_config_named(name).keeps_order())
+      std::printf("%-10s not measured: so set, RocksDB keeps no order of keys   %s\n", "E zipf",
+                  name.c_str());
   }
   return all;
 }
 
+void check_options(Options const& o) {
+  if (!o.scans) return;
+  if (std::ranges::none_of(o.configs, [](std::string const& name) {
+        return baseline_config_named(name).keeps_order();
+      }))
+    throw Failure(
+        "--scans: none of these configurations keeps keys in order; add block-mmap to "
+        "--config");
+  check_scan_bytes(Dataset(o.seed, o.key_bytes, o.value_bytes));
+}
+
 int run(Options o) {
+  check_options(o);
   auto const builds = baseline_builds();
   if (builds.empty()) throw Failure("no RocksDB adapter was built in " PERDURE_ROCKSDB_ADAPTER_DIR);
   if (o.build.empty()) o.build = builds.front();
@@ -322,7 +367,7 @@ int start(int argc, char** argv) {
       "Perdure against RocksDB, in one run on the same cores. Every value read is checked.",
       "perdure-bench-rocksdb", std::string(version()));
   app.add_option("--records", o.records).shows_default().check(positive());
-  app.add_option("--ops", o.ops, "Gets a repeat (default: --records)");
+  app.add_option("--ops", o.ops, "Gets, or scans and inserts, a repeat (default: --records)");
   app.add_option("--batch", o.batch, "Perdure's operations a batch")
       .shows_default()
       .check(positive());
@@ -347,6 +392,8 @@ int start(int argc, char** argv) {
   app.add_option("--tune", o.tune,
                  "Instead, try these configurations of RocksDB, with commas between, or all")
       .separated_by(',');
+  app.add_flag("--scans", o.scans,
+               "YCSB E, too: Perdure's index btree beside configurations that keep keys in order");
   app.add_option("--json", o.json, "Write the results to this file").check(new_file());
   int status = kUsage;
   if (!app.parse(argc, argv, status)) return status;

@@ -3,9 +3,12 @@
 //
 //   load  inserts records 0, 1, 2, ... a 50 % reads, 50 % updates
 //   b     95 % reads, 5 % updates c reads alone
-//   d     95 % reads of the latest records, 5 % inserts f 50 % reads, 50 % read-modify-writes
+//   d     95 % reads of the latest records, 5 % inserts
+//   e     95 % scans of 1 to 100 records from a key on, 5 % inserts
+//   f     50 % reads, 50 % read-modify-writes
 //
-// Workload e scans ranges of keys, which a hash index does not have.
+// Workload e is for an index that keeps keys in order. Its scans begin at records that were loaded,
+// and meet inserted ones on their way.
 //
 // Invariant: the same workload, sizes, theta and seed give the same requests on every machine (the
 // generators draw bits from std::mt19937_64 and turn them into numbers themselves, as the
@@ -20,7 +23,7 @@
 
 namespace perdure::bench {
 
-enum class Workload : std::uint8_t { load, a, b, c, d, f };
+enum class Workload : std::uint8_t { load, a, b, c, d, e, f };
 
 /// Throws std::invalid_argument with the way out for a name that is no workload of ours.
 [[nodiscard]] Workload workload_named(std::string_view name);
@@ -69,12 +72,15 @@ class Scramble {
   std::uint64_t factor_;  // coprime with n, near n / golden ratio
 };
 
-enum class Action : std::uint8_t { read, write, read_modify_write };
+enum class Action : std::uint8_t { read, write, read_modify_write, scan };
+
+inline constexpr std::uint16_t kLongestScan = 100;  // records
 
 struct Request {
   std::uint64_t id = 0;
   std::uint32_t version = 0;  // what a read must return; what a write leaves behind
   Action action = Action::read;
+  std::uint16_t length = 0;  // of a scan, whose first record is `id`
 };
 
 /// The requests of one workload against a store that holds records 0 .. records-1 at version 0
@@ -86,6 +92,7 @@ class RequestStream {
 
   void fill(std::span<Request> requests);
 
+  [[nodiscard]] bool scans() const { return workload_ == Workload::e; }
   /// The records there are once everything given out has been done, and the version of each.
   [[nodiscard]] std::uint64_t records() const { return records_; }
   [[nodiscard]] std::uint32_t version(std::uint64_t id) const { return versions_[id]; }

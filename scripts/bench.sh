@@ -25,6 +25,7 @@ bench accesses accesses
 for workload in load c a b d f; do
   bench "ycsb-$workload" ycsb --workload "$workload" --records "$records" --device "$device"
 done
+bench ycsb-e ycsb --workload e --index btree --records "$records"
 bench reopen reopen --records "$records"
 bench durability durability --log-dir "$figures/durability-log"
 

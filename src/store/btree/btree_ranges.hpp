@@ -42,8 +42,9 @@ class BtreeRanges {
             "a record at byte " + std::to_string(damaged_) + " claims more room than it has";
         return page;
       }
-      for (std::uint64_t const word : noted_) {
-        page.fault = show(word, page.records, bytes, visit);
+      for (std::size_t i = 0; i < noted_.size(); ++i) {
+        if (i + kAhead < noted_.size()) parts_.records.prefetch(noted_[i + kAhead], kNear);
+        page.fault = show(noted_[i], page.records, bytes, visit);
         if (!page.fault.empty()) return page;
       }
       if (noted_.empty() || page.records >= limit || bytes >= most_bytes) break;
@@ -73,6 +74,9 @@ class BtreeRanges {
  private:
   static constexpr std::size_t kNoted = 256;  // between two guards
   static constexpr std::size_t kCounted = 4096;
+  // Neighbours in the tree lie anywhere in the pool, so each would be waited for by itself.
+  static constexpr std::size_t kAhead = 8;  // records
+  static constexpr std::uint64_t kNear = 2 * pm::kCacheLine;  // bytes of each
 
   /// What is left behind a key.
   static BtreeRange rest(BtreeRange range, std::span<std::byte const> last) {
