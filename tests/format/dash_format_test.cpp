@@ -169,7 +169,7 @@ TEST_P(DashFormat, RefusesAHeaderOrARootThatLeadsToNoDashIndex) {
        "format version 2"},
       {"of an index that nobody knows",
        [](Image& i, std::uint64_t) {
-         i.set(77, std::uint8_t{3});
+         i.set(77, std::uint8_t{4});
          i.seal_header();
        },
        "impossible"},
