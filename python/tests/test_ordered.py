@@ -159,6 +159,23 @@ def test_logs_are_collected_and_say_so(pool):
         assert set(store.stats().value_log.as_dict().values()) == {0}
 
 
+def test_a_read_only_opening_tells_of_a_log_what_its_writer_did(pool):
+    keys, rows = np.arange(4000), np.zeros((4000, 600), np.uint8)
+    sizes = ("segments", "free_segments", "used_bytes", "outdated_bytes", "tombstone_bytes")
+    with perdure.create(pool, 8, 600, index="btree", values="log") as store:
+        store.put(keys, rows)
+        store.put(keys[:300], rows[:300])  # not enough for a collection
+        store.erase(keys[:100])
+        of_writer = store.stats()
+    assert of_writer.value_log.outdated_bytes >= 300 * 608
+    with perdure.open(pool, read_only=True) as store:
+        of_reader = store.stats()
+        for name in sizes:
+            assert getattr(of_reader.value_log, name) == getattr(of_writer.value_log, name)
+        assert of_reader.used_bytes == of_writer.used_bytes
+        assert of_reader.value_log.appended_bytes == 0  # since the store was opened
+
+
 WRITER = """
     import numpy as np, perdure
     keys, rows = np.arange(400), np.zeros((400, 120), np.int64)

@@ -109,7 +109,10 @@ struct BtreeOpening {
     core.numbers.begin();
     core.counters.set_records(found.current, true);
     core.recovery.records = found.current;
-    if (core.pool.read_only()) return {};
+    if (core.pool.read_only()) {
+      log.begin_reading();
+      return {};
+    }
     begin_writing();
     log.begin();
     return {};
