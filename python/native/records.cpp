@@ -35,11 +35,16 @@ nb::object plain(nb::handle value) {
   return nb::borrow(value);
 }
 
-/// One field as a person reads it: names of enums bare, text quoted.
+/// One field as a person reads it: names of enums bare, text quoted, the lines of a record
+/// indented.
 std::string shown_value(nb::handle value) {
   nb::object const what =
       is_enum(value) ? nb::object(value.attr("name")) : nb::object(nb::repr(value));
-  return nb::cast<std::string>(what);
+  auto text = nb::cast<std::string>(what);
+  if (!is_record(value)) return text;
+  for (auto at = text.find('\n'); at != text.npos; at = text.find('\n', at + 1))
+    text.insert(at + 1, "    ");
+  return text;
 }
 
 constexpr char const* kKeyStatus = R"(How a key of a batch fared; one a key, as uint8.

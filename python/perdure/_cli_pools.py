@@ -305,7 +305,10 @@ def stats(
         facts = store.stats().as_dict()
         survives, recovery = store.survives(), store.recovery().as_dict()
     say = cli_support.answers_to(result)
-    for name, fact in facts.items():
+    told = dict(facts)
+    if told["values"] != "log":
+        del told["value_log"]  # a dozen zeros
+    for name, fact in told.items():
         say(f"{name:18} {fact}")
     say(f"{'recovery':18} {recovery}")
     report(

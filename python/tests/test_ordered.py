@@ -234,5 +234,10 @@ def test_the_command_line_makes_and_tells_logs(pool, cli):
     assert cli("put", pool, "apple", "red").status == 0
     told = cli("stats", pool, "--json", "-").json()
     assert told["values"] == "log" and told["value_log"]["used_bytes"] > 0
+    assert "'used_bytes': " in cli("stats", pool).out
+    heap = cli("create", pool, "--index", "btree", "--overwrite")
+    assert "records in a heap" in heap.out
+    shown = cli("stats", pool).out
+    assert "\nvalues             heap" in shown and "value_log" not in shown
     refused = cli("create", pool + "-other", "--values", "log")
     assert refused.status == 2 and "choose index btree" in refused.err
