@@ -96,6 +96,37 @@ cache_hits : int
     Gets that the record cache answered, or whose key the bucket cache found.
 )";
 
+constexpr char const* kValueLogStats =
+    R"(Of a pool of values "log"; zeros elsewhere. What has been counted, since the store was opened.
+
+Attributes
+----------
+segments : int
+    Of the pool.
+free_segments : int
+    Of them, those that hold nothing.
+queued_segments : int
+    Wait to be collected, or are being collected.
+used_bytes : int
+    Of records, outdated ones and tombstones among them.
+outdated_bytes : int
+    Of records that were put anew or erased; without tombstones.
+tombstone_bytes : int
+    What erasures appended.
+appended_bytes : int
+    By writes.
+moved_bytes : int
+    By collections.
+collections : int
+    Segments that were collected.
+failed_collections : int
+    Of segments that are damaged, or found no room.
+waits : int
+    Of writers, while the queue was full.
+longest_wait_ns : int
+    Of one writer, in nanoseconds.
+)";
+
 constexpr char const* kCacheReport = R"(What a load of the record cache came to.
 
 Attributes
@@ -148,6 +179,10 @@ shape : Shape
 index : Index
 key_order : KeyOrder
     Of index "btree": which of two keys comes first.
+values : Values
+    Of index "btree": where records are, in a "heap" or a "log".
+value_log : ValueLogStats
+    Of values "log".
 segments : int
     Of a Dash index; of a "btree", its leaves.
 index_bytes : int
@@ -185,13 +220,11 @@ char const* doc_of(std::string_view record) {
     std::string_view record;
     char const* doc;
   };
-  constexpr Documented kDocs[] = {{"Survival", kSurvival},
-                                  {"RecoveryReport", kRecoveryReport},
-                                  {"VerifyReport", kVerifyReport},
-                                  {"DeviceInfo", kDeviceInfo},
-                                  {"AccessCounts", kAccessCounts},
-                                  {"CacheReport", kCacheReport},
-                                  {"Stats", kStats}};
+  constexpr Documented kDocs[] = {
+      {"Survival", kSurvival},         {"RecoveryReport", kRecoveryReport},
+      {"VerifyReport", kVerifyReport}, {"DeviceInfo", kDeviceInfo},
+      {"AccessCounts", kAccessCounts}, {"ValueLogStats", kValueLogStats},
+      {"CacheReport", kCacheReport},   {"Stats", kStats}};
   for (Documented const& one : kDocs)
     if (one.record == record) return one.doc;
   return "";

@@ -35,11 +35,16 @@ nb::object plain(nb::handle value) {
   return nb::borrow(value);
 }
 
-/// One field as a person reads it: names of enums bare, text quoted.
+/// One field as a person reads it: names of enums bare, text quoted, the lines of a record
+/// indented.
 std::string shown_value(nb::handle value) {
   nb::object const what =
       is_enum(value) ? nb::object(value.attr("name")) : nb::object(nb::repr(value));
-  return nb::cast<std::string>(what);
+  auto text = nb::cast<std::string>(what);
+  if (!is_record(value)) return text;
+  for (auto at = text.find('\n'); at != text.npos; at = text.find('\n', at + 1))
+    text.insert(at + 1, "    ");
+  return text;
 }
 
 constexpr char const* kKeyStatus = R"(How a key of a batch fared; one a key, as uint8.
@@ -104,6 +109,7 @@ void bind_store_enums(nb::module_& module) {
       .value("bytes", KeyOrder::bytes)
       .value("unsigned", KeyOrder::unsigned_integer)
       .value("signed", KeyOrder::signed_integer);
+  nb::enum_<Values>(module, "Values").value("heap", Values::heap).value("log", Values::log);
   nb::enum_<Layout>(module, "Layout")
       .value("word", Layout::word)
       .value("in_place", Layout::in_place);
@@ -221,6 +227,7 @@ void bind_file_options(nb::module_& module) {
       .def_rw("max_bytes", &CreateOptions::max_bytes)
       .def_rw("index", &CreateOptions::index)
       .def_rw("key_order", &CreateOptions::key_order)
+      .def_rw("values", &CreateOptions::values)
       .def_rw("layout", &CreateOptions::layout)
       .def_rw("shape", &CreateOptions::shape)
       .def_rw("durability", &CreateOptions::durability)
@@ -282,7 +289,11 @@ void bind_open_options(nb::module_& module) {
       .def_prop_rw("cache_bytes", from(&OpenOptions::memory, &MemoryOptions::cache_bytes),
                    into(&OpenOptions::memory, &MemoryOptions::cache_bytes))
       .def_prop_rw("cache_policy", from(&OpenOptions::memory, &MemoryOptions::cache_policy),
-                   into(&OpenOptions::memory, &MemoryOptions::cache_policy));
+                   into(&OpenOptions::memory, &MemoryOptions::cache_policy))
+      .def_prop_rw("collectors", from(&OpenOptions::value_log, &ValueLogOptions::collectors),
+                   into(&OpenOptions::value_log, &ValueLogOptions::collectors))
+      .def_prop_rw("most_queued", from(&OpenOptions::value_log, &ValueLogOptions::most_queued),
+                   into(&OpenOptions::value_log, &ValueLogOptions::most_queued));
 }
 
 void bind_shape(nb::module_& module) {
@@ -346,7 +357,7 @@ void bind_reports(nb::module_& module) {
       .done();
 }
 
-void bind_stats(nb::module_& module) {
+void bind_parts_of_stats(nb::module_& module) {
   Record<AccessCounts>(module, "AccessCounts")
       .field("pm_reads", &AccessCounts::pm_reads)
       .field("pm_writes", &AccessCounts::pm_writes)
@@ -359,6 +370,23 @@ void bind_stats(nb::module_& module) {
       .field("bytes", &CacheReport::bytes)
       .field("seconds", &CacheReport::seconds)
       .done();
+  Record<ValueLogStats>(module, "ValueLogStats")
+      .field("segments", &ValueLogStats::segments)
+      .field("free_segments", &ValueLogStats::free_segments)
+      .field("queued_segments", &ValueLogStats::queued_segments)
+      .field("used_bytes", &ValueLogStats::used_bytes)
+      .field("outdated_bytes", &ValueLogStats::outdated_bytes)
+      .field("tombstone_bytes", &ValueLogStats::tombstone_bytes)
+      .field("appended_bytes", &ValueLogStats::appended_bytes)
+      .field("moved_bytes", &ValueLogStats::moved_bytes)
+      .field("collections", &ValueLogStats::collections)
+      .field("failed_collections", &ValueLogStats::failed_collections)
+      .field("waits", &ValueLogStats::waits)
+      .field("longest_wait_ns", &ValueLogStats::longest_wait_ns)
+      .done();
+}
+
+void bind_stats(nb::module_& module) {
   Record<Stats>(module, "Stats")
       .field("records", &Stats::records)
       .field("slots", &Stats::slots)
@@ -381,6 +409,8 @@ void bind_stats(nb::module_& module) {
       .field("shape", &Stats::shape)
       .field("index", &Stats::index)
       .field("key_order", &Stats::key_order)
+      .field("values", &Stats::values)
+      .field("value_log", &Stats::value_log)
       .field("segments", &Stats::segments)
       .field("index_bytes", &Stats::index_bytes)
       .field("layout", &Stats::layout)
@@ -428,6 +458,7 @@ void bind_records(nb::module_& module) {
   bind_file_options(module);
   bind_open_options(module);
   bind_reports(module);
+  bind_parts_of_stats(module);
   bind_stats(module);
 }
 

@@ -11,11 +11,12 @@ from typing import Any
 from perdure import _native
 
 
-def whole(name: str, number: Any, least: int = 0) -> int:
+def whole(name: str, number: Any, least: int = 0, most: int = (1 << 63) - 1) -> int:
     if isinstance(number, bool) or not hasattr(number, "__index__"):
         raise TypeError(f"{name}: expected a whole number, not {number!r}")
-    if not least <= number < 1 << 63:
-        raise ValueError(f"{name}: {number} is out of range; pass at least {least}")
+    if not least <= number <= most:
+        bound = f"least {least}" if number < least else f"most {most}"
+        raise ValueError(f"{name}: {number} is out of range; pass at {bound}")
     return int(number.__index__())
 
 

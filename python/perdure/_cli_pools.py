@@ -54,6 +54,11 @@ class KeyOrderChoice(StrEnum):
     signed = "signed"
 
 
+class ValuesChoice(StrEnum):
+    heap = "heap"
+    log = "log"
+
+
 class LayoutChoice(StrEnum):
     word = "word"
     in_place = "in_place"
@@ -85,6 +90,9 @@ IndexOption = Annotated[
 ]
 KeyOrderOption = Annotated[
     KeyOrderChoice, typer.Option(help="Of a B+-tree: bytes, or little-endian integers.")
+]
+ValuesOption = Annotated[
+    ValuesChoice, typer.Option(help="Of a B+-tree: where records are, in a heap or in logs.")
 ]
 LayoutOption = Annotated[
     LayoutChoice, typer.Option(help="8-byte slot words, or GPHash as published.")
@@ -147,6 +155,7 @@ def create(
     records: RecordsOption = 1 << 16,
     index: IndexOption = IndexChoice.gphash,
     key_order: KeyOrderOption = KeyOrderChoice.bytes,
+    values: ValuesOption = ValuesChoice.heap,
     layout: LayoutOption = LayoutChoice.word,
     shape: ShapeOption = "2L-2H-8S",
     max_bytes: MaxBytesOption = None,
@@ -171,6 +180,7 @@ def create(
         max_bytes=None if max_bytes is None else cli_support.parse_size("--max-bytes", max_bytes),
         index=_index(index, layout, shape),
         key_order=key_order.value,
+        values=values.value,
         durability=durability.value,
         log_dir=log_dir,
         log_bytes=log_size(log_dir, log_bytes),
@@ -194,11 +204,13 @@ def _show_index(index: IndexChoice, layout: LayoutChoice, stats: perdure.Stats) 
     if index is IndexChoice.gphash:
         return f"{layout.value} {stats.shape!r}"
     if index is IndexChoice.btree:
-        return f"{index.value} in the order of {_ORDERS[stats.key_order.name]}"
+        order = f"{index.value} in the order of {_ORDERS[stats.key_order.name]}"
+        return f"{order}, records in {_VALUES[stats.values.name]}"
     return f"{index.value} of {plural(stats.segments, 'segment')}"
 
 
 _ORDERS = {"bytes": "bytes", "unsigned": "unsigned integers", "signed": "signed integers"}
+_VALUES = {"heap": "a heap", "log": "logs"}
 
 
 def _check_log_dir(durability: DurabilityChoice | None, log_dir: str | None) -> None:
@@ -293,7 +305,10 @@ def stats(
         facts = store.stats().as_dict()
         survives, recovery = store.survives(), store.recovery().as_dict()
     say = cli_support.answers_to(result)
-    for name, fact in facts.items():
+    told = dict(facts)
+    if told["values"] != "log":
+        del told["value_log"]  # a dozen zeros
+    for name, fact in told.items():
         say(f"{name:18} {fact}")
     say(f"{'recovery':18} {recovery}")
     report(

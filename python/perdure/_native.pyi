@@ -55,6 +55,10 @@ class KeyOrder(enum.Enum):
     unsigned = 1
     signed = 2
 
+class Values(enum.Enum):
+    heap = 0
+    log = 1
+
 class Layout(enum.Enum):
     word = 0
     in_place = 1
@@ -117,6 +121,7 @@ class CreateOptions:
     max_bytes: int
     index: Index
     key_order: KeyOrder
+    values: Values
     layout: Layout
     shape: Shape
     durability: Durability
@@ -159,6 +164,8 @@ class OpenOptions:
     memory_budget: int
     cache_bytes: int
     cache_policy: CachePolicy
+    collectors: int
+    most_queued: int
 
 class Survival:
     def as_dict(self) -> dict[str, Any]: ...
@@ -245,6 +252,33 @@ class AccessCounts:
     @property
     def cache_hits(self) -> int: ...
 
+class ValueLogStats:
+    def as_dict(self) -> dict[str, Any]: ...
+    @property
+    def segments(self) -> int: ...
+    @property
+    def free_segments(self) -> int: ...
+    @property
+    def queued_segments(self) -> int: ...
+    @property
+    def used_bytes(self) -> int: ...
+    @property
+    def outdated_bytes(self) -> int: ...
+    @property
+    def tombstone_bytes(self) -> int: ...
+    @property
+    def appended_bytes(self) -> int: ...
+    @property
+    def moved_bytes(self) -> int: ...
+    @property
+    def collections(self) -> int: ...
+    @property
+    def failed_collections(self) -> int: ...
+    @property
+    def waits(self) -> int: ...
+    @property
+    def longest_wait_ns(self) -> int: ...
+
 class CacheReport:
     def as_dict(self) -> dict[str, Any]: ...
     @property
@@ -300,6 +334,10 @@ class Stats:
     def index(self) -> Index: ...
     @property
     def key_order(self) -> KeyOrder: ...
+    @property
+    def values(self) -> Values: ...
+    @property
+    def value_log(self) -> ValueLogStats: ...
     @property
     def segments(self) -> int: ...
     @property

@@ -37,8 +37,10 @@ class Scans(Handle):
         dtype: DType | None = None,
         shape: RowShape | None = None,
     ) -> Iterator[tuple[Any, Any]]:
-        """Every record, page by page, in the index's order; of index "btree" that is the order of
-        keys, and `start`, `end` and `reverse` choose among them. For one record at a time: `items`.
+        """Every record, page by page, in the index's order.
+
+        Of index "btree" that is the order of keys, and `start`, `end` and `reverse` choose among
+        them. For one record at a time: `items`.
 
         Parameters
         ----------

@@ -39,8 +39,8 @@ _ELSEWHERE = {
     ),
     "doctor": (
         "perdure.doctor",
-        "Tell what this machine offers: devices, media and what survives on them, limits; what "
-        "holds between CPU and GPU (--litmus), and how fast memory is (--measure).",
+        "Tell what this machine offers: devices, media and what survives on them, limits; "
+        "what holds\nbetween CPU and GPU (--litmus), and how fast memory is (--measure).",
     ),
     "replay": (
         "perdure.replay",

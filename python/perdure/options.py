@@ -17,6 +17,7 @@ PathLike = str | os.PathLike[str]
 DeviceName = Literal["cpu", "cuda"]
 IndexName = Literal["gphash", "dash-eh", "dash-lh", "btree"]
 KeyOrderName = Literal["bytes", "unsigned", "signed"]
+ValuesName = Literal["heap", "log"]
 DurabilityName = Literal["none", "process", "power"]
 Operation = Literal["replace", "add", "min", "max"]
 LayoutName = Literal["word", "in_place"]
@@ -93,6 +94,11 @@ class Options:
         Of the budget, bytes for whole records, filled by `Store.load_cache`; None is no cache.
     cache_policy : {"lfu", "lru", "random"}
         What `Store.load_cache` takes: the records got most often, most lately, or any.
+    collectors : int
+        Values "log": threads that collect segments.
+    most_queued : int
+        Values "log": segments that may wait for them before writers wait, too. Few keep writers to
+        what can be sustained; many let bursts pass, and take more room.
 
     Examples
     --------
@@ -114,6 +120,8 @@ class Options:
     memory_budget: int | None = None
     cache_bytes: int | None = None
     cache_policy: CachePolicyName = "lfu"
+    collectors: int = 1
+    most_queued: int = 8
 
     def __post_init__(self) -> None:
         self.fill(_native.OpenOptions())
@@ -127,3 +135,5 @@ class Options:
         opening.memory_budget = _checks.size("memory_budget", self.memory_budget)
         opening.cache_bytes = _checks.size("cache_bytes", self.cache_bytes)
         opening.cache_policy = _checks.named("cache_policy", self.cache_policy, _native.CachePolicy)
+        opening.collectors = _checks.whole("collectors", self.collectors, 1, (1 << 32) - 1)
+        opening.most_queued = _checks.whole("most_queued", self.most_queued, 1)

@@ -17,6 +17,7 @@ from perdure.options import (
     KeyOrderName,
     Options,
     PathLike,
+    ValuesName,
 )
 from perdure.store import Store
 
@@ -35,6 +36,7 @@ def create(
     max_bytes: int | None = None,
     index: IndexName | GPHash = "gphash",
     key_order: KeyOrderName = "bytes",
+    values: ValuesName = "heap",
     durability: DurabilityName = "process",
     log_dir: PathLike | None = None,
     log_bytes: int | None = None,
@@ -71,6 +73,9 @@ def create(
         likewise, whose keys are in order (`Store.scan`, `items`, `count`).
     key_order : {"bytes", "unsigned", "signed"}
         Of index "btree": keys are compared byte by byte, or are integers of 1, 2, 4 or 8 bytes.
+    values : {"heap", "log"}
+        Of index "btree": records are in a heap, or one behind the other in log segments whose
+        outdated records threads collect (`Options.collectors`).
     durability : {"process", "none", "power"}
         What acknowledged operations outlive: the process; nothing; or a power loss, by a log on a
         disk.
@@ -138,6 +143,7 @@ def create(
     making.max_bytes = _checks.size("max_bytes", max_bytes)
     _set_index(making, index)
     making.key_order = _checks.named("key_order", key_order, _native.KeyOrder)
+    making.values = _checks.named("values", values, _native.Values)
     making.durability = _checks.named("durability", durability, _native.Durability)
     _set_log(making, log_dir, log_bytes)
     _checks.set_file(making, overwrite, force, mode)

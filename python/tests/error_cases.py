@@ -274,6 +274,7 @@ CASES: dict[str, list[Case]] = {
         Case("values that are too long", "perdure create new.pool --value-bytes 10000000"),
         Case("no records", "perdure create new.pool --records 0"),
         Case("an unknown index", "perdure create new.pool --index rtree"),
+        Case("logs for an index without", "perdure create new.pool --values log"),
         Case("a shape that is none", "perdure create new.pool --shape 2x2x8"),
         Case("a shape that is too large", "perdure create new.pool --shape 4L-4H-8S"),
         Case("a size that is none", "perdure create new.pool --max-bytes lots"),

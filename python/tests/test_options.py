@@ -23,6 +23,8 @@ OTHERS = {  # another value than the default, of every option
         "memory_budget": 1 << 20,
         "cache_bytes": 1 << 10,
         "cache_policy": "random",
+        "collectors": 2,
+        "most_queued": 3,
     },
     GPHash: {"layout": "in_place", "levels": 3, "hashes": 1, "slots": 4},
 }
@@ -84,6 +86,9 @@ def test_options_are_documented_frozen_and_shown(kind):
         ({"cache_policy": "mru"}, "cache_policy: 'mru' is not one of 'lfu', 'lru', 'random'"),
         ({"memory_budget": 0}, "memory_budget: 0 is out of range; pass at least 1"),
         ({"cache_bytes": 1e9}, "cache_bytes: expected a whole number, not 1000000000.0"),
+        ({"collectors": 0}, "collectors: 0 is out of range; pass at least 1"),
+        ({"collectors": 1 << 32}, "collectors: 4294967296 is .* pass at most 4294967295"),
+        ({"most_queued": "8"}, "most_queued: expected a whole number, not '8'"),
         ({"grow": "no"}, "grow: expected True or False, not 'no'"),
         ({"lock_memory": 1}, "lock_memory: expected True or False, not 1"),
     ],

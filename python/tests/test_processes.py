@@ -23,6 +23,7 @@ KINDS = {
     "in_place": {"index": perdure.GPHash(layout="in_place")},
     "dash-eh": {"index": "dash-eh"},
     "btree": {"index": "btree"},
+    "btree-log": {"index": "btree", "values": "log"},
     "dash-lh": {"index": "dash-lh"},
     "power": {"durability": "power"},
 }

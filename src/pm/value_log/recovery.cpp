@@ -125,11 +125,14 @@ void LogRecovery::fill(LogHole const& hole, std::uint32_t generation) {
   write_bytes(segments_->base() + hole.at.bytes, &header, sizeof header);
 }
 
+void LogRecovery::fill_holes() {
+  for (Scanned const& each : scanned_)
+    for (LogHole const& hole : each.holes) fill(hole, each.state.generation);
+  order();
+}
+
 void LogRecovery::finish() {
   auto const segments = segments_->all();
-  for (std::size_t i = 0; i < segments.size(); ++i)
-    for (LogHole const& hole : scanned_[i].holes) fill(hole, scanned_[i].state.generation);
-  order();
   for (std::size_t i = 0; i < segments.size(); ++i)
     segments_->begin(*segments[i], scanned_[i].state, scanned_[i].fill);
   scanned_.clear();

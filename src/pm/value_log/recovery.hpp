@@ -1,8 +1,8 @@
 // What an opening makes of a value log: all segments are read, and each whole record is offered to
 // the index, where the newest sequence of a key counts (thesis, section 2.4, minimal persistence
 // with logs). Meanwhile the index leads to tombstones as to items; at the end they go. Invariants:
-// nothing is written before finish(); a death that is noted here is that of a version that really
-// outranks the item.
+// nothing is written before fill_holes(); a death that is noted here is that of a version that
+// really outranks the item.
 #pragma once
 
 #include <atomic>
@@ -38,7 +38,9 @@ class LogRecovery {
 
   /// Fails where the index has no memory.
   Status scan(exec::Workers& workers, LogRecovered& to);
-  /// Makes the segments ready for use. Damage is skipped from here on.
+  /// Damage is skipped from here on.
+  void fill_holes();
+  /// The segments know what is in them. Writes nothing.
   void finish();
 
  private:

@@ -36,7 +36,10 @@ Result<LogRecovered> ValueLog::recover(exec::Workers& workers) {
   return found;
 }
 
+void ValueLog::begin_reading() { recovery_.finish(); }
+
 void ValueLog::begin() {
+  recovery_.fill_holes();
   recovery_.finish();
   collector_.begin(options_.collectors);
 }

@@ -28,8 +28,10 @@ class ValueLog {
   static Result<std::uint64_t> segment_bytes(Pool const& pool);
 
   /// At an opening, before anything else takes from the pool: fills the index. Nothing is written,
-  /// and where there is damage begin() need not follow.
+  /// and where there is damage neither begin need follow.
   Result<LogRecovered> recover(exec::Workers& workers);
+  /// Of a pool that is only read: counters() tells what was found, and nothing is written.
+  void begin_reading();
   /// From here on there may be writers. Damage is passed over for good.
   void begin();
   /// Nobody writes any more, and nobody collects. Every segment says where it ends, so that the

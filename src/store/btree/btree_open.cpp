@@ -40,13 +40,16 @@ Status check_order(CreateOptions const& create) {
                                       "; choose key_bytes so, or key_order bytes"};
 }
 
+constexpr std::uint32_t kMostCollectors = 256;  // each is a thread
+
 Status check_value_log(CreateOptions const& create, OpenOptions const& open) {
   if (create.values > Values::log)
     return {Code::invalid_argument,
             "values " + std::to_string(static_cast<int>(create.values)) + ": choose heap or log"};
-  if (open.value_log.collectors >= 1 && open.value_log.most_queued >= 1) return {};
-  return {Code::invalid_argument,
-          "value_log: there is at least 1 collector, and at least 1 segment waits for it"};
+  std::uint32_t const threads = open.value_log.collectors;
+  if (threads >= 1 && threads <= kMostCollectors && open.value_log.most_queued >= 1) return {};
+  return {Code::invalid_argument, "value_log: choose 1 to " + std::to_string(kMostCollectors) +
+                                      " collectors, and at least 1 for most_queued"};
 }
 
 }  // namespace
@@ -106,7 +109,10 @@ struct BtreeOpening {
     core.numbers.begin();
     core.counters.set_records(found.current, true);
     core.recovery.records = found.current;
-    if (core.pool.read_only()) return {};
+    if (core.pool.read_only()) {
+      log.begin_reading();
+      return {};
+    }
     begin_writing();
     log.begin();
     return {};
