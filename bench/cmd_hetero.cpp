@@ -13,7 +13,9 @@
 //   prefetch   host threads alone, by how far they look ahead (Figure 4.20)
 //   hot-set    host threads on a small table, the device on all keys (Figure 4.19)
 //   put-twice  updates of both copies (Listing 11), by batch size
-//   split      a batch by the host's threads, by the device, or parted by measured rates
+//   split      a batch by the host's threads, by the device, or parted by measured rates: of a
+//   table
+//              in host memory alone, which both read, and of one that lies twice
 //   hot-cold   hot keys with the host, static and dynamic (Figure 4.18)
 #include <algorithm>
 #include <cstdio>
@@ -131,7 +133,7 @@ int Bench::run() {
         static_cast<double>(hetero::table_bytes(o_.keys)) / (1 << 20), "mode", "op", "dist",
         "memory", "batch", "all", "host", "device");
   }
-  if (asked("cpu") || asked("prefetch")) {
+  if (asked("cpu") || asked("prefetch") || asked("split")) {
     auto const table = loaded(hetero::Where::host, o_.keys);
     if (asked("prefetch")) {
       begin("prefetch");
@@ -140,6 +142,10 @@ int Bench::run() {
     if (asked("cpu")) {
       begin("cpu");
       cpu(*table);
+    }
+    if (asked("split")) {
+      begin("split host");
+      split(*table, "host");
     }
   }
   if (asked("gpu")) {
@@ -154,7 +160,7 @@ int Bench::run() {
       {"approach2", [&](Table& t) { handed(t, "approach2", Role::overlapped, true); }},
       {"ahead", [&](Table& t) { ahead(t); }},
       {"hot-set", [&](Table& t) { hot_set(t); }},
-      {"split", [&](Table& t) { split(t); }},
+      {"split", [&](Table& t) { split(t, "twice"); }},
       {"put-twice", [&](Table& t) { put_twice(t); }}};
   if (std::any_of(std::begin(of_both), std::end(of_both),
                   [&](auto const& one) { return asked(one.first); })) {

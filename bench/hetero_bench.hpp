@@ -69,8 +69,8 @@ class Bench {
   void ahead(Table& table);
   void hot_set(Table& table);
   void put_twice(Table& table);
-  void split(Table& table);
-  void split_batch(Table& table, std::size_t dist, std::size_t batch);
+  void split(Table& table, std::string const& memory);
+  void split_batch(Table& table, std::string const& memory, std::size_t dist, std::size_t batch);
   double gets(Table& table, Walk& walk, std::size_t batch, hetero::Way way, double seconds);
   void check(hetero::Keys keys, Rates& rates) const;
   void hot_cold();

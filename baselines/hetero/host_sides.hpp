@@ -31,7 +31,8 @@ class HostSides final : public Sides {
     return Region::make(bytes, on_gpu_);
   }
 
-  /// f(begin, end) over [0, n), by all host threads: small enough that every thread has some.
+  /// f(begin, end) over [0, n), by all host threads: small enough that every thread has some. What
+  /// one thread answers before others have come to help is left to the caller.
   template <class F>
   void share_out(std::size_t n, F&& f) {
     std::size_t const each = n / (std::size_t{4} * workers_.threads()) + 1;
@@ -39,7 +40,7 @@ class HostSides final : public Sides {
   }
 
  private:
-  static constexpr std::size_t kLeast = 128, kMost = 4096;  // keys a thread takes at a time
+  static constexpr std::size_t kLeast = 512, kMost = 4096;  // keys a thread takes at a time
 
   HostSides(bool on_gpu, std::uint32_t threads)
       : on_gpu_(on_gpu), workers_(threads), second_(on_gpu ? 1 : workers_.threads()) {}

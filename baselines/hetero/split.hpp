@@ -4,8 +4,10 @@
 // and moves until both end at one time: while the host waits, by the two rates; when the device was
 // done first, by an eighth of the smaller part.
 //
-// Invariant: once decided, ways that were slower are tried again for at most 1/128 of the time
-// that the class has taken since, so a batch is never much slower than the best way known.
+// Invariants: once decided, ways that were slower are tried again for at most 1/256 of the time
+// that the class has taken since, so a batch is never much slower than the best way known. And
+// deciding takes no time beside the smallest batches, of a few microseconds: middles are found when
+// a time is added, and of the way that stays one batch of eight adds its time.
 #pragma once
 
 #include <algorithm>
@@ -43,14 +45,23 @@ class Split {
     return choice(classes_[class_of(n)], way, n);
   }
 
+  /// A batch went as next() chose.
   void noted(Choice const& was, std::size_t n, SplitTimes const& took) {
     Class& c = classes_[class_of(n)];
     Times& times = c.times[static_cast<std::size_t>(was.way)];
     bool const begins = c.trials < kTrials * kWays;
-    ++c.trials;
+    std::uint64_t const trial = c.trials++;
     // The first trial of a way wakes threads and makes buffers.
-    if (!begins || c.trials % kTrials != 1) times.add(took.seconds / static_cast<double>(n));
+    bool const counts = begins ? trial % kTrials != 0 : was.way != c.best || trial % kSampled == 0;
+    if (counts) {
+      times.add(took.seconds / static_cast<double>(n));
+      c.best = best(c);
+    }
     if (was.way == Way::both) move_share(c, was, n, took);
+  }
+  /// A batch was parted as asked() said, which is no trial.
+  void parted(Choice const& was, std::size_t n, SplitTimes const& took) {
+    move_share(classes_[class_of(n)], was, n, took);
   }
 
   [[nodiscard]] SplitStats stats(std::size_t n) const {
@@ -58,35 +69,39 @@ class Split {
     Class const& c = classes_[k];
     double const us = static_cast<double>(n) * 1e6;
     auto const of = [&](Way way) { return c.times[static_cast<std::size_t>(way)].middle() * us; };
-    return {std::uint64_t{1} << k, c.share, of(Way::host), of(Way::device), of(Way::both), best(c)};
+    return {std::uint64_t{1} << k, c.share, of(Way::host), of(Way::device), of(Way::both), c.best};
   }
 
  private:
   static constexpr std::size_t kWays = 3;
   static constexpr std::uint64_t kTrials = 12;  // of each way: so many the share needs to settle
-  static constexpr double kRetrialShare = 1.0 / 128;
+  static constexpr std::uint64_t kSampled = 8;
+  static constexpr double kRetrialShare = 1.0 / 256;
 
   class Times {  // the last few
    public:
-    void add(double seconds) { seconds_[count_++ % kKept] = seconds; }
-    [[nodiscard]] double middle() const {
+    void add(double seconds) {
+      seconds_[count_++ % kKept] = seconds;
       std::size_t const n = std::min(count_, kKept);
-      if (n == 0) return 0;
       auto sorted = seconds_;
       std::sort(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(n));
-      return sorted[n / 2];
+      middle_ = sorted[n / 2];
     }
+    /// 0 of none.
+    [[nodiscard]] double middle() const { return middle_; }
 
    private:
     static constexpr std::size_t kKept = 7;
     std::array<double, kKept> seconds_{};
     std::size_t count_ = 0;
+    double middle_ = 0;
   };
 
   struct Class {
     std::uint64_t trials = 0;
     double share = 0.5;
     std::array<Times, kWays> times{};
+    Way best = Way::host;  // by the middle times
     double batches = 0;  // since a slower way was last tried
     std::size_t next_retrial = 0;
   };
@@ -111,7 +126,7 @@ class Split {
   }
 
   Way decided(Class& c) {
-    Way const stays = best(c);
+    Way const stays = c.best;
     auto const again = static_cast<Way>(c.next_retrial % kWays);
     double const costs = c.times[static_cast<std::size_t>(again)].middle();
     double const usual = c.times[static_cast<std::size_t>(stays)].middle();

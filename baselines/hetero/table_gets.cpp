@@ -8,7 +8,7 @@
 namespace perdure::hetero {
 namespace {
 
-constexpr std::uint32_t kAhead = 16;  // keys; Figure 4.20 finds 13 or more enough
+constexpr std::uint32_t kAhead = 20;  // keys; Figure 4.20 finds 13 or more enough
 
 double since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -83,7 +83,8 @@ Status SharedTable::get(Keys keys, std::span<std::uint64_t> values, Way way) {
       way == Way::automatic ? split_.next(keys.size()) : split_.asked(way, keys.size());
   SplitTimes times;
   if (Status s = get_split(keys, values, choice, times); !s.ok()) return s;
-  if (way == Way::automatic || way == Way::both) split_.noted(choice, keys.size(), times);
+  if (way == Way::automatic) split_.noted(choice, keys.size(), times);
+  if (way == Way::both) split_.parted(choice, keys.size(), times);
   return {};
 }
 

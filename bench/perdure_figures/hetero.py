@@ -192,21 +192,20 @@ def read_ahead(_: Setting, results: Results) -> Drawn:
 
 
 def read_split(_: Setting, results: Results) -> Drawn:
-    panels = []
-    worst: dict[str, float | None] = {}
-    best: dict[str, float | None] = {}
-    for dist in _dists(results, "split"):
-        panel = Panel(f"gets, {dist}", "keys a batch", "M/s", log_x=True, log_y=True)
-        ratios = []
-        for row in _rows(results, "split", dist=dist):
-            panel.add("CPU", row["batch"], row["host_mops"])
-            panel.add("GPU", row["batch"], row["device_mops"])
-            panel.add("parted by measured rates", row["batch"], row["mops"])
-            ratios.append(row["ratio"])
-        panels.append(panel)
-        worst[dist], best[dist] = min(ratios), max(ratios)
+    panels: dict[str, Panel] = {}
+    ratios: dict[str, list[float]] = {}
+    for row in _rows(results, "split"):
+        what = f"{row['dist']}, {row['memory']}"
+        if what not in panels:
+            panels[what] = Panel(f"gets, {what}", "keys a batch", "M/s", log_x=True, log_y=True)
+        panels[what].add("CPU", row["batch"], row["host_mops"])
+        panels[what].add("GPU", row["batch"], row["device_mops"])
+        panels[what].add("parted by measured rates", row["batch"], row["mops"])
+        ratios.setdefault(what, []).append(row["ratio"])
+    worst: dict[str, float | None] = {what: min(of) for what, of in ratios.items()}
+    best: dict[str, float | None] = {what: max(of) for what, of in ratios.items()}
     return Drawn(
-        panels,
+        list(panels.values()),
         [
             Claim("parted over the better one, at least", "not there", worst),
             Claim("parted over the better one, at most", "not there", best),

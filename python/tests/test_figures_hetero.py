@@ -70,13 +70,28 @@ def test_prefetching_counts_at_the_smallest_batch(tmp_path):
     assert claim.ours == {"both": pytest.approx(70)}
 
 
-def test_a_split_is_as_good_as_its_worst_batch(tmp_path):
+def test_a_split_is_as_good_as_its_worst_batch_wherever_the_table_lies(tmp_path):
+    measured = (
+        ("uniform", "twice", 256, 0.98),
+        ("uniform", "twice", 4096, 1.2),
+        ("uniform", "host", 256, 1.1),
+    )
     rows = [
-        {"dist": d, "batch": b, "host_mops": 1.0, "device_mops": 2.0, "mops": 2.0 * r, "ratio": r}
-        for d, b, r in (("uniform", 256, 0.98), ("uniform", 4096, 1.2), ("zipf", 256, 1.1))
+        {
+            "dist": d,
+            "memory": m,
+            "batch": b,
+            "host_mops": 1,
+            "device_mops": 2,
+            "mops": 2,
+            "ratio": r,
+        }
+        for d, m, b, r in measured
     ]
     drawn = hetero.read_split(setting(tmp_path), {"split": {"rows": rows}})
     assert [claim.ours for claim in drawn.claims] == [
-        {"uniform": 0.98, "zipf": 1.1},
-        {"uniform": 1.2, "zipf": 1.1},
+        {"uniform, twice": 0.98, "uniform, host": 1.1},
+        {"uniform, twice": 1.2, "uniform, host": 1.1},
     ]
+    titles = [panel.title for panel in drawn.panels]
+    assert titles == ["gets, uniform, twice", "gets, uniform, host"]

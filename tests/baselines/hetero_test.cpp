@@ -355,8 +355,47 @@ TEST(HeteroSplit, LeavesBatchesToTheSideThatIsFasterAlone) {
     }
     best = 2000 * std::min(4e-9 * static_cast<double>(n), 10e-6 + 0.2e-9 * static_cast<double>(n));
     EXPECT_EQ(split.stats(n).way, n == 100 ? Way::host : Way::device);
-    EXPECT_LT(total, best / 0.97) << n;
+    EXPECT_LT(total, best / 0.99) << n;
   }
+}
+
+TEST(HeteroSplit, FollowsTheFasterSideWhenTheOtherBecomesSlower) {
+  Split split;
+  constexpr std::size_t kBatch = 256;
+  auto const way_after = [&](int batches, double device) {
+    for (int i = 0; i < batches; ++i) {
+      Split::Choice const choice = split.next(kBatch);
+      SplitTimes times = took(choice, kBatch, 40e-9, 0, device);
+      if (choice.way == Way::both) times.seconds *= 2;
+      split.noted(choice, kBatch, times);
+    }
+    return split.stats(kBatch).way;
+  };
+  EXPECT_EQ(way_after(2000, 5e-6), Way::device);
+  EXPECT_EQ(way_after(100, 50e-6), Way::host);
+}
+
+TEST(HeteroSplit, TriesEveryWayAlsoAfterBatchesThatWereToBeParted) {
+  Split split;
+  constexpr std::size_t kBatch = 1000;
+  double parted = 0;
+  for (int i = 0; i < 200; ++i) {
+    Split::Choice const choice = split.asked(Way::both, kBatch);
+    SplitTimes const times = took(choice, kBatch, 4e-9, 1e-9, 0);
+    split.parted(choice, kBatch, times);
+    parted = times.seconds;
+  }
+  EXPECT_LT(parted, 0.9e-6) << "its parts were not moved until both ended at one time";
+  int tried[3] = {};
+  for (int i = 0; i < 40; ++i) {
+    Split::Choice const choice = split.next(kBatch);
+    ++tried[static_cast<int>(choice.way)];
+    SplitTimes times = took(choice, kBatch, 4e-9, 1e-9, 0);
+    if (choice.way == Way::both) times.seconds *= 3;
+    split.noted(choice, kBatch, times);
+  }
+  for (int const times : tried) EXPECT_GE(times, 12);
+  EXPECT_EQ(split.stats(kBatch).way, Way::device);
 }
 
 TEST(HeteroLayout, TheOtherBucketOfTheOtherIsTheFirstAndNeverTheSame) {
