@@ -136,9 +136,11 @@ struct PutBody {
     std::uint32_t const a = table.first(s.hash), b = table.other(a, signature);
     BucketLocks const locks(table);
     TableCounts::Name done = TableCounts::kEnd;
-    std::uint32_t paths = 0;
-    while (done == TableCounts::kEnd) {
-      if (!locks.take(warp, a, b)) {
+    std::uint32_t paths = 0, refused = 0;
+    for (std::uint32_t round = 0; done == TableCounts::kEnd; ++round) {
+      bool const waits = sits_out(s.hash, round, refused);
+      if (waits || !locks.take(warp, a, b)) {
+        if (!waits) ++refused;
         W::pause();
         continue;
       }
@@ -146,12 +148,20 @@ struct PutBody {
       locks.release(warp, a, b);
       if (done != TableCounts::kEnd) break;
       Evictions evictions;
-      if (evictions.make_room(warp, mem, table, a, s.hash + paths) == Evictions::Made::no_path &&
-          ++paths == kPaths)
-        done = TableCounts::full;
+      Evictions::Made const made = evictions.make_room(warp, mem, table, a, s.hash + round);
+      if (made == Evictions::Made::nothing) ++refused;
+      if (made == Evictions::Made::no_path && ++paths == kPaths) done = TableCounts::full;
     }
     if (done == TableCounts::full) leave_trail(i, kNone, kNone);
     return done;
+  }
+
+  /// By lot, and the more often the more a thread was refused. Threads of a warp go in step: two
+  /// that are in each other's way would be so for ever if both came back in each round.
+  PERDURE_FN static bool sits_out(std::uint64_t hash, std::uint32_t round, std::uint32_t refused) {
+    constexpr std::uint32_t kMostBits = 6;
+    std::uint32_t const bits = refused < kMostBits ? refused : kMostBits;
+    return nth_hash(hash, round + 1) % (std::uint32_t{1} << bits) != 0;
   }
 
   /// With both locks held; kEnd where both buckets are full.
