@@ -38,6 +38,8 @@ COMMANDS: dict[str, list[str] | None] = {
     "demo": None,
     "bench figure": ["bench", "figure", "--list"],
 }
+# These need another pool, or a program: test_json_of_others_is_not_replaced_unasked.
+OTHERS = {"count", "dirtbuster"}
 FORCEABLE = {"create", "export", "snapshot", "restore", "demo", "bench figure"}
 
 
@@ -96,7 +98,7 @@ def test_every_command_that_writes_json_is_tried_here():
         for name, command in all_commands().items()
         if any("--json" in one.opts for one in command.params)
     }
-    assert with_json == COMMANDS.keys()
+    assert with_json == COMMANDS.keys() | OTHERS
     for name in with_json:
         options = {option for one in all_commands()[name].params for option in one.opts}
         assert "--overwrite" in options, name
@@ -118,6 +120,18 @@ def test_json_is_not_replaced_unasked(cli, files, command):
     assert foreign.status == 2 and "is no JSON file" in foreign.err
     assert files.result.read_text() == LETTER and files.intact()
     assert ("pass --force" in foreign.err) == (command in FORCEABLE)
+
+
+def test_json_of_others_is_not_replaced_unasked(cli, tmp_path, pool):
+    result = tmp_path / "result.json"
+    perdure.create(pool, 8, 8, index="btree").close()
+    for begun, ended in (["count", pool], []), (["dirtbuster", "--steps", "1"], ["--", "true"]):
+        result.write_text('{"mine": 1}')
+        refused = cli(*begun, "--json", result, *ended)
+        assert refused.status == 2 and "exists already" in refused.err
+        assert result.read_text() == '{"mine": 1}'
+    assert cli("count", pool, "--json", result, "--overwrite").status == 0
+    assert "mine" not in json.loads(result.read_text())
 
 
 @pytest.mark.parametrize("command", [name for name, words in COMMANDS.items() if words is not None])
