@@ -1,5 +1,6 @@
 #include "pm/value_log/collector.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "base/assert.hpp"
@@ -77,7 +78,9 @@ bool LogCollector::move_all(LogWalk& walk) {
 /// What of a group has to be kept is appended; segments.hpp says which tombstones that are. False:
 /// there is no room for some of it.
 bool LogCollector::copy(std::span<LogRecord const> group, std::span<Copy> copies, LogAppender& to) {
-  std::uint64_t const lowest = segments_->lowest_death();
+  bool const tombstones =
+      std::ranges::any_of(group, [](LogRecord const& item) { return item.tag.tombstone; });
+  std::uint64_t const lowest = tombstones ? segments_->lowest_death() : 0;
   for (std::size_t i = 0; i < group.size(); ++i) {
     LogRecord const& item = group[i];
     bool const needed = copies[i].address == 0 && lowest <= item.header.sequence;

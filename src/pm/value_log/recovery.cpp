@@ -77,8 +77,8 @@ Status LogRecovery::scan_segment(LogSegment& segment, Scanned& scanned, Tally& t
 /// Of two versions the newer counts, and the other has died by it. Two of one sequence are one
 /// item, copied by a collection that a crash cut short.
 Status LogRecovery::offer(LogRecord const& record, Tally& tally) {
-  std::vector<std::uint32_t> stripe{
-      KeysLocked::stripe_of(hash_bytes(record.key.data(), record.key.size()))};
+  Stripes stripe;
+  stripe.add(hash_bytes(record.key.data(), record.key.size()));
   KeysLocked const locked(*locks_, stripe);
   exec::EpochGuard const guard(index_->epochs());
   std::uint64_t address = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/prefetch.hpp"
 
 namespace perdure::pm {
 namespace {
@@ -66,7 +67,7 @@ void LogWriter::write(std::size_t first, std::span<LogOperation const> piece) {
   stripes_.clear();
   for (LogOperation const& each : piece) {
     keys_.push_back(each.key);
-    if (each.kind != OpKind::get) stripes_.push_back(KeysLocked::stripe_of(each.hash));
+    if (each.kind != OpKind::get) stripes_.add(each.hash);
   }
   addresses_.assign(n, 0);
   pending_.assign(n, {});
@@ -74,12 +75,22 @@ void LogWriter::write(std::size_t first, std::span<LogOperation const> piece) {
     KeysLocked const locked(log_->locks(), stripes_);
     exec::EpochGuard const guard(log_->index().epochs());
     log_->index().find(keys_, addresses_);
+    bring_near(piece);
     for (std::size_t i = 0; i < n; ++i) append(first + i, piece[i], addresses_[i], pending_[i]);
     appender_.order();
     for (std::size_t i = 0; i < n; ++i)
       if (pending_[i].record) publish(first + i, piece[i], pending_[i]);
   }
   appender_.settle();
+}
+
+/// The items that will be read: what gets and updates ask for, and how long the others were.
+void LogWriter::bring_near(std::span<LogOperation const> piece) const {
+  bool const lengths = log_->segments().item_bytes() == 0;
+  for (std::size_t i = 0; i < piece.size(); ++i) {
+    bool const reads = piece[i].kind == OpKind::get || piece[i].kind == OpKind::update || lengths;
+    if (reads && addresses_[i] != 0) prefetch_line(log_->segments().base() + addresses_[i]);
+  }
 }
 
 void LogWriter::append(std::size_t i, LogOperation const& operation, std::uint64_t address,
@@ -120,9 +131,13 @@ void LogWriter::publish(std::size_t i, LogOperation const& operation, Pending co
 
 void LogWriter::note_replaced(std::uint64_t address, std::uint64_t death) {
   LogSegments& segments = log_->segments();
-  LogRecord item;
-  if (!view_log_record(segments.base(), segments.pool_bytes(), Offset{address}, item)) return;
-  segments.note_outdated(Offset{address}, item.bytes(), death);
+  std::uint64_t bytes = segments.item_bytes();
+  if (bytes == 0) {
+    LogRecord item;
+    if (!view_log_record(segments.base(), segments.pool_bytes(), Offset{address}, item)) return;
+    bytes = item.bytes();
+  }
+  segments.note_outdated(Offset{address}, bytes, death);
 }
 
 }  // namespace perdure::pm

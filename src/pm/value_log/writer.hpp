@@ -69,6 +69,7 @@ class LogWriter {
   };
 
   bool is_new(std::uint64_t hash);
+  void bring_near(std::span<LogOperation const> piece) const;
   Piece next_piece(std::span<LogOperation const> rest);
   void write(std::size_t first, std::span<LogOperation const> piece);
   void append(std::size_t i, LogOperation const& operation, std::uint64_t address,
@@ -87,7 +88,7 @@ class LogWriter {
   std::array<Seen, 2 * kPiece> seen_;
   std::uint64_t round_ = 0;
   // Of a piece, for their memory.
-  std::vector<std::uint32_t> stripes_;
+  Stripes stripes_;
   std::vector<LogKey> keys_;
   std::vector<std::uint64_t> addresses_;
   std::vector<Pending> pending_;
