@@ -47,13 +47,13 @@ class CountedHost : public OrderedHost {
     return OrderedHost::load(at);
   }
   void store(std::uint64_t* at, std::uint64_t value) {
-    wrote(at);
+    wrote(at, sizeof *at);
     OrderedHost::store(at, value);
   }
   bool cas(std::uint64_t* at, std::uint64_t expected, std::uint64_t value) {
     read(at, sizeof *at);
     bool const swapped = OrderedHost::cas(at, expected, value);
-    if (swapped) wrote(at);
+    if (swapped) wrote(at, sizeof *at);
     return swapped;
   }
   void read(void const* at, std::size_t bytes) {
@@ -61,6 +61,17 @@ class CountedHost : public OrderedHost {
     LineRange const lines = LineRange::of(at, bytes);
     for (std::uint64_t line = lines.first; line < lines.end; ++line)
       counts_.lines_read += read_.add(line);
+  }
+  void write(std::byte* to, void const* from, std::size_t bytes) {
+    wrote(to, bytes);
+    OrderedHost::write(to, from, bytes);
+  }
+  /// Each of its lines is written and flushed.
+  void stream(std::byte* to, std::byte const* from, std::size_t bytes) {
+    LineRange const lines = LineRange::of(to, bytes);
+    counts_.lines_written += lines.end - lines.first;
+    counts_.lines_flushed += lines.end - lines.first;
+    OrderedHost::stream(to, from, bytes);
   }
   void flush(void const* at, std::size_t bytes) {
     LineRange const lines = LineRange::of(at, bytes);
@@ -79,8 +90,11 @@ class CountedHost : public OrderedHost {
   void reset_counts() { counts_ = {}; }
 
  private:
-  void wrote(void const* at) {
-    if (durable_.has(at)) counts_.lines_written += written_.add(LineRange::of(at, 1).first);
+  void wrote(void const* at, std::size_t bytes) {
+    if (!durable_.has(at)) return;
+    LineRange const lines = LineRange::of(at, bytes);
+    for (std::uint64_t line = lines.first; line < lines.end; ++line)
+      counts_.lines_written += written_.add(line);
   }
 
   DurableRange durable_;

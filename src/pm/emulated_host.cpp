@@ -111,6 +111,21 @@ void EmulatedHost::flush(void const* at, std::size_t bytes) {
   }
 }
 
+/// Lines go to the media as they are, whatever the caches had of them.
+void EmulatedHost::stream(std::byte* to, std::byte const* from, std::size_t bytes) {
+  FlushedHost::stream(to, from, bytes);
+  if (!durable_.has(to)) return;
+  OwnTime const own(*this);
+  LineRange const lines = LineRange::of(to, bytes);
+  for (std::uint64_t n = lines.first; n < lines.end; ++n) {
+    std::uint64_t const line = n - durable_.first_line();
+    stored_.drop(line);
+    waited_.drop(line);
+    cache_.drop(line);
+    media_busy_ = std::max(media_busy_, medium_->write(line, own.begin()));
+  }
+}
+
 void EmulatedHost::fence() {
   FlushedHost::fence();
   wait_until(media_busy_);

@@ -67,6 +67,14 @@ class EmulatedHost : public FlushedHost {
       if (!waited_.has(line)) ask_for(line);
     }
   }
+  void write(std::byte* to, void const* from, std::size_t bytes) {
+    if (durable_.has(to)) {
+      LineRange const lines = LineRange::of(to, bytes);
+      for (std::uint64_t n = lines.first; n < lines.end; ++n) stored(n - durable_.first_line());
+    }
+    FlushedHost::write(to, from, bytes);
+  }
+  void stream(std::byte* to, std::byte const* from, std::size_t bytes);
   void prefetch(void const* at) { read(at, 1); }
   void flush(void const* at, std::size_t bytes);
   void fence();

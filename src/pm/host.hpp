@@ -6,6 +6,8 @@
 //                                                  release, both
 //   read(at, bytes)           says that the operation reads these lines; before the loads, and once
 //                             for each line
+//   write(to, from, bytes)    stores bytes that no other thread is led to yet
+//   stream(to, from, bytes)   the same past the caches; durable by the next fence(), unflushed
 //   flush(at, bytes), fence() what was stored there is durable once the fence is done; persist() is
 //                             both
 //   prefetch(at), pause()     hints; pause() in a loop that waits for another thread
@@ -28,6 +30,8 @@
 #include "base/sanitizer.hpp"
 #include "pm/flush.hpp"
 #include "pm/host_concept.hpp"
+#include "pm/host_verbs.hpp"
+#include "pm/stream.hpp"
 
 namespace perdure::pm {
 
@@ -48,6 +52,12 @@ class OrderedHost {
                                        __ATOMIC_ACQUIRE);
   }
   static void read(void const*, std::size_t) {}
+  static void write(std::byte* to, void const* from, std::size_t bytes) {
+    write_bytes(to, from, bytes);
+  }
+  static void stream(std::byte* to, std::byte const* from, std::size_t bytes) {
+    stream_bytes(to, from, bytes);
+  }
   static void flush(void const*, std::size_t) {}
   static void fence() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
   static void persist(void const*, std::size_t) { fence(); }

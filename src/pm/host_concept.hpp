@@ -11,12 +11,14 @@ namespace perdure::pm {
 
 template <class H>
 concept Host = requires(H& host, std::uint64_t const* in, std::uint64_t* word, std::uint64_t value,
-                        void const* at, std::size_t bytes) {
+                        void const* at, std::byte* to, std::byte const* from, std::size_t bytes) {
   { H::kNear } -> std::convertible_to<bool>;
   { host.load(in) } -> std::same_as<std::uint64_t>;
   { host.cas(word, value, value) } -> std::same_as<bool>;
   host.store(word, value);
   host.read(at, bytes);
+  host.write(to, at, bytes);
+  host.stream(to, from, bytes);
   host.flush(at, bytes);
   host.persist(at, bytes);
   host.fence();

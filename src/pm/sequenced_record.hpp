@@ -78,9 +78,9 @@ void prepare_record(Host& host, std::byte* record, RecordHeader header, std::byt
   header.crc = sum_of(header, key, value);
   header.sequence = 0;
   std::byte* const rest = record + sizeof header;
-  write_bytes(record, &header, sizeof header);
-  write_bytes(rest, key, header.key_bytes);
-  if (header.value_bytes != 0) write_bytes(rest + header.key_bytes, value, header.value_bytes);
+  host.write(record, &header, sizeof header);
+  host.write(rest, key, header.key_bytes);
+  if (header.value_bytes != 0) host.write(rest + header.key_bytes, value, header.value_bytes);
   host.flush(record, sizeof header + header.key_bytes + header.value_bytes);
 }
 
@@ -92,7 +92,7 @@ void prepare_again(Host& host, std::byte* record, std::uint64_t sequence) {
   std::byte const* const key = record + sizeof header;
   header.sequence = sequence;
   header.crc = sum_of(header, key, key + header.key_bytes);
-  write_bytes(record, &header.crc, sizeof header.crc);
+  host.write(record, &header.crc, sizeof header.crc);
   host.flush(record, sizeof header.crc);
 }
 

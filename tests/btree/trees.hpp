@@ -36,12 +36,24 @@ class FailingBlocks : public DramBlocks<Node> {
     return next_allocation_fails() ? nullptr : DramBlocks<Node>::take();
   }
 };
+template <class Node>
+class FailingInners : public FailingBlocks<Node> {
+ public:
+  template <class Nodes>
+  explicit FailingInners(Nodes const&) {}
+};
 class FailingNodes : public FailingBlocks<Leaf> {
  public:
+  static constexpr bool kVolatile = true;
   template <class Node>
-  using Inners = FailingBlocks<Node>;
-  static Leaf* at(std::uint64_t address) { return DramNodes::at(address); }
-  static std::uint64_t address_of(Leaf const* leaf) { return DramNodes::address_of(leaf); }
+  using Inners = FailingInners<Node>;
+  using Tails = DramTails;
+
+  [[nodiscard]] std::uint64_t& root() { return root_; }
+  [[nodiscard]] std::uint64_t const& root() const { return root_; }
+
+ private:
+  std::uint64_t root_ = 0;
 };
 
 inline std::byte const* bytes_of(std::string const& text) {

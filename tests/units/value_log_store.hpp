@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/hash.hpp"
+#include "pm/host.hpp"
 #include "pm/value_log/value_log.hpp"
 #include "pm/value_log/writer.hpp"
 
@@ -36,6 +37,7 @@ inline std::string text_of(std::span<std::byte const> bytes) {
 
 class MapIndex : public LogIndex {
  public:
+  LogHost& host() override { return log_host_; }
   exec::Epochs& epochs() override { return epochs_; }
   void find(std::span<LogKey const> keys, std::span<std::uint64_t> addresses) override {
     std::lock_guard const lock(mutex_);
@@ -79,9 +81,32 @@ class MapIndex : public LogIndex {
   std::size_t most = ~std::size_t{0};  // entries that there is memory for
 
  private:
+  OrderedHost host_;
+  LogHostOn<OrderedHost> log_host_{host_};
   exec::Epochs epochs_;
   std::mutex mutex_;
   std::map<std::string, std::uint64_t> map_;
+};
+
+/// A thread's, over one map that all share.
+class SharedMapIndex final : public LogIndex {
+ public:
+  explicit SharedMapIndex(MapIndex& map) : map_(map) {}
+  LogHost& host() override { return map_.host(); }
+  exec::Epochs& epochs() override { return map_.epochs(); }
+  void find(std::span<LogKey const> keys, std::span<std::uint64_t> addresses) override {
+    map_.find(keys, addresses);
+  }
+  Status put(LogKey key, std::uint64_t address, std::uint64_t& before) override {
+    return map_.put(key, address, before);
+  }
+  std::uint64_t erase(LogKey key) override { return map_.erase(key); }
+  bool swap(LogKey key, std::uint64_t from, std::uint64_t to) override {
+    return map_.swap(key, from, to);
+  }
+
+ private:
+  MapIndex& map_;
 };
 
 inline PoolHeader log_pool_header(std::uint64_t most_superblocks) {
@@ -157,7 +182,8 @@ class LogStore {
 
  private:
   void make(LogSettings const& options) {
-    log = std::make_unique<ValueLog>(pool_, memory_, index, options);
+    log = std::make_unique<ValueLog>(
+        pool_, memory_, [this] { return std::make_unique<SharedMapIndex>(index); }, options);
   }
 };
 
@@ -225,7 +251,7 @@ inline Outcome run(LogStore& store, std::vector<Operation> const& operations) {
     LogKey const key = bytes_of(each.key);
     as_bytes.push_back({each.kind, key, bytes_of(each.value), hash_bytes(key.data(), key.size())});
   }
-  LogWriter(*store.log, asked).run(as_bytes);
+  LogWriter(*store.log, store.index, asked).run(as_bytes);
   return {std::move(asked.statuses), std::move(asked.refusal)};
 }
 

@@ -9,6 +9,8 @@
 #include "exec/sim/sim_scheduler.hpp"
 #include "fault/observer.hpp"
 #include "pm/host_concept.hpp"
+#include "pm/host_verbs.hpp"
+#include "pm/stream.hpp"
 
 namespace perdure::explore {
 
@@ -38,6 +40,12 @@ class SimHost {
     return true;
   }
   static void read(void const*, std::size_t) {}
+  static void write(std::byte* to, void const* from, std::size_t bytes) {
+    pm::write_bytes(to, from, bytes);
+  }
+  static void stream(std::byte* to, std::byte const* from, std::size_t bytes) {
+    pm::stream_bytes(to, from, bytes);
+  }
   static void flush(void const* at, std::size_t bytes) {
     if (auto* const o = fault::observer) o->flush(at, bytes);
   }

@@ -50,7 +50,8 @@ struct Fences {
 
 template <class Keys, class Nodes>
 struct Core {
-  using Ops = InnerOps<Keys>;
+  using Tails = typename Nodes::Tails;
+  using Ops = InnerOps<Keys, Tails>;
   using Node = typename Ops::Node;
 
   template <class... OfNodes>
@@ -60,7 +61,7 @@ struct Core {
   /// An empty tree.
   template <class Host>
   Answer create(Host& host) {
-    PERDURE_ASSERT(root == 0);
+    PERDURE_ASSERT(nodes.root() == 0);
     Node* const node = inners.take();
     Leaf* const leaf = node != nullptr ? nodes.take() : nullptr;
     if (leaf == nullptr) {
@@ -69,42 +70,37 @@ struct Core {
     }
     LeafOps<Keys>::begin(host, *leaf);
     Ops::begin(host, *node, 1, nodes.address_of(leaf));
-    host.store(&root, address_of(node));
+    host.store(&nodes.root(), inners.address_of(node));
     leaf_count = inner_count = 1;
     return Answer::done;
   }
   /// At the end: what the nodes' memory does not take along.
   void free_tails() {
-    if constexpr (Keys::kTails)
-      if (root != 0) free_tails(*inner_at(root));
+    if constexpr (Keys::kTails && Nodes::kVolatile)
+      if (nodes.root() != 0) free_tails(*inners.at(nodes.root()));
   }
   /// All from here down; nobody uses it.
   void free_below(Node* node) {
     unsigned const count = Node::count_in(node->shape);
     for (unsigned i = 0; i <= count; ++i) {
       if constexpr (Keys::kTails)
-        if (i < count) free_tail(node->tails[i]);
+        if (i < count) tails.give(node->tails[i]);
       if (Node::level_in(node->shape) > 1)
-        free_below(inner_at(node->children[i]));
+        free_below(inners.at(node->children[i]));
       else
         nodes.give(nodes.at(node->children[i]));
     }
     inners.give(node);
   }
 
-  static Node* inner_at(std::uint64_t address) { return reinterpret_cast<Node*>(address); }
-  static std::uint64_t address_of(Node const* node) {
-    return reinterpret_cast<std::uint64_t>(node);
-  }
-
   /// An inner node and its version, which may be the root's.
   template <class Host>
   Node* top(Host& host, std::uint64_t& version) const {
     for (;;) {
-      std::uint64_t const address = host.load(&root);
-      version = stable_version(host, &inner_at(address)->version);
-      if (host.load(&root) == address || mutated("btree_root_not_checked"))
-        return inner_at(address);
+      std::uint64_t const address = host.load(&nodes.root());
+      version = stable_version(host, &inners.at(address)->version);
+      if (host.load(&nodes.root()) == address || mutated("btree_root_not_checked"))
+        return inners.at(address);
     }
   }
 
@@ -120,25 +116,25 @@ struct Core {
   }
 
   template <Side kSide, class Host>
-  static unsigned child_towards(Host& host, Node const& node, unsigned count, Key const& key) {
+  unsigned child_towards(Host& host, Node const& node, unsigned count, Key const& key) const {
     if constexpr (kSide == Side::first) return 0;
     if constexpr (kSide == Side::last) return count;
-    if constexpr (kSide == Side::below) return Ops::child_below(host, node, count, key);
-    return Ops::child_of(host, node, count, key);
+    if constexpr (kSide == Side::below) return Ops::child_below(host, tails, node, count, key);
+    return Ops::child_of(host, tails, node, count, key);
   }
 
   LeafOps<Keys> leaves;
   Nodes nodes;
-  typename Nodes::template Inners<Node> inners;
-  std::uint64_t root = 0;  // address of an inner node, by Host's verbs
+  typename Nodes::template Inners<Node> inners{nodes};
+  Tails tails{nodes};
   std::atomic<std::uint64_t> leaf_count{0}, inner_count{0};
 
  private:
-  static void free_tails(Node const& node) {
+  void free_tails(Node const& node) {
     unsigned const count = Node::count_in(node.shape);
-    for (unsigned i = 0; i < count; ++i) free_tail(node.tails[i]);
+    for (unsigned i = 0; i < count; ++i) tails.give(node.tails[i]);
     if (Node::level_in(node.shape) > 1)
-      for (unsigned i = 0; i <= count; ++i) free_tails(*inner_at(node.children[i]));
+      for (unsigned i = 0; i <= count; ++i) free_tails(*inners.at(node.children[i]));
   }
   /// From path.parent; false: something changed on the way.
   template <Side kSide, class Host>
@@ -151,11 +147,12 @@ struct Core {
       path.index = child_towards<kSide>(host, *node, path.count, key);
       std::uint64_t const child = host.load(&node->children[path.index]);
       if (level == 1) return reach(host, child, path);
-      prefetch(inner_at(child));
+      Node* const below = inners.at(child);
+      prefetch(below);
       if (fences != nullptr) note(host, *node, path, *fences);
-      std::uint64_t const version = stable_version(host, &inner_at(child)->version);
+      std::uint64_t const version = stable_version(host, &below->version);
       if (!unchanged(host, &node->version, path.parent_version)) return false;
-      path.parent = inner_at(child);
+      path.parent = below;
       path.parent_version = version;
     }
   }

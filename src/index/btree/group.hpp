@@ -70,18 +70,18 @@ class Group {
   template <class Host>
   void choose(Host& host, Lookup& lookup, Key const& key) {
     std::uint64_t const shape = host.load(&lookup.node->shape);
-    unsigned const i = Ops::child_of(host, *lookup.node, Node::count_in(shape), key);
+    unsigned const i = Ops::child_of(host, core_.tails, *lookup.node, Node::count_in(shape), key);
     lookup.level = Node::level_in(shape);
     lookup.child = host.load(&lookup.node->children[i]);
     if (lookup.level > 1)
-      core_.prefetch(Tree::inner_at(lookup.child));
+      core_.prefetch(core_.inners.at(lookup.child));
     else
       core_.prefetch_leaf(host, core_.nodes.at(lookup.child));
   }
   /// False: something changed.
   template <class Host>
   bool go_down(Host& host, Lookup& lookup, Key const& key) {
-    Node* const child = Tree::inner_at(lookup.child);
+    Node* const child = core_.inners.at(lookup.child);
     std::uint64_t const version = stable_version(host, &child->version);
     if (!unchanged(host, &lookup.node->version, lookup.version)) return false;
     lookup.node = child;

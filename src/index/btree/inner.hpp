@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
-#include <new>
 
 #include "base/assert.hpp"
 #include "index/btree/keys.hpp"
@@ -16,9 +14,10 @@
 namespace perdure::btree {
 
 /// The key that a separator is.
-[[nodiscard]] inline Key key_of(Separator const& separator) {
+template <class Tails>
+[[nodiscard]] Key key_of(Tails const& tails, Separator const& separator) {
   if (separator.tail != 0) {
-    auto* const bytes = reinterpret_cast<KeyBytes*>(separator.tail);
+    KeyBytes* const bytes = tails.at(separator.tail);
     return {separator.prefix, bytes->bytes(), bytes->size};
   }
   std::uint64_t const prefix = separator.prefix;
@@ -27,23 +26,19 @@ namespace perdure::btree {
 }
 
 /// The shortest separator that is above `last` and not above `from`. False: there is no memory.
-template <class Keys>
-[[nodiscard]] bool separate(Key const& last, Key const& from, Separator& between) {
+template <class Keys, class Host, class Tails>
+[[nodiscard]] bool separate(Host& host, Tails& tails, Key const& last, Key const& from,
+                            Separator& between) {
   between = {from.prefix, 0};
   if (!Keys::kTails || last.prefix != from.prefix) return true;
   std::size_t size = std::min<std::size_t>(8, last.size);
   while (size < last.size && last.bytes[size] == from.bytes[size]) ++size;
   size = std::min(size + 1, from.size);
-  void* const room = ::operator new(sizeof(KeyBytes) + size, std::nothrow);
-  if (room == nullptr) return false;
-  auto* const bytes = new (room) KeyBytes{size};
-  std::memcpy(bytes->bytes(), from.bytes, size);
-  between.tail = reinterpret_cast<std::uint64_t>(bytes);
-  return true;
+  between.tail = tails.make(host, from.bytes, size);
+  return between.tail != 0;
 }
-inline void free_tail(std::uint64_t tail) { ::operator delete(reinterpret_cast<void*>(tail)); }
 
-template <class Keys>
+template <class Keys, class Tails>
 class InnerOps {
  public:
   using Node = Inner<Keys::kTails>;
@@ -56,19 +51,19 @@ class InnerOps {
   }
   /// The child that has the key: how many separators are at or below it.
   template <class Host>
-  [[nodiscard]] static unsigned child_of(Host& host, Node const& node, unsigned count,
-                                         Key const& key) {
+  [[nodiscard]] static unsigned child_of(Host& host, Tails const& tails, Node const& node,
+                                         unsigned count, Key const& key) {
     unsigned const last = std::min(at_most(host, node, key.prefix), count);
     if constexpr (Keys::kTails)
-      return search(host, node, last, key, [](auto order) { return order <= 0; });
+      return search(host, tails, node, last, key, [](auto order) { return order <= 0; });
     return last;
   }
   /// The child that has the keys next below it: how many separators are below it.
   template <class Host>
-  [[nodiscard]] static unsigned child_below(Host& host, Node const& node, unsigned count,
-                                            Key const& key) {
+  [[nodiscard]] static unsigned child_below(Host& host, Tails const& tails, Node const& node,
+                                            unsigned count, Key const& key) {
     unsigned const last = std::min(at_most(host, node, key.prefix), count);
-    return search(host, node, last, key, [](auto order) { return order < 0; });
+    return search(host, tails, node, last, key, [](auto order) { return order < 0; });
   }
 
   template <class Host>
@@ -144,14 +139,14 @@ class InnerOps {
   /// Of the first `last` separators, which are all that do not have a greater prefix, those for
   /// which `counts(order of the separator to the key)`.
   template <class Host, class Counts>
-  [[nodiscard]] static unsigned search(Host& host, Node const& node, unsigned last, Key const& key,
-                                       Counts counts) {
+  [[nodiscard]] static unsigned search(Host& host, Tails const& tails, Node const& node,
+                                       unsigned last, Key const& key, Counts counts) {
     if (last == 0 || host.load(&node.prefixes[last - 1]) != key.prefix) return last;
     if constexpr (!Keys::kTails) return last - !counts(std::strong_ordering::equal);
     unsigned first = key.prefix == 0 ? 0 : std::min(at_most(host, node, key.prefix - 1), last);
     while (first < last) {
       unsigned const middle = (first + last) / 2;
-      if (counts(order(separator(host, node, middle), key)))
+      if (counts(order(tails, separator(host, node, middle), key)))
         first = middle + 1;
       else
         last = middle;
@@ -159,8 +154,9 @@ class InnerOps {
     return first;
   }
   /// Of a separator that has the key's prefix.
-  [[nodiscard]] static std::strong_ordering order(Separator const& separator, Key const& key) {
-    Key const of_separator = key_of(separator);
+  [[nodiscard]] static std::strong_ordering order(Tails const& tails, Separator const& separator,
+                                                  Key const& key) {
+    Key const of_separator = key_of(tails, separator);
     return separator.tail != 0 ? Keys::compare(of_separator, key) : of_separator.size <=> key.size;
   }
   template <class Host>

@@ -73,8 +73,8 @@ class Load {
   void finish(Host& host) {
     close_leaf(host, 0);
     host.fence();
-    Node* const before = Tree::inner_at(host.load(&core_.root));
-    host.store(&core_.root, Tree::address_of(edge_[levels_ - 1]));
+    Node* const before = core_.inners.at(host.load(&core_.nodes.root()));
+    host.store(&core_.nodes.root(), core_.inners.address_of(edge_[levels_ - 1]));
     core_.leaf_count = leaves_;
     core_.inner_count = inners_;
     core_.free_below(before);
@@ -125,10 +125,10 @@ class Load {
   template <class Host>
   bool next_leaf(Host& host, Key const& last, Key const& key) {
     Separator between;
-    if (!separate<Keys>(last, key, between)) return false;
+    if (!separate<Keys>(host, core_.tails, last, key, between)) return false;
     Leaf* const leaf = take_leaf(host, between.prefix);
     if (leaf == nullptr || !add_child(host, between, core_.nodes.address_of(leaf))) {
-      free_tail(between.tail);
+      core_.tails.give(between.tail);
       if (leaf != nullptr) core_.nodes.give(leaf);
       return false;
     }
@@ -155,12 +155,12 @@ class Load {
     inners_ += needed;
     if (full == levels_) {
       Ops::begin(host, *fresh[full], static_cast<unsigned>(full) + 1,
-                 Tree::address_of(edge_[full - 1]));
+                 core_.inners.address_of(edge_[full - 1]));
       edge_[levels_++] = fresh[full];
     }
     for (std::size_t i = 0; i < full; ++i) {
       Ops::begin(host, *fresh[i], static_cast<unsigned>(i) + 1, child);
-      child = Tree::address_of(fresh[i]);
+      child = core_.inners.address_of(fresh[i]);
       edge_[i] = fresh[i];
     }
     Node& above = *edge_[full];

@@ -56,14 +56,14 @@ class Merges {
     for (;;) {
       std::uint64_t const shape = host.load(&node->shape);
       unsigned const count = Node::count_in(shape), here = Node::level_in(shape);
-      unsigned const i = Ops::child_of(host, *node, count, key);
+      unsigned const i = Ops::child_of(host, core_.tails, *node, count, key);
       std::uint64_t const address = host.load(&node->children[i]);
       if (here <= level) {
         if (!unchanged(host, &node->version, version)) return Tried::again;
         return here < level || count == 0 ? Tried::apart
                                           : join_beside(host, *node, version, count, i);
       }
-      Node* const child = Tree::inner_at(address);
+      Node* const child = core_.inners.at(address);
       std::uint64_t const seen = stable_version(host, &child->version);
       if (!unchanged(host, &node->version, version)) return Tried::again;
       node = child;
@@ -88,8 +88,8 @@ class Merges {
     std::uint64_t const left = host.load(&parent.children[i]);
     std::uint64_t const right = host.load(&parent.children[i + 1]);
     bool const joined = Node::level_in(host.load(&parent.shape)) > 1
-                            ? join_inner(host, above, parent, i, *Tree::inner_at(left),
-                                         *Tree::inner_at(right), retired)
+                            ? join_inner(host, above, parent, i, *core_.inners.at(left),
+                                         *core_.inners.at(right), retired)
                             : join_leaves(host, above, parent, i, *core_.nodes.at(left),
                                           *core_.nodes.at(right), retired);
     return joined ? Tried::joined : Tried::apart;
@@ -115,7 +115,8 @@ class Merges {
       core_.nodes.give(&right);
     else
       retired.retire([nodes = &core_.nodes, gone = &right] { nodes->give(gone); });
-    if (between.tail != 0) retired.retire([tail = between.tail] { free_tail(tail); });
+    if (between.tail != 0)
+      retired.retire([tails = &core_.tails, tail = between.tail] { tails->give(tail); });
     return true;
   }
   template <class Host>
@@ -165,8 +166,9 @@ class Merges {
     exec::EpochReservation retired(epochs_, 1);
     if (!retired.has_room()) return false;
     NodeLock lock(host, &node->version, version);
-    if (!lock.held() || host.load(&core_.root) != Tree::address_of(node)) return true;
-    host.store(&core_.root, host.load(&node->children[0]));
+    if (!lock.held() || host.load(&core_.nodes.root()) != core_.inners.address_of(node))
+      return true;
+    host.store(&core_.nodes.root(), host.load(&node->children[0]));
     lock.raises();
     core_.inner_count.fetch_sub(1, std::memory_order_relaxed);
     retired.retire([inners = &core_.inners, gone = node] { inners->give(gone); });

@@ -106,7 +106,7 @@ class Scan {
     }
     path.leaf = nullptr;
     if (kUp ? !fences_.has_high : !fences_.has_low) return false;
-    bound_ = key_of(kUp ? fences_.high : fences_.low);
+    bound_ = key_of(core_.tails, kUp ? fences_.high : fences_.low);
     bounded_ = true;
     inclusive_ = kUp;
     return true;

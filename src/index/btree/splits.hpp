@@ -43,14 +43,14 @@ class Splits {
     std::uint64_t shape = host.load(&node->shape);
     if (Node::count_in(shape) == Node::kMost) return grow_root(host, *node, version, again);
     for (;;) {
-      unsigned const i = Ops::child_of(host, *node, Node::count_in(shape), key);
+      unsigned const i = Ops::child_of(host, core_.tails, *node, Node::count_in(shape), key);
       std::uint64_t const address = host.load(&node->children[i]);
       if (Node::level_in(shape) == 1) {
         Leaf* const leaf = core_.nodes.at(address);
         std::uint64_t const seen = stable_version(host, &leaf->version);
         return split_leaf(host, {node, version, 0, i, leaf, seen}, key, again);
       }
-      Node* const child = Tree::inner_at(address);
+      Node* const child = core_.inners.at(address);
       std::uint64_t const seen = stable_version(host, &child->version);
       again = !unchanged(host, &node->version, version);
       if (again) return Answer::done;
@@ -75,13 +75,13 @@ class Splits {
     if (above == nullptr) return Answer::full;
     again = true;
     NodeLock lock(host, &root.version, version);
-    if (!lock.held() || host.load(&core_.root) != Tree::address_of(&root)) {
+    if (!lock.held() || host.load(&core_.nodes.root()) != core_.inners.address_of(&root)) {
       core_.inners.give(above);
       return Answer::done;
     }
     unsigned const level = Node::level_in(host.load(&root.shape)) + 1;
-    Ops::begin(host, *above, level, Tree::address_of(&root));
-    host.store(&core_.root, Tree::address_of(above));
+    Ops::begin(host, *above, level, core_.inners.address_of(&root));
+    host.store(&core_.nodes.root(), core_.inners.address_of(above));
     core_.inner_count.fetch_add(1, std::memory_order_relaxed);
     lock.raises();
     return Answer::done;
@@ -98,13 +98,14 @@ class Splits {
     NodeLock here(host, &child.node->version, child.version);
     if (!here.held()) return give_back(right);
     // Where keys come in rising order the left one stays full.
-    bool const rising = Ops::child_of(host, *child.node, Node::kMost, key) == Node::kMost;
+    bool const rising =
+        Ops::child_of(host, core_.tails, *child.node, Node::kMost, key) == Node::kMost;
     unsigned const middle = rising ? Node::kMost - 1 : Node::kMost / 2;
     Separator const between = Ops::separator(host, *child.node, middle);
     above.changes();
     here.changes();
     Ops::split(host, *child.node, middle, *right);
-    Ops::insert(host, *parent.node, i, between, Tree::address_of(right));
+    Ops::insert(host, *parent.node, i, between, core_.inners.address_of(right));
     core_.inner_count.fetch_add(1, std::memory_order_relaxed);
     return Answer::done;
   }
@@ -126,7 +127,7 @@ class Splits {
     if (Answer const a = cut(host, *at.leaf, order, key, halves); a != Answer::done) return a;
     Leaf* const right = core_.nodes.take();
     if (right == nullptr) {
-      free_tail(halves.between.tail);
+      core_.tails.give(halves.between.tail);
       return Answer::full;
     }
     write_upper(host, *at.leaf, order, halves, *right);
@@ -166,7 +167,8 @@ class Splits {
     }
     Key const last = key_at(halves.lower - 1);
     if (!Keys::readable(last) || !Keys::readable(from)) return Answer::damaged;
-    return separate<Keys>(last, from, halves.between) ? Answer::done : Answer::full;
+    return separate<Keys>(host, core_.tails, last, from, halves.between) ? Answer::done
+                                                                         : Answer::full;
   }
   template <class Host>
   void write_upper(Host& host, Leaf const& leaf, Permutation order, Halves const& halves,

@@ -6,8 +6,6 @@
 
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
-#include "pm/host_verbs.hpp"
-#include "pm/stream.hpp"
 
 namespace perdure::pm {
 
@@ -94,13 +92,13 @@ Offset LogAppender::append(LogKey key, std::span<std::byte const> value, std::ui
 void LogAppender::stream_out() {
   if (buffer_.empty()) return;
   std::byte* const end = segments_->base() + now_.segment->at.bytes + now_.fill.end;
-  stream_bytes(end - buffer_.size(), buffer_.data(), buffer_.size());
+  host_->stream(end - buffer_.size(), buffer_.data(), buffer_.size());
   buffer_.clear();
 }
 
 void LogAppender::order() {
   stream_out();
-  pm::order();
+  host_->fence();
   begins_piece_ = true;
   // Once all of their records are durable, and made durable by any later fence.
   for (Owned const& each : left_) segments_->seal(*each.segment, each.fill.end);
@@ -108,8 +106,8 @@ void LogAppender::order() {
 
 void LogAppender::cancel(Offset record, std::uint64_t bytes) {
   std::byte* const at = segments_->base() + record.bytes;
-  store_word(reinterpret_cast<std::uint64_t*>(at + offsetof(RecordHeader, sequence)), 0);
-  pm::order();
+  host_->store(reinterpret_cast<std::uint64_t*>(at + offsetof(RecordHeader, sequence)), 0);
+  host_->fence();
   segments_->note_outdated(record, bytes, LogSegment::kNoDeath);
 }
 

@@ -19,7 +19,7 @@ namespace perdure::pm {
 
 class LogAppender {
  public:
-  explicit LogAppender(LogSegments& segments) : segments_(&segments) {}
+  LogAppender(LogSegments& segments, LogHost& host) : segments_(&segments), host_(&host) {}
   LogAppender(LogAppender const&) = delete;
   LogAppender& operator=(LogAppender const&) = delete;
   ~LogAppender();
@@ -56,6 +56,7 @@ class LogAppender {
   void stream_out();
 
   LogSegments* segments_;
+  LogHost* host_;
   Owned now_;
   LogSegment* spare_ = nullptr;  // for what does not fit into it
   std::vector<Owned> left_;  // not to be appended to any more, and not settled yet

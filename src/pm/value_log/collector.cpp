@@ -1,5 +1,6 @@
 #include "pm/value_log/collector.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "base/assert.hpp"
@@ -11,10 +12,10 @@ namespace perdure::pm {
 void LogCollector::begin(std::uint32_t threads) {
   PERDURE_ASSERT(threads_.empty());
   for (std::uint32_t i = 0; i < threads; ++i) {
-    threads_.emplace_back([this] {
+    threads_.emplace_back([this, index = (*make_index_)()] {
       while (LogSegment* const victim = segments_->next_to_collect(true)) {
         Status const collected = caught([&]() -> Status {
-          collect(*victim);
+          collect(*victim, *index);
           return {};
         });
         if (collected.ok()) continue;
@@ -32,41 +33,45 @@ void LogCollector::stop() {
 }
 
 std::uint64_t LogCollector::collect_queued() {
+  auto const index = (*make_index_)();
   std::uint64_t collected = 0;
   while (LogSegment* const victim = segments_->next_to_collect(false)) {
-    collect(*victim);
+    collect(*victim, *index);
     ++collected;
   }
   return collected;
 }
 
-void LogCollector::collect(LogSegment& victim) {
+void LogCollector::collect(LogSegment& victim, LogIndex& index) {
   exec::SharedHold const begun(rest_);
   LogWalk walk(segments_->base(), victim.at, segments_->segment_bytes(), victim.generation,
                victim.fill.end);
-  bool const moved = move_all(walk);
+  bool const moved = move_all(walk, index);
   if (!moved || !walk.holes().empty()) {  // what cannot be read may be current
     ++failed_;
     return segments_->put_back(victim, moved ? LogSegment::Use::damaged : LogSegment::Use::full);
   }
   segments_->free(victim);
-  index_->epochs().synchronize();
+  index.epochs().synchronize();
   ++collections_;
   segments_->reuse(victim);
 }
 
 /// Its appender lets go of its segment at the end: who then waits for room finds that, too.
-bool LogCollector::move_all(LogWalk& walk) {
-  LogAppender to(*segments_);
+bool LogCollector::move_all(LogWalk& walk, LogIndex& index) {
+  LogAppender to(*segments_, index.host());
   std::vector<LogRecord> group;
   group.reserve(kGroup);
   bool moved = true;
   for (bool more = true; more && moved;) {
     LogRecord record;
     more = walk.next(record);
-    if (more) group.push_back(record);
+    if (more) {
+      index.host().read(segments_->base() + record.at.bytes, record.bytes());
+      group.push_back(record);
+    }
     if (!group.empty() && (!more || group.size() == kGroup)) {
-      moved = move(group, to);
+      moved = move(group, index, to);
       group.clear();
     }
   }
@@ -77,7 +82,9 @@ bool LogCollector::move_all(LogWalk& walk) {
 /// What of a group has to be kept is appended; segments.hpp says which tombstones that are. False:
 /// there is no room for some of it.
 bool LogCollector::copy(std::span<LogRecord const> group, std::span<Copy> copies, LogAppender& to) {
-  std::uint64_t const lowest = segments_->lowest_death();
+  bool const tombstones =
+      std::ranges::any_of(group, [](LogRecord const& item) { return item.tag.tombstone; });
+  std::uint64_t const lowest = tombstones ? segments_->lowest_death() : 0;
   for (std::size_t i = 0; i < group.size(); ++i) {
     LogRecord const& item = group[i];
     bool const needed = copies[i].address == 0 && lowest <= item.header.sequence;
@@ -95,15 +102,15 @@ bool LogCollector::copy(std::span<LogRecord const> group, std::span<Copy> copies
 /// An item that has been copied died, as far as tombstones of its key are concerned, right after it
 /// was written: for while it stands, no tombstone that outranks it may go. Its segment notes that
 /// before the index leads to the copy, whose own death says nothing of the first.
-void LogCollector::publish(LogRecord const& item, std::uint64_t to) {
+void LogCollector::publish(LogRecord const& item, LogIndex& index, std::uint64_t to) {
   std::uint64_t const death = item.header.sequence + 1;
   segments_->note_outdated(item.at, 0, death);
-  bool const moved = index_->swap(item.key, item.at.bytes, to);
+  bool const moved = index.swap(item.key, item.at.bytes, to);
   segments_->note_outdated(moved ? item.at : Offset{to}, item.bytes(), death);
 }
 
 /// False: there is no room.
-bool LogCollector::move(std::span<LogRecord const> group, LogAppender& to) {
+bool LogCollector::move(std::span<LogRecord const> group, LogIndex& index, LogAppender& to) {
   std::array<LogKey, kGroup> keys;
   std::array<std::uint64_t, kGroup> addresses{};
   std::array<Copy, kGroup> copies{};
@@ -111,15 +118,15 @@ bool LogCollector::move(std::span<LogRecord const> group, LogAppender& to) {
   PERDURE_ASSERT(n <= kGroup);
   for (std::size_t i = 0; i < n; ++i) keys[i] = group[i].key;
   {
-    exec::EpochGuard const guard(index_->epochs());
-    index_->find(std::span(keys).first(n), std::span(addresses).first(n));
+    exec::EpochGuard const guard(index.epochs());
+    index.find(std::span(keys).first(n), std::span(addresses).first(n));
   }
   for (std::size_t i = 0; i < n; ++i) copies[i].address = addresses[i];
   bool const all = copy(group, copies, to);
   to.order();
-  exec::EpochGuard const guard(index_->epochs());
+  exec::EpochGuard const guard(index.epochs());
   for (std::size_t i = 0; i < n; ++i)
-    if (copies[i].to != 0 && !group[i].tag.tombstone) publish(group[i], copies[i].to);
+    if (copies[i].to != 0 && !group[i].tag.tombstone) publish(group[i], index, copies[i].to);
   return all;
 }
 

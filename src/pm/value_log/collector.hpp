@@ -20,7 +20,8 @@ namespace perdure::pm {
 
 class LogCollector {
  public:
-  LogCollector(LogSegments& segments, LogIndex& index) : segments_(&segments), index_(&index) {}
+  LogCollector(LogSegments& segments, MakeLogIndex const& make_index)
+      : segments_(&segments), make_index_(&make_index) {}
   LogCollector(LogCollector const&) = delete;
   LogCollector& operator=(LogCollector const&) = delete;
   ~LogCollector() { stop(); }
@@ -49,14 +50,14 @@ class LogCollector {
     std::uint64_t to = 0;  // 0: not copied
   };
 
-  void collect(LogSegment& victim);
-  bool move_all(LogWalk& walk);
-  bool move(std::span<LogRecord const> group, LogAppender& to);
+  void collect(LogSegment& victim, LogIndex& index);
+  bool move_all(LogWalk& walk, LogIndex& index);
+  bool move(std::span<LogRecord const> group, LogIndex& index, LogAppender& to);
   bool copy(std::span<LogRecord const> group, std::span<Copy> copies, LogAppender& to);
-  void publish(LogRecord const& item, std::uint64_t to);
+  void publish(LogRecord const& item, LogIndex& index, std::uint64_t to);
 
   LogSegments* segments_;
-  LogIndex* index_;
+  MakeLogIndex const* make_index_;
   exec::ReaderWriterLock rest_;
   std::vector<std::thread> threads_;
   std::atomic<std::uint64_t> collections_{0}, moved_bytes_{0}, dropped_tombstones_{0}, failed_{0};

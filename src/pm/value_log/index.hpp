@@ -1,14 +1,17 @@
-// What a value log asks of the index above it: which address a key has. Invariants: find, put,
-// erase and swap of one key take effect one after the other; what they answer is what the index had
-// just before.
+// What a value log asks of the index above it: which address a key has. Each thread that has to do
+// with the log has a LogIndex of its own, over one index. Invariants: find, put, erase and swap of
+// one key take effect one after the other; what they answer is what the index had just before.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 
 #include "exec/epochs.hpp"
 #include "perdure/status.h"
+#include "pm/value_log/host.hpp"
 
 namespace perdure::pm {
 
@@ -21,6 +24,8 @@ class LogIndex {
   LogIndex& operator=(LogIndex const&) = delete;
   virtual ~LogIndex() = default;
 
+  /// How this thread touches the log's bytes.
+  virtual LogHost& host() = 0;
   /// Readers of the index, and of what it leads to, hold an EpochGuard of these.
   virtual exec::Epochs& epochs() = 0;
 
@@ -34,5 +39,8 @@ class LogIndex {
   /// If the key has address `from`, it has `to` from here on. Whether it had.
   virtual bool swap(LogKey key, std::uint64_t from, std::uint64_t to) = 0;
 };
+
+/// One more thread's, while the log stands.
+using MakeLogIndex = std::function<std::unique_ptr<LogIndex>()>;
 
 }  // namespace perdure::pm

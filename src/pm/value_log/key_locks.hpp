@@ -4,12 +4,11 @@
 // the operation that wrote it takes effect.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace perdure::pm {
 
@@ -37,30 +36,51 @@ class KeyLocks {
   std::array<std::atomic<std::uint32_t>, kStripes> words_{};
 };
 
+/// Some stripes, each once: a bit each, and a bit for each word of those that has any. So a piece
+/// needs no sort, and an empty set costs one word.
+class Stripes {
+ public:
+  void add(std::uint64_t hash) {
+    std::uint32_t const stripe = static_cast<std::uint32_t>(hash >> 48) % KeyLocks::kStripes;
+    words_[stripe / 64] |= std::uint64_t{1} << stripe % 64;
+    some_ |= std::uint64_t{1} << stripe / 64;
+  }
+  void clear() {
+    for (; some_ != 0; some_ &= some_ - 1) words_[std::countr_zero(some_)] = 0;
+  }
+  /// In their order.
+  template <class F>
+  void for_each(F f) const {
+    for (std::uint64_t some = some_; some != 0; some &= some - 1) {
+      auto const word = static_cast<std::uint32_t>(std::countr_zero(some));
+      for (std::uint64_t bits = words_[word]; bits != 0; bits &= bits - 1)
+        f(word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits)));
+    }
+  }
+
+ private:
+  static_assert(KeyLocks::kStripes == std::size_t{64} * 64);
+  std::uint64_t some_ = 0;
+  std::array<std::uint64_t, 64> words_{};
+};
+
 /// The locks of some keys, as long as it stands. In the order of their stripes, so that nobody
 /// waits in a circle.
 class KeysLocked {
  public:
-  /// `stripes` is the caller's for its memory, and stays as it is as long as this stands.
-  KeysLocked(KeyLocks& locks, std::vector<std::uint32_t>& stripes)
-      : locks_(&locks), stripes_(&stripes) {
-    std::ranges::sort(stripes);
-    stripes.erase(std::ranges::unique(stripes).begin(), stripes.end());
-    for (std::uint32_t const each : stripes) locks_->lock(each);
+  /// `stripes` stays as it is as long as this stands.
+  KeysLocked(KeyLocks& locks, Stripes const& stripes) : locks_(&locks), stripes_(&stripes) {
+    stripes.for_each([&](std::uint32_t each) { locks_->lock(each); });
   }
   KeysLocked(KeysLocked const&) = delete;
   KeysLocked& operator=(KeysLocked const&) = delete;
   ~KeysLocked() {
-    for (std::uint32_t const each : *stripes_) locks_->unlock(each);
-  }
-
-  static std::uint32_t stripe_of(std::uint64_t hash) {
-    return static_cast<std::uint32_t>(hash >> 48) % KeyLocks::kStripes;
+    stripes_->for_each([&](std::uint32_t each) { locks_->unlock(each); });
   }
 
  private:
   KeyLocks* locks_;
-  std::vector<std::uint32_t>* stripes_;
+  Stripes const* stripes_;
 };
 
 }  // namespace perdure::pm

@@ -22,7 +22,7 @@ Status LogRecovery::scan(exec::Workers& workers, LogRecovered& to) {
   Status failed;
   std::int64_t current = 0;
   workers.for_chunks(segments.size(), 1, [&](std::size_t begin, std::size_t end) {
-    Tally tally;
+    Tally tally{.index = (*make_index_)()};
     Status status;
     for (std::size_t i = begin; i < end && status.ok(); ++i)
       status = scan_segment(*segments[i], scanned_[i], tally);
@@ -58,6 +58,7 @@ Status LogRecovery::scan_segment(LogSegment& segment, Scanned& scanned, Tally& t
                sealed ? scanned.state.end : 0);
   LogRecord record;
   while (walk.next(record)) {
+    tally.index->host().read(segments_->base() + record.at.bytes, record.bytes());
     ++tally.records;
     tally.last_sequence = std::max(tally.last_sequence, record.header.sequence);
     if (record.tag.tombstone) {
@@ -77,15 +78,18 @@ Status LogRecovery::scan_segment(LogSegment& segment, Scanned& scanned, Tally& t
 /// Of two versions the newer counts, and the other has died by it. Two of one sequence are one
 /// item, copied by a collection that a crash cut short.
 Status LogRecovery::offer(LogRecord const& record, Tally& tally) {
-  std::vector<std::uint32_t> stripe{
-      KeysLocked::stripe_of(hash_bytes(record.key.data(), record.key.size()))};
+  Stripes stripe;
+  stripe.add(hash_bytes(record.key.data(), record.key.size()));
   KeysLocked const locked(*locks_, stripe);
-  exec::EpochGuard const guard(index_->epochs());
+  LogIndex& index = *tally.index;
+  exec::EpochGuard const guard(index.epochs());
   std::uint64_t address = 0;
-  index_->find(std::span(&record.key, 1), std::span(&address, 1));
+  index.find(std::span(&record.key, 1), std::span(&address, 1));
   LogRecord other;
-  if (address != 0)
+  if (address != 0) {
     view_log_record(segments_->base(), segments_->pool_bytes(), Offset{address}, other);
+    index.host().read(segments_->base() + address, sizeof(RecordHeader));
+  }
   bool const newer = address == 0 || record.header.sequence > other.header.sequence;
   if (address != 0) {
     LogRecord const& loser = newer ? other : record;
@@ -97,7 +101,7 @@ Status LogRecovery::offer(LogRecord const& record, Tally& tally) {
   }
   if (!newer) return {};
   std::uint64_t before = 0;
-  if (Status put = index_->put(record.key, record.at.bytes, before); !put.ok()) return put;
+  if (Status put = index.put(record.key, record.at.bytes, before); !put.ok()) return put;
   tally.current += !record.tag.tombstone;
   tally.current -= address != 0 && !other.tag.tombstone;
   if (record.tag.tombstone) tally.tombstones.push_back(record.at);
@@ -105,14 +109,15 @@ Status LogRecovery::offer(LogRecord const& record, Tally& tally) {
 }
 
 void LogRecovery::drop_tombstones(LogRecovered& to) {
-  exec::EpochGuard const guard(index_->epochs());
+  auto const index = (*make_index_)();
+  exec::EpochGuard const guard(index->epochs());
   for (Offset const at : tombstones_) {
     LogRecord tombstone;
     view_log_record(segments_->base(), segments_->pool_bytes(), at, tombstone);
     std::uint64_t address = 0;
-    index_->find(std::span(&tombstone.key, 1), std::span(&address, 1));
+    index->find(std::span(&tombstone.key, 1), std::span(&address, 1));
     if (address != at.bytes) continue;
-    index_->erase(tombstone.key);
+    index->erase(tombstone.key);
     ++to.tombstones;
   }
 }

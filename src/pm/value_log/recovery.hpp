@@ -33,8 +33,8 @@ struct LogRecovered {
 
 class LogRecovery {
  public:
-  LogRecovery(LogSegments& segments, LogIndex& index, KeyLocks& locks)
-      : segments_(&segments), index_(&index), locks_(&locks) {}
+  LogRecovery(LogSegments& segments, MakeLogIndex const& make_index, KeyLocks& locks)
+      : segments_(&segments), make_index_(&make_index), locks_(&locks) {}
 
   /// Fails where the index has no memory.
   Status scan(exec::Workers& workers, LogRecovered& to);
@@ -50,9 +50,10 @@ class LogRecovery {
     std::vector<LogHole> holes;
   };
   struct Tally {
+    std::unique_ptr<LogIndex> index;  // of the thread whose tally it is
     std::uint64_t records = 0, last_sequence = 0;
     std::int64_t current = 0;
-    std::vector<Offset> tombstones;  // that counted when they were offered
+    std::vector<Offset> tombstones = {};  // that counted when they were offered
   };
   Status scan_segment(LogSegment& segment, Scanned& scanned, Tally& tally);
   Status offer(LogRecord const& record, Tally& tally);
@@ -60,7 +61,7 @@ class LogRecovery {
   void fill(LogHole const& hole, std::uint32_t generation);
 
   LogSegments* segments_;
-  LogIndex* index_;
+  MakeLogIndex const* make_index_;
   KeyLocks* locks_;
   std::vector<Scanned> scanned_;  // by segment
   std::vector<Offset> tombstones_;

@@ -79,10 +79,10 @@ Result<LogSegment*> LogSegments::add() {
 }
 
 void LogSegments::open(LogSegment& segment) {
+  drop_partial(segment);
   if (segment.use == LogSegment::Use::free) {
     PERDURE_ASSERT(segment.generation + 1 < LogState::kGenerations);
     ++segment.generation;
-    segment.fill = {};
     segment.outdated = 0;
     segment.lowest_death = LogSegment::kNoDeath;
     segment.open_in_pool = false;
@@ -102,12 +102,21 @@ std::uint64_t LogSegments::kept_free(std::uint64_t segments) const {
 
 LogSegment* LogSegments::take_partial(std::uint64_t bytes) {
   LogSegment* best = nullptr;  // the fullest
-  for (auto const& each : segments_) {
-    bool const fits =
-        each->use == LogSegment::Use::partial && each->fill.end + bytes <= options_.segment_bytes;
-    if (fits && (best == nullptr || each->fill.end > best->fill.end)) best = each.get();
+  for (LogSegment* const each : partial_) {
+    bool const fits = each->fill.end + bytes <= options_.segment_bytes;
+    if (fits && (best == nullptr || each->fill.end > best->fill.end)) best = each;
   }
   return best;
+}
+
+void LogSegments::drop_partial(LogSegment& segment) {
+  if (segment.use == LogSegment::Use::partial) std::erase(partial_, &segment);
+}
+
+void LogSegments::fill(LogSegment& segment, LogFill const& fill) {
+  filled_ += fill.end - segment.fill.end;
+  tombstones_ += fill.tombstone_bytes - segment.fill.tombstone_bytes;
+  segment.fill = fill;
 }
 
 Result<LogSegment*> LogSegments::take(For what, std::uint64_t bytes, bool any) {
@@ -140,9 +149,10 @@ void LogSegments::seal(LogSegment& segment, std::uint64_t end) {
 void LogSegments::settle(LogSegment& segment, LogFill const& fill) {
   MutexLock const lock(mutex_);
   PERDURE_ASSERT(segment.use == LogSegment::Use::owned);
-  segment.fill = fill;
+  this->fill(segment, fill);
   if (segment.open_in_pool && !has_room(fill.end)) seal(segment, fill.end);
   segment.use = segment.open_in_pool ? LogSegment::Use::partial : LogSegment::Use::full;
+  if (segment.use == LogSegment::Use::partial) partial_.push_back(&segment);
   if (segment.use == LogSegment::Use::full)
     segment.due_from = std::max(kRecordAlign, (fill.end - kFirstLogRecord) / 2);
   queue_if_due(segment);
@@ -171,8 +181,10 @@ void LogSegments::queue_if_due(LogSegment& segment) {
 }
 
 void LogSegments::queue(LogSegment& segment) {
+  drop_partial(segment);
   segment.use = LogSegment::Use::queued;
   queue_.push_back(&segment);
+  queued_ = queue_.size();
   work_.notify_one();
 }
 
@@ -191,16 +203,14 @@ std::uint64_t LogSegments::lowest_death() const {
 /// Where tombstones take more than an eighth of the log, the segment whose death keeps most of them
 /// goes next. Whoever owns it, or has it in the queue, is waited for.
 void LogSegments::queue_for_tombstones() {
-  std::uint64_t used = 0, tombstones = 0;
+  if (tombstones_ * 8 <= filled_ || !queue_.empty()) return;
   LogSegment* lowest = nullptr;
   for (auto const& each : segments_) {
     if (each->use == LogSegment::Use::free) continue;
-    used += each->fill.end;
-    tombstones += each->fill.tombstone_bytes;
     if (lowest == nullptr || each->lowest_death.load() < lowest->lowest_death.load())
       lowest = each.get();
   }
-  if (lowest == nullptr || tombstones * 8 <= used || !queue_.empty()) return;
+  PERDURE_ASSERT(lowest != nullptr);  // some segment has those tombstones
   if (lowest->lowest_death.load() == LogSegment::kNoDeath) {  // no tombstone is needed
     auto const most = [](auto const& a, auto const& b) {
       return a->fill.tombstone_bytes < b->fill.tombstone_bytes;

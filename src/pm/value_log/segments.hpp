@@ -39,6 +39,9 @@ struct LogSettings {
   std::uint64_t segment_bytes = kMostSegment;  // a multiple of the pool's superblocks
   std::uint32_t collectors = 1;  // threads; 0: whoever has the log collects
   std::uint64_t most_queued = 8;
+  // Of every item, where keys and values have one size each: so none is read to know what it took.
+  // 0: they differ.
+  std::uint64_t item_bytes = 0;
 };
 
 class LogSegments {
@@ -91,6 +94,7 @@ class LogSegments {
   [[nodiscard]] std::byte* base() const { return pool_->base(); }
   [[nodiscard]] std::uint64_t pool_bytes() const { return pool_bytes_.load(); }
   [[nodiscard]] std::uint64_t segment_bytes() const { return options_.segment_bytes; }
+  [[nodiscard]] std::uint64_t item_bytes() const { return options_.item_bytes; }
 
   struct Counters {
     std::uint64_t segments = 0, free = 0, queued = 0;
@@ -108,6 +112,8 @@ class LogSegments {
   Result<LogSegment*> add() PERDURE_REQUIRES(mutex_);
   LogSegment& attach(Offset at) PERDURE_REQUIRES(mutex_);
   LogSegment* take_partial(std::uint64_t bytes) PERDURE_REQUIRES(mutex_);
+  void drop_partial(LogSegment& segment) PERDURE_REQUIRES(mutex_);
+  void fill(LogSegment& segment, LogFill const& fill) PERDURE_REQUIRES(mutex_);
   void open(LogSegment& segment) PERDURE_REQUIRES(mutex_);
   void store_state(LogSegment const& segment, LogState const& state) const;
   void queue_if_due(LogSegment& segment) PERDURE_REQUIRES(mutex_);
@@ -128,7 +134,12 @@ class LogSegments {
   Condition room_;  // less is queued, or something became free
   std::vector<std::unique_ptr<LogSegment>> segments_;  // grows under mutex_
   std::vector<LogSegment*> free_ PERDURE_GUARDED_BY(mutex_);
+  std::vector<LogSegment*> partial_ PERDURE_GUARDED_BY(mutex_);
   std::deque<LogSegment*> queue_ PERDURE_GUARDED_BY(mutex_);
+  std::atomic<std::uint64_t> queued_{0};  // as many as are in it; changes under mutex_
+  // Of all segments together, as they were last settled; free ones have an empty fill.
+  std::uint64_t filled_ PERDURE_GUARDED_BY(mutex_) = 0;
+  std::uint64_t tombstones_ PERDURE_GUARDED_BY(mutex_) = 0;
   std::uint64_t collecting_ PERDURE_GUARDED_BY(mutex_) = 0;  // with those that readers may be in
   std::uint64_t freed_ PERDURE_GUARDED_BY(mutex_) = 0;
   std::uint64_t waits_ PERDURE_GUARDED_BY(mutex_) = 0;

@@ -9,6 +9,7 @@
 namespace perdure::pm {
 
 void LogSegments::admit() {
+  if (queued_.load() < options_.most_queued) return;
   MutexLock const lock(mutex_);
   if (queue_.size() < options_.most_queued || stopped_) return;
   auto const begin = std::chrono::steady_clock::now();
@@ -54,6 +55,7 @@ LogSegment* LogSegments::next_to_collect(bool wait) {
   if (queue_.empty() || stopped_) return nullptr;
   LogSegment* const next = queue_.front();
   queue_.pop_front();
+  queued_ = queue_.size();
   PERDURE_ASSERT(next->use == LogSegment::Use::queued);
   next->use = LogSegment::Use::collecting;
   ++collecting_;
@@ -68,6 +70,7 @@ void LogSegments::free(LogSegment& segment) {
   order();
   segment.open_in_pool = false;
   segment.use = LogSegment::Use::free;
+  fill(segment, {});
 }
 
 void LogSegments::reuse(LogSegment& segment) {

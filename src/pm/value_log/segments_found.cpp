@@ -79,15 +79,16 @@ LogState LogSegments::state_of(LogSegment const& segment) const {
 void LogSegments::begin(LogSegment& segment, LogState const& state, LogFill const& fill) {
   MutexLock const lock(mutex_);
   segment.generation = state.generation;
-  segment.fill = fill;
   segment.open_in_pool = state.use == LogState::Use::open;
   if (state.use == LogState::Use::free) {
     segment.use = LogSegment::Use::free;
     free_.push_back(&segment);
     return;
   }
+  this->fill(segment, fill);
   bool const room = has_room(fill.end);
   segment.use = room ? LogSegment::Use::partial : LogSegment::Use::full;
+  if (room) partial_.push_back(&segment);
   if (!room) segment.due_from = std::max(kRecordAlign, (fill.end - kFirstLogRecord) / 2);
   queue_if_due(segment);
 }

@@ -1,15 +1,16 @@
 #include "pm/value_log/value_log.hpp"
 
 #include <string>
+#include <utility>
 
 namespace perdure::pm {
 
-ValueLog::ValueLog(Pool& pool, Mutex& memory, LogIndex& index, LogSettings const& options)
+ValueLog::ValueLog(Pool& pool, Mutex& memory, MakeLogIndex make_index, LogSettings const& options)
     : options_(options),
-      index_(&index),
+      make_index_(std::move(make_index)),
       segments_(pool, memory, options),
-      recovery_(segments_, index, locks_),
-      collector_(segments_, index) {}
+      recovery_(segments_, make_index_, locks_),
+      collector_(segments_, make_index_) {}
 
 void ValueLog::announce(Pool& pool, std::uint64_t segment_bytes) {
   Root root = pool.root();

@@ -20,7 +20,7 @@ namespace perdure::pm {
 class ValueLog {
  public:
   /// `memory` guards the pool, and whatever else takes from it.
-  ValueLog(Pool& pool, Mutex& memory, LogIndex& index, LogSettings const& options);
+  ValueLog(Pool& pool, Mutex& memory, MakeLogIndex make_index, LogSettings const& options);
 
   /// In a pool that is being made: the root says that it has a log.
   static void announce(Pool& pool, std::uint64_t segment_bytes);
@@ -38,7 +38,6 @@ class ValueLog {
   /// next opening knows of every hole that it is damage.
   void close();
 
-  [[nodiscard]] LogIndex& index() { return *index_; }
   [[nodiscard]] LogSegments& segments() { return segments_; }
   [[nodiscard]] LogSegments const& segments() const { return segments_; }
   [[nodiscard]] LogCollector& collector() { return collector_; }
@@ -56,7 +55,7 @@ class ValueLog {
 
  private:
   LogSettings options_;
-  LogIndex* index_;
+  MakeLogIndex make_index_;
   KeyLocks locks_;
   LogSegments segments_;
   LogRecovery recovery_;

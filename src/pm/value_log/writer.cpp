@@ -66,20 +66,39 @@ void LogWriter::write(std::size_t first, std::span<LogOperation const> piece) {
   stripes_.clear();
   for (LogOperation const& each : piece) {
     keys_.push_back(each.key);
-    if (each.kind != OpKind::get) stripes_.push_back(KeysLocked::stripe_of(each.hash));
+    if (each.kind != OpKind::get) stripes_.add(each.hash);
   }
   addresses_.assign(n, 0);
   pending_.assign(n, {});
   {
     KeysLocked const locked(log_->locks(), stripes_);
-    exec::EpochGuard const guard(log_->index().epochs());
-    log_->index().find(keys_, addresses_);
+    exec::EpochGuard const guard(index_->epochs());
+    index_->find(keys_, addresses_);
+    bring_near(piece);
     for (std::size_t i = 0; i < n; ++i) append(first + i, piece[i], addresses_[i], pending_[i]);
     appender_.order();
     for (std::size_t i = 0; i < n; ++i)
       if (pending_[i].record) publish(first + i, piece[i], pending_[i]);
   }
   appender_.settle();
+}
+
+/// The items that will be read: what gets and updates ask for, and how long the others were.
+void LogWriter::bring_near(std::span<LogOperation const> piece) {
+  bool const lengths = log_->segments().item_bytes() == 0;
+  for (std::size_t i = 0; i < piece.size(); ++i) {
+    bool const reads = piece[i].kind == OpKind::get || piece[i].kind == OpKind::update || lengths;
+    if (reads && addresses_[i] != 0)
+      index_->host().prefetch(log_->segments().base() + addresses_[i]);
+  }
+}
+
+/// The item that the index has there, of which the header is read. False: none can lie there.
+bool LogWriter::view(std::uint64_t address, LogRecord& item) {
+  LogSegments& segments = log_->segments();
+  if (!view_log_record(segments.base(), segments.pool_bytes(), Offset{address}, item)) return false;
+  index_->host().read(segments.base() + address, sizeof(RecordHeader));
+  return true;
 }
 
 void LogWriter::append(std::size_t i, LogOperation const& operation, std::uint64_t address,
@@ -91,8 +110,8 @@ void LogWriter::append(std::size_t i, LogOperation const& operation, std::uint64
   std::span<std::byte const> value = operation.operand;
   LogRecord item;
   if (operation.kind == OpKind::get || operation.kind == OpKind::update) {
-    if (!view_log_record(segments.base(), segments.pool_bytes(), Offset{address}, item))
-      return answers_->done(i, KeyStatus::corrupt, true);
+    if (!view(address, item)) return answers_->done(i, KeyStatus::corrupt, true);
+    index_->host().read(segments.base() + address, item.bytes());
     KeyStatus const status =
         operation.kind == OpKind::get ? answers_->found(i, item) : answers_->update(i, item, value);
     if (operation.kind == OpKind::get || status != KeyStatus::ok)
@@ -108,9 +127,8 @@ void LogWriter::append(std::size_t i, LogOperation const& operation, std::uint64
 void LogWriter::publish(std::size_t i, LogOperation const& operation, Pending const& pending) {
   std::uint64_t before = 0;
   if (operation.kind == OpKind::erase) {
-    before = log_->index().erase(operation.key);
-  } else if (Status put = log_->index().put(operation.key, pending.record.bytes, before);
-             !put.ok()) {
+    before = index_->erase(operation.key);
+  } else if (Status put = index_->put(operation.key, pending.record.bytes, before); !put.ok()) {
     appender_.cancel(pending.record, pending.bytes);
     return answers_->refused(i, std::move(put));
   }
@@ -120,9 +138,13 @@ void LogWriter::publish(std::size_t i, LogOperation const& operation, Pending co
 
 void LogWriter::note_replaced(std::uint64_t address, std::uint64_t death) {
   LogSegments& segments = log_->segments();
-  LogRecord item;
-  if (!view_log_record(segments.base(), segments.pool_bytes(), Offset{address}, item)) return;
-  segments.note_outdated(Offset{address}, item.bytes(), death);
+  std::uint64_t bytes = segments.item_bytes();
+  if (bytes == 0) {
+    LogRecord item;
+    if (!view(address, item)) return;
+    bytes = item.bytes();
+  }
+  segments.note_outdated(Offset{address}, bytes, death);
 }
 
 }  // namespace perdure::pm

@@ -46,8 +46,9 @@ class LogAnswers {
 
 class LogWriter {
  public:
-  LogWriter(ValueLog& log, LogAnswers& answers)
-      : log_(&log), answers_(&answers), appender_(log.segments()) {}
+  /// `index` is this thread's.
+  LogWriter(ValueLog& log, LogIndex& index, LogAnswers& answers)
+      : log_(&log), index_(&index), answers_(&answers), appender_(log.segments(), index.host()) {}
   LogWriter(LogWriter const&) = delete;
   LogWriter& operator=(LogWriter const&) = delete;
   ~LogWriter() { log_->note_appended(appender_.appended_bytes()); }
@@ -69,6 +70,8 @@ class LogWriter {
   };
 
   bool is_new(std::uint64_t hash);
+  void bring_near(std::span<LogOperation const> piece);
+  bool view(std::uint64_t address, LogRecord& item);
   Piece next_piece(std::span<LogOperation const> rest);
   void write(std::size_t first, std::span<LogOperation const> piece);
   void append(std::size_t i, LogOperation const& operation, std::uint64_t address,
@@ -77,6 +80,7 @@ class LogWriter {
   void note_replaced(std::uint64_t address, std::uint64_t death);
 
   ValueLog* log_;
+  LogIndex* index_;
   LogAnswers* answers_;
   LogAppender appender_;
   // The hashes of a piece, in a table that a new round empties; never more than half full.
@@ -87,7 +91,7 @@ class LogWriter {
   std::array<Seen, 2 * kPiece> seen_;
   std::uint64_t round_ = 0;
   // Of a piece, for their memory.
-  std::vector<std::uint32_t> stripes_;
+  Stripes stripes_;
   std::vector<LogKey> keys_;
   std::vector<std::uint64_t> addresses_;
   std::vector<Pending> pending_;

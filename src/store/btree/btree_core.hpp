@@ -29,8 +29,10 @@ struct BtreeCore final : threads::Core {
     pm::PoolHeader const& h = pool.header();
     BtreeOptions const o{h.key_bytes,          h.value_bytes,          key_order(),
                          options.verify_reads, options.count_accesses, health.flag()};
+    bool const fixed = h.key_bytes != 0 && h.value_bytes != 0;
     pm::LogSettings const log{segment_bytes, options.value_log.collectors,
-                              options.value_log.most_queued};
+                              options.value_log.most_queued,
+                              fixed ? pm::log_bytes(h.key_bytes, h.value_bytes) : 0};
     if (segment_bytes != 0)
       engine = make_btree_log(pool, memory, space, numbers, o, log);
     else

@@ -24,7 +24,7 @@ class BtreeLogRun final : public pm::LogAnswers {
   BtreeLogRun(threads::Batch const& batch, threads::Ops const& ops, BtreeOptions const& options,
               threads::Tally& tally);
 
-  void run(pm::ValueLog& log);
+  void run(pm::ValueLog& log, pm::LogIndex& index);
 
   void done(std::size_t i, KeyStatus status, bool was_there) override;
   void refused(std::size_t i, Status why) override;
@@ -53,16 +53,21 @@ class BtreeLogEngineOn final : public BtreeEngineOn<Keys> {
                    threads::BatchNumbers& numbers, BtreeOptions const& options,
                    pm::LogSettings const& log)
       : Base(pool, keys, space, numbers, options),
-        index_(this->parts_, OrderedHost(options.given_up)),
-        log_(pool, memory, index_, log) {}
+        log_(pool, memory, [this] { return index_of_a_thread(); }, log) {}
 
   void write(threads::Batch const& batch, threads::Ops const& ops, threads::Tally& tally) override {
-    BtreeLogRun(batch, ops, this->options_, tally).run(log_);
+    this->on_host(tally, [&](auto& host) {
+      BtreeLogIndex index(this->parts_, host);
+      BtreeLogRun(batch, ops, this->options_, tally).run(log_, index);
+    });
   }
   [[nodiscard]] pm::ValueLog* log() override { return &log_; }
 
  private:
-  BtreeLogIndex<BtreeParts<btree::Tree<Keys>, Keys>, OrderedHost> index_;
+  std::unique_ptr<pm::LogIndex> index_of_a_thread() {
+    return make_btree_log_index(this->parts_, OrderedHost(this->options_.given_up));
+  }
+
   pm::ValueLog log_;
 };
 

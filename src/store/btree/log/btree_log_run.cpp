@@ -24,7 +24,9 @@ BtreeLogRun::BtreeLogRun(threads::Batch const& batch, threads::Ops const& ops,
   }
 }
 
-void BtreeLogRun::run(pm::ValueLog& log) { pm::LogWriter(log, *this).run(operations_); }
+void BtreeLogRun::run(pm::ValueLog& log, pm::LogIndex& index) {
+  pm::LogWriter(log, index, *this).run(operations_);
+}
 
 void BtreeLogRun::done(std::size_t i, KeyStatus status, bool was_there) {
   OpKind const kind = operations_[i].kind;
