@@ -5,6 +5,8 @@
  * odd.
  *
  *   ring MESSAGES
+ *
+ * With -DFOLLOW=CLEAN, =DEMOTE or =SKIP as workload.h.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -12,6 +14,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "follow.h"
 
 enum { kSlots = 64, kWords = 128 };
 
@@ -46,7 +50,13 @@ static void* produce(void* unused) {
   for (uint64_t number = 0; number < count; number++) {
     Slot* slot = &slots[number % kSlots];
     wait_for(slot, number / kSlots * 2);
+#if defined(FOLLOW)
+    uint64_t filled[kWords];
+    fill_message(followed_at(filled, slot->message), number);
+    follow(slot->message, filled, sizeof filled);
+#else
     fill_message(slot->message, number);
+#endif
     hand_over(slot, number / kSlots * 2);
   }
   return unused;

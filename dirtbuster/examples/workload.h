@@ -2,6 +2,9 @@
  * (3.7.2.3 of the thesis).
  *
  * Invariant: a value is written once, into the next room of a large heap, before its key gets it.
+ *
+ * Compiled with -DFOLLOW=CLEAN, =DEMOTE or =SKIP, and with Perdure's headers and library, it does
+ * so with each value: what following an advice gains, and what another one costs.
  */
 #ifndef PERDURE_DIRTBUSTER_WORKLOAD_H
 #define PERDURE_DIRTBUSTER_WORKLOAD_H
@@ -9,6 +12,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "follow.h"
 
 enum { kKeys = 1 << 16, kValueBytes = 1024, kRooms = 1 << 17 };
 
@@ -36,7 +41,13 @@ static uint64_t run_workload(uint64_t operations) {
     uint64_t key = next_random(&state) % kKeys;
     if (i < kKeys / 4 || next_random(&state) % 2 == 0) {
       uint64_t* value = heap + room++ % kRooms * (kValueBytes / 8);
+#if defined(FOLLOW)
+      uint64_t crafted[kValueBytes / 8];
+      craft_value(followed_at(crafted, value), key);
+      follow(value, crafted, kValueBytes);
+#else
       craft_value(value, key);
+#endif
       put(store, key, value);
     } else {
       const uint64_t* value = get(store, key);
