@@ -62,7 +62,7 @@ class BtreeLogEngineOn final : public BtreeEngineOn<Keys> {
   [[nodiscard]] pm::ValueLog* log() override { return &log_; }
 
  private:
-  BtreeLogIndex<BtreeParts<btree::Tree<Keys>, Keys>, OrderedHost> index_;
+  BtreeLogIndex<typename Base::Parts, OrderedHost> index_;
   pm::ValueLog log_;
 };
 
