@@ -29,6 +29,10 @@ enum class KeyOrder : std::uint8_t { bytes, unsigned_integer, signed_integer };
 /// Where a `btree` keeps its records: each in a slot of a heap, or one behind the other in log
 /// segments whose outdated records a thread collects (docs/value_log.md).
 enum class Values : std::uint8_t { heap, log };
+/// What of a `btree` is durable. `minimal`: its records alone; each opening makes the tree of them.
+/// `index`: the tree's leaves as well; an opening goes through those, and through no record.
+/// `full`: inner nodes and what is free, too (docs/ordered.md has what each costs).
+enum class Persist : std::uint8_t { minimal, index, full };
 enum class Layout : std::uint8_t {
   word,
   in_place
@@ -85,6 +89,7 @@ struct CreateOptions {
   Index index = Index::gphash;
   KeyOrder key_order = KeyOrder::bytes;  // index btree alone
   Values values = Values::heap;  // index btree alone
+  Persist persist = Persist::minimal;  // index btree alone
   Layout layout = Layout::word;
   Shape shape = {};
   Durability durability = Durability::process;

@@ -120,6 +120,7 @@ struct Stats {
   Index index = Index::gphash;
   KeyOrder key_order = KeyOrder::bytes;
   Values values = Values::heap;
+  Persist persist = Persist::minimal;
   std::uint64_t segments = 0;  // of a Dash index; of a btree, leaves
   std::uint64_t index_bytes = 0;  // of ordinary memory, that a btree takes
   Layout layout = Layout::word;

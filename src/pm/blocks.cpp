@@ -1,10 +1,12 @@
 #include "pm/blocks.hpp"
 
+#include <bit>
 #include <cstddef>
+#include <cstring>
 
 #include "base/assert.hpp"
-#include "base/crc32c.hpp"
 #include "pm/host_verbs.hpp"
+#include "pm/superblock_front.hpp"
 
 namespace perdure::pm {
 
@@ -29,12 +31,7 @@ std::uint64_t Blocks::index_in_superblock(Offset block) const {
 Status Blocks::add_superblock() {
   auto run = pool_->take_run(1);
   if (!run) return run.status();
-  BlocksHeader header{};
-  header.magic = kBlocksMagic;
-  header.block_bytes = static_cast<std::uint32_t>(block_bytes_);
-  header.pool_id = pool_->header().pool_id;
-  header.crc = crc32c(0, &header, offsetof(BlocksHeader, crc));
-  write_bytes(pool_->base() + run->bytes, &header, sizeof header);
+  write_front(*pool_, *run, blocks_front(pool_->header(), block_bytes_));
   order();
   std::uint64_t const index = run->bytes / pool_->superblock_bytes();
   for (std::uint64_t i = capacity(); i-- > 0;) free_.push_back(block_at(index, i));
@@ -69,9 +66,30 @@ BlocksHeader Blocks::header_of(std::uint64_t superblock) const {
 }
 
 bool Blocks::is_whole(BlocksHeader const& header) const {
-  return header.magic == kBlocksMagic && header.pool_id == pool_->header().pool_id &&
-         header.crc == crc32c(0, &header, offsetof(BlocksHeader, crc)) &&
-         header.block_bytes == block_bytes_;
+  BlocksHeader const whole = blocks_front(pool_->header(), block_bytes_);
+  return std::memcmp(&header, &whole, sizeof header) == 0;
+}
+
+std::vector<Offset> Blocks::damaged() const {
+  std::vector<Offset> found;
+  BlocksHeader const whole = blocks_front(pool_->header(), block_bytes_);
+  for (std::uint64_t i = 1; i < pool_->superblocks(); ++i) {
+    BlocksHeader const header = header_of(i);
+    unsigned wrong = 0;
+    for (std::size_t b = 0; b < sizeof header && wrong <= kMostFlips; ++b) {
+      int const differs = reinterpret_cast<std::uint8_t const*>(&header)[b] ^
+                          reinterpret_cast<std::uint8_t const*>(&whole)[b];
+      wrong += static_cast<unsigned>(std::popcount(static_cast<unsigned>(differs)));
+    }
+    if (wrong != 0 && wrong <= kMostFlips) found.push_back(Offset{i * pool_->superblock_bytes()});
+  }
+  return found;
+}
+
+void Blocks::mend(std::vector<Offset> const& superblocks) {
+  for (Offset const at : superblocks)
+    write_front(*pool_, at, blocks_front(pool_->header(), block_bytes_));
+  order();
 }
 
 bool Blocks::is_block(Offset at) const {
@@ -114,10 +132,18 @@ void Blocks::begin_sweep() {
   for (auto& [index, unswept] : unswept_) unswept.reached.assign(capacity(), false);
 }
 
-void Blocks::mark(Offset block) {
+Blocks::Mark Blocks::mark(Offset block) {
+  std::uint64_t const inside = block.bytes % pool_->superblock_bytes();
+  if (inside < kBlockAlign || (inside - kBlockAlign) % block_bytes_ != 0 ||
+      index_in_superblock(block) >= capacity())
+    return Mark::invalid;
   MutexLock const lock(*memory_);
   auto const found = unswept_.find(block.bytes / pool_->superblock_bytes());
-  if (found != unswept_.end()) found->second.reached[index_in_superblock(block)] = true;
+  if (found == unswept_.end()) return Mark::invalid;
+  auto reached = found->second.reached[index_in_superblock(block)];
+  if (reached) return Mark::again;
+  reached = true;
+  return Mark::first;
 }
 
 void Blocks::finish_sweep() {

@@ -37,10 +37,18 @@ class Blocks {
   /// Marks what is reached between begin_sweep() and finish_sweep(); blocks may be taken and given
   /// meanwhile.
   void begin_sweep();
-  void mark(Offset block);
+  enum class Mark : std::uint8_t { first, again, invalid };
+  /// Of blocks that were there at open. `invalid`: there is none.
+  Mark mark(Offset block);
   void finish_sweep();
 
+  /// Superblocks whose header a few flipped bits keep from being that of such blocks. Changes
+  /// nothing; mend() does, before anything is found.
+  [[nodiscard]] std::vector<Offset> damaged() const;
+  void mend(std::vector<Offset> const& superblocks);
+
  private:
+  static constexpr unsigned kMostFlips = 8;  // bits of a header, all of which is known
   struct Unswept {
     std::vector<bool> reached;
   };

@@ -7,6 +7,7 @@
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
 #include "base/hooks.hpp"
+#include "pm/superblock_front.hpp"
 
 namespace perdure::pm {
 
@@ -30,29 +31,18 @@ void HeapHeaders::write(Offset superblock, std::uint64_t stride) const {
   header.record_bytes = static_cast<std::uint32_t>(stride);
   header.pool_id = pool_->header().pool_id;
   header.crc = crc32c(0, &header, offsetof(SuperblockHeader, crc));
-  if (mutated("superblock_header_missing")) return;
-  std::byte* const to = pool_->base() + superblock.bytes;
-  if (!pool_->header().records_alone()) return write_bytes(to, &header, sizeof header);
-  // Never half there, so that one that is no header is damage, whatever the pool lived through.
-  std::uint64_t first = 0;
-  std::memcpy(&first, &header, sizeof first);
-  auto* const word = reinterpret_cast<std::uint64_t*>(to);
-  if (load_word(to) != 0) {
-    store_word(word, 0);
-    order();
-  }
-  write_bytes(to + sizeof first, reinterpret_cast<std::byte*>(&header) + sizeof first,
-              sizeof header - sizeof first);
-  order();
-  store_word(word, first);
+  if (!mutated("superblock_header_missing")) write_front(*pool_, superblock, header);
 }
 
 std::vector<Offset> HeapHeaders::broken() const {
-  PERDURE_ASSERT(pool_->header().records_alone());
+  PERDURE_ASSERT(pool_->header().btree());
   std::vector<Offset> found;
   for (std::uint64_t i = 1; i < pool_->superblocks(); ++i) {
-    if (load_word(pool_->base() + at(i).bytes) != 0 && !is_ours(read(at(i))))
-      found.push_back(at(i));
+    if (load_word(pool_->base() + at(i).bytes) == 0 || is_ours(read(at(i)))) continue;
+    BlocksHeader header;
+    read_bytes(&header, pool_->base() + at(i).bytes, sizeof header);
+    BlocksHeader const blocks = blocks_front(pool_->header(), header.block_bytes);
+    if (std::memcmp(&header, &blocks, sizeof header) != 0) found.push_back(at(i));
   }
   return found;
 }

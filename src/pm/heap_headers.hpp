@@ -36,8 +36,8 @@ class HeapHeaders {
   };
   [[nodiscard]] std::vector<Mend> damaged() const;
   void mend(std::vector<Mend> const& headers) const;
-  /// Of a pool whose records stand alone (PoolHeader): superblocks that have a header, and not one
-  /// of this heap, so that it is damaged.
+  /// Of a pool of index btree: superblocks that have a header, and neither one of this heap nor one
+  /// of blocks, so that it is damaged.
   [[nodiscard]] std::vector<Offset> broken() const;
   /// Keeps superblocks whose header is damaged, though not all of it, from everybody.
   void keep_damaged() const;

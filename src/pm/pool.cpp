@@ -89,7 +89,11 @@ Status other_version(std::string const& path, PoolHeader const& header) {
 /// Bytes with any index; numbers with a B+-tree, of keys that are as long as numbers are.
 bool has_sane_order(PoolHeader const& h) {
   bool const number = h.key_bytes == 1 || h.key_bytes == 2 || h.key_bytes == 4 || h.key_bytes == 8;
-  return h.key_order == 0 || (h.key_order <= 2 && h.records_alone() && number);
+  return h.key_order == 0 || (h.key_order <= 2 && h.btree() && number);
+}
+
+bool has_sane_persistence(PoolHeader const& h) {
+  return h.persist == 0 || (h.persist <= 2 && h.btree());
 }
 
 /// Values are of no known type, or as long as their type says.
@@ -247,7 +251,8 @@ Status Pool::check_header(std::string const& path) {
                     (header_.value_bytes == 0 || header_.value_bytes == header_.max_value_bytes) &&
                     std::uint64_t{header_.max_key_bytes} + header_.max_value_bytes <=
                         header_.superblock_bytes / 4;
-  if (!sane || !has_sane_type(header_) || !has_sane_order(header_))
+  if (!sane || !has_sane_type(header_) || !has_sane_order(header_) ||
+      !has_sane_persistence(header_))
     return corrupt(path, "the header describes an impossible pool");
   return {};
 }

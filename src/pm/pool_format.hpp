@@ -56,14 +56,17 @@ struct PoolHeader {  // bytes
   std::uint32_t extents[8];  //  80  of a value; those from value_rank on are 0
   std::uint8_t value_rank;  // 112  how many extents
   std::uint8_t key_order;  // 113  perdure::KeyOrder; other than 0 with index btree alone
-  std::uint8_t reserved[10];  // 114  zero
+  std::uint8_t persist;  // 114  perdure::Persist; other than 0 with index btree alone
+  std::uint8_t reserved[9];  // 115  zero
   std::uint32_t crc;  // 124  CRC-32C of bytes 0..123
 
   /// Layout in_place: keys of a fixed length stand in the slots, and not in the records.
   [[nodiscard]] constexpr bool in_place() const { return layout == 1; }
-  /// Index btree: nothing of the index is durable, so records say themselves whether they count
+  /// Index btree: records lie whole, and headers of superblocks are never half there.
+  [[nodiscard]] constexpr bool btree() const { return index == 3; }
+  /// Nothing of the index is durable, so records say themselves whether they count
   /// (sequenced_record.hpp).
-  [[nodiscard]] constexpr bool records_alone() const { return index == 3; }
+  [[nodiscard]] constexpr bool records_alone() const { return btree() && persist == 0; }
 };
 static_assert(offsetof(PoolHeader, magic) == 0 && offsetof(PoolHeader, format_version) == 8 &&
               offsetof(PoolHeader, hash_id) == 12 && offsetof(PoolHeader, pool_id) == 16 &&
@@ -78,7 +81,8 @@ static_assert(offsetof(PoolHeader, magic) == 0 && offsetof(PoolHeader, format_ve
               offsetof(PoolHeader, index) == 77 && offsetof(PoolHeader, value_kind) == 78 &&
               offsetof(PoolHeader, element_bytes) == 79 && offsetof(PoolHeader, extents) == 80 &&
               offsetof(PoolHeader, value_rank) == 112 && offsetof(PoolHeader, key_order) == 113 &&
-              offsetof(PoolHeader, reserved) == 114 && offsetof(PoolHeader, crc) == 124);
+              offsetof(PoolHeader, persist) == 114 && offsetof(PoolHeader, reserved) == 115 &&
+              offsetof(PoolHeader, crc) == 124);
 static_assert(sizeof(PoolHeader) == 128);
 static_assert(std::has_unique_object_representations_v<PoolHeader>);
 

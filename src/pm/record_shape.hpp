@@ -38,7 +38,7 @@ struct RecordShape {
   RecordShape() = default;
   explicit RecordShape(PoolHeader const& h) : superblock_bytes(h.superblock_bytes) {
     // A head has 32 bits of the sequence: too few where records are told apart by it.
-    if (h.key_bytes == 0 || h.value_bytes == 0 || h.records_alone()) return;
+    if (h.key_bytes == 0 || h.value_bytes == 0 || h.btree()) return;
     std::uint64_t const head = h.in_place()
                                    ? sizeof(RecordHead)
                                    : aligned_up(sizeof(RecordHead) + h.key_bytes, kRecordAlign);

@@ -16,6 +16,7 @@
 
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
+#include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
 #include "pm/pool_format.hpp"
 #include "pm/record_shape.hpp"
@@ -69,6 +70,17 @@ static_assert(offsetof(RecordHeader, value_bytes) == sizeof(RecordHeader::crc));
   return sum_of(r.header, r.key, r.value) == r.header.crc;
 }
 
+/// Not ordered yet.
+template <class Host>
+void write_parts(Host& host, std::byte* record, RecordHeader const& header, std::byte const* key,
+                 std::byte const* value) {
+  std::byte* const rest = record + sizeof header;
+  host.write(record, &header, sizeof header);
+  host.write(rest, key, header.key_bytes);
+  if (header.value_bytes != 0) host.write(rest + header.key_bytes, value, header.value_bytes);
+  host.flush(record, sizeof header + header.key_bytes + header.value_bytes);
+}
+
 /// Writes all of a free record that it has once it is valid by header.sequence, save that. It is
 /// not ordered yet.
 template <class Host>
@@ -77,11 +89,17 @@ void prepare_record(Host& host, std::byte* record, RecordHeader header, std::byt
   PERDURE_ASSERT(header.sequence != 0 && header.tag == 0);
   header.crc = sum_of(header, key, value);
   header.sequence = 0;
-  std::byte* const rest = record + sizeof header;
-  host.write(record, &header, sizeof header);
-  host.write(rest, key, header.key_bytes);
-  if (header.value_bytes != 0) host.write(rest + header.key_bytes, value, header.value_bytes);
-  host.flush(record, sizeof header + header.key_bytes + header.value_bytes);
+  write_parts(host, record, header, key, value);
+}
+
+/// A whole record, ordered, which counts once an index that is durable leads to it.
+template <class Host>
+void write_whole(Host& host, std::byte* record, RecordHeader header, std::byte const* key,
+                 std::byte const* value) {
+  PERDURE_ASSERT(header.sequence != 0 && header.tag == 0);
+  header.crc = sum_of(header, key, value);
+  write_parts(host, record, header, key, value);
+  if (!mutated("record_not_before_its_entry")) host.fence();
 }
 
 /// The same record is to have another sequence.

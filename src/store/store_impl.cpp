@@ -159,6 +159,10 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::create(std::string const& path
     return Status{Code::invalid_argument, std::string("index ") + name(create.index) +
                                               " keeps its values in the heap; leave values out, or "
                                               "choose index btree"};
+  if (create.persist != Persist::minimal && create.index != Index::btree)
+    return Status{Code::invalid_argument, std::string("index ") + name(create.index) +
+                                              " is durable itself; leave persist out, or choose "
+                                              "index btree"};
   if (create.key_order != KeyOrder::bytes && create.index != Index::btree)
     return Status{Code::invalid_argument, std::string("index ") + name(create.index) +
                                               " keeps no order of keys; leave key_order out, or "

@@ -44,7 +44,8 @@ class FailingInners : public FailingBlocks<Node> {
 };
 class FailingNodes : public FailingBlocks<Leaf> {
  public:
-  static constexpr bool kVolatile = true;
+  static constexpr bool kFreesTails = true;
+  static constexpr bool kDurable = false;
   template <class Node>
   using Inners = FailingInners<Node>;
   using Tails = DramTails;

@@ -22,6 +22,7 @@ struct Kind {
   char const* name;
   std::uint32_t key_bytes;  // 0 = variable
   KeyOrder order = KeyOrder::bytes;
+  Persist persist = Persist::minimal;
 
   [[nodiscard]] CreateOptions create() const {
     CreateOptions o;
@@ -29,6 +30,7 @@ struct Kind {
     o.expected_records = 100;
     o.index = Index::btree;
     o.key_order = order;
+    o.persist = persist;
     return o;
   }
   /// Others come before and after it, and share their first bytes with it.

@@ -20,7 +20,11 @@ constexpr Kind kKinds[] = {{"words", 8},
                            {"unsigned4", 4, KeyOrder::unsigned_integer},
                            {"unsigned8", 8, KeyOrder::unsigned_integer},
                            {"signed2", 2, KeyOrder::signed_integer},
-                           {"signed8", 8, KeyOrder::signed_integer}};
+                           {"signed8", 8, KeyOrder::signed_integer},
+                           {"words_index", 8, KeyOrder::bytes, Persist::index},
+                           {"long_index", 24, KeyOrder::bytes, Persist::index},
+                           {"variable_index", 0, KeyOrder::bytes, Persist::index},
+                           {"signed4_index", 4, KeyOrder::signed_integer, Persist::index}};
 
 class Life {
  public:
@@ -128,7 +132,8 @@ TEST_P(Ranges, ASortedBatchIntoAnEmptyStoreIsAsAnyOther) {
   Sorted held(Before{GetParam().order});
   for (std::uint64_t n = 0; n < kMany; ++n) held[GetParam().key(n)] = "value " + std::to_string(n);
   std::vector<std::pair<Bytes, Bytes>> const records(held.begin(), held.end());
-  Store store = opened(Store::create("memfd:loaded", GetParam().create()));
+  ScratchDir scratch;
+  Store store = opened(Store::create(scratch.file("loaded"), GetParam().create()));
   put(store, records);
   EXPECT_EQ(store.stats().records, held.size());
   bool const loaded = records.size() >= 4096;  // of keys of three bytes there are fewer
@@ -141,6 +146,12 @@ TEST_P(Ranges, ASortedBatchIntoAnEmptyStoreIsAsAnyOther) {
   ASSERT_TRUE(page.ok());
   EXPECT_EQ(unpack(page->values),
             (std::vector<Bytes>{records[6].second, "another", records[9].second}));
+  auto const left = all_of(store, {});
+  copy_file(scratch.file("loaded"), scratch.file("killed"));
+  Store killed = opened(Store::open(scratch.file("killed")));
+  EXPECT_FALSE(killed.recovery().clean);
+  EXPECT_EQ(all_of(killed, {}), left);
+  EXPECT_EQ(killed.verify().value().fault_count, 0u);
 }
 
 TEST_P(Ranges, AScanGoesInTheOrderOfKeys) {

@@ -76,19 +76,16 @@ struct Core {
   }
   /// At the end: what the nodes' memory does not take along.
   void free_tails() {
-    if constexpr (Keys::kTails && Nodes::kVolatile)
+    if constexpr (Keys::kTails && Nodes::kFreesTails)
       if (nodes.root() != 0) free_tails(*inners.at(nodes.root()));
   }
-  /// All from here down; nobody uses it.
-  void free_below(Node* node) {
+  /// All inner nodes from here down, and no leaf; nobody uses them.
+  void free_inners(Node* node) {
     unsigned const count = Node::count_in(node->shape);
     for (unsigned i = 0; i <= count; ++i) {
       if constexpr (Keys::kTails)
         if (i < count) tails.give(node->tails[i]);
-      if (Node::level_in(node->shape) > 1)
-        free_below(inners.at(node->children[i]));
-      else
-        nodes.give(nodes.at(node->children[i]));
+      if (Node::level_in(node->shape) > 1) free_inners(inners.at(node->children[i]));
     }
     inners.give(node);
   }

@@ -69,6 +69,13 @@ class Permutation {
     std::uint64_t const differing = (word_ >> 4) ^ kOnes * slot;
     return ((differing - kOnes) & ~differing & kOnes << 3 & below(count())) != 0;
   }
+  /// Whether each slot stands there once, as in any word that a leaf was ever given.
+  [[nodiscard]] constexpr bool valid() const {
+    if (count() > kSlots || word_ >> (4 * kSlots + 4) != 0) return false;
+    unsigned seen = 0;
+    for (unsigned rank = 0; rank < kSlots; ++rank) seen |= 1u << slot(rank);
+    return seen == (1u << kSlots) - 1;
+  }
   /// Whether keys came in rising order: slots are taken in theirs.
   [[nodiscard]] constexpr bool rising() const {
     return ((word_ ^ of_first(0).word()) >> 4 & below(count())) == 0;
@@ -90,7 +97,7 @@ struct alignas(256) Leaf {  // bytes
   std::uint64_t version;  //   0  see versions.hpp; means nothing after a restart
   std::uint64_t permutation;  //   8  see Permutation
   std::uint64_t next;  //  16  address of the leaf with the keys that follow; 0 = the last
-  std::uint64_t low;  //  24  no key's prefix is below it
+  std::uint64_t low;  //  24  no prefix is below it, and none of the leaf before above it
   Entry entries[Permutation::kSlots];  //  32
 };
 static_assert(sizeof(Entry) == 16 && sizeof(Leaf) == 256 && offsetof(Leaf, entries) == 32);

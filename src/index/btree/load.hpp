@@ -1,14 +1,15 @@
 // Filling an empty tree from keys that rise: leaves are filled one after the other, and inner nodes
-// along the right edge as they come. Invariant: what is built is beside the tree until finish(),
-// and goes where that is never called.
+// along the right edge as they come (edge.hpp). Invariants: the first leaf is the empty tree's, so
+// that whoever knows it finds all others; what is built is beside the tree until finish(), for that
+// leaf neither names its entries nor leads on before, and goes where finish() is never called.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "index/btree/core.hpp"
+#include "index/btree/edge.hpp"
 #include "perdure/status.h"
 
 namespace perdure::btree {
@@ -21,15 +22,18 @@ struct LoadedEntry {
 template <class Keys, class Nodes>
 class Load {
   using Tree = Core<Keys, Nodes>;
-  using Ops = typename Tree::Ops;
   using Node = typename Tree::Node;
 
  public:
-  explicit Load(Tree& core) : core_(core) {}
+  explicit Load(Tree& core) : core_(core), edge_(core) {}
   Load(Load const&) = delete;
   Load& operator=(Load const&) = delete;
   ~Load() {
-    if (levels_ > 0) core_.free_below(edge_[levels_ - 1]);
+    for (std::uint64_t at = second_; at != 0;) {
+      Leaf* const leaf = core_.nodes.at(at);
+      at = leaf->next;
+      core_.nodes.give(leaf);
+    }
   }
 
   /// Answer::exists: the tree is not empty.
@@ -37,20 +41,12 @@ class Load {
   Answer begin(Host& host) {
     std::uint64_t version;
     Node const* const top = core_.top(host, version);
-    bool const empty =
-        Node::level_in(top->shape) == 1 && Node::count_in(top->shape) == 0 &&
-        core_.leaves.permutation(host, *core_.nodes.at(top->children[0])).count() == 0;
-    empty_ = empty;
-    if (!empty) return Answer::exists;
-    Leaf* const leaf = take_leaf(host, 0);
-    if (leaf == nullptr) return Answer::full;
-    edge_[0] = take_inner(host, 1, core_.nodes.address_of(leaf));
-    if (edge_[0] == nullptr) {
-      core_.nodes.give(leaf);
-      return Answer::full;
-    }
-    leaf_ = leaf;
-    levels_ = 1;
+    std::uint64_t const leaf = top->children[0];
+    empty_ = Node::level_in(top->shape) == 1 && Node::count_in(top->shape) == 0 &&
+             core_.leaves.permutation(host, *core_.nodes.at(leaf)).count() == 0;
+    if (!empty_) return Answer::exists;
+    if (!edge_.begin(host, leaf)) return Answer::full;
+    first_ = leaf_ = core_.nodes.at(leaf);
     return Answer::done;
   }
 
@@ -73,12 +69,13 @@ class Load {
   void finish(Host& host) {
     close_leaf(host, 0);
     host.fence();
-    Node* const before = core_.inners.at(host.load(&core_.nodes.root()));
-    host.store(&core_.nodes.root(), core_.inners.address_of(edge_[levels_ - 1]));
-    core_.leaf_count = leaves_;
-    core_.inner_count = inners_;
-    core_.free_below(before);
-    levels_ = 0;
+    if (second_ != 0) {
+      host.store(&first_->next, second_);
+      host.persist(&first_->next, sizeof first_->next);
+    }
+    core_.leaves.publish(host, *first_, Permutation::of_first(in_first_));
+    edge_.finish(host);
+    second_ = 0;
   }
 
   /// What an answer that is not done means, at this entry.
@@ -96,29 +93,23 @@ class Load {
   }
 
  private:
-  static constexpr std::size_t kMostLevels = 16;  // of more keys than there are
-
   template <class Host>
   Leaf* take_leaf(Host& host, std::uint64_t low) {
     Leaf* const leaf = core_.nodes.take();
     if (leaf == nullptr) return nullptr;
     core_.leaves.begin(host, *leaf);
     host.store(&leaf->low, low);
-    ++leaves_;
     return leaf;
   }
   template <class Host>
-  Node* take_inner(Host& host, unsigned level, std::uint64_t child) {
-    Node* const node = core_.inners.take();
-    if (node == nullptr) return nullptr;
-    Ops::begin(host, *node, level, child);
-    ++inners_;
-    return node;
-  }
-  template <class Host>
   void close_leaf(Host& host, std::uint64_t next) {
-    host.store(&leaf_->next, next);
-    host.store(&leaf_->permutation, Permutation::of_first(count_).word());
+    if (leaf_ == first_) {
+      in_first_ = count_;
+      second_ = next;
+    } else {
+      host.store(&leaf_->next, next);
+      host.store(&leaf_->permutation, Permutation::of_first(count_).word());
+    }
     host.flush(leaf_, sizeof *leaf_);
   }
   /// False: there is no memory.
@@ -127,55 +118,27 @@ class Load {
     Separator between;
     if (!separate<Keys>(host, core_.tails, last, key, between)) return false;
     Leaf* const leaf = take_leaf(host, between.prefix);
-    if (leaf == nullptr || !add_child(host, between, core_.nodes.address_of(leaf))) {
+    std::uint64_t const address = leaf != nullptr ? core_.nodes.address_of(leaf) : 0;
+    if (leaf == nullptr || !edge_.add(host, between, address)) {
       core_.tails.give(between.tail);
       if (leaf != nullptr) core_.nodes.give(leaf);
       return false;
     }
-    close_leaf(host, core_.nodes.address_of(leaf));
+    close_leaf(host, address);
     leaf_ = leaf;
     count_ = 0;
     return true;
   }
-  /// The first level whose last node has room gets the separator, and those below it a new last
-  /// node each, which leads to the child alone.
-  template <class Host>
-  bool add_child(Host& host, Separator const& between, std::uint64_t child) {
-    std::size_t full = 0;
-    while (full < levels_ && Node::count_in(edge_[full]->shape) == Node::kMost) ++full;
-    PERDURE_ASSERT(full + 1 < kMostLevels);
-    std::array<Node*, kMostLevels> fresh{};
-    std::size_t const needed = full + (full == levels_);
-    for (std::size_t i = 0; i < needed; ++i) {
-      fresh[i] = core_.inners.take();
-      if (fresh[i] != nullptr) continue;
-      while (i > 0) core_.inners.give(fresh[--i]);
-      return false;
-    }
-    inners_ += needed;
-    if (full == levels_) {
-      Ops::begin(host, *fresh[full], static_cast<unsigned>(full) + 1,
-                 core_.inners.address_of(edge_[full - 1]));
-      edge_[levels_++] = fresh[full];
-    }
-    for (std::size_t i = 0; i < full; ++i) {
-      Ops::begin(host, *fresh[i], static_cast<unsigned>(i) + 1, child);
-      child = core_.inners.address_of(fresh[i]);
-      edge_[i] = fresh[i];
-    }
-    Node& above = *edge_[full];
-    Ops::insert(host, above, Node::count_in(above.shape), between, child);
-    return true;
-  }
 
   Tree& core_;
+  Edge<Keys, Nodes> edge_;
   bool empty_ = true;
-  std::array<Node*, kMostLevels> edge_{};  // the last node of each level, from level 1 on
-  std::size_t levels_ = 0;
+  Leaf* first_ = nullptr;
+  unsigned in_first_ = 0;  // its entries
+  std::uint64_t second_ = 0;  // the leaf behind it
   Leaf* leaf_ = nullptr;  // the last, being filled
   unsigned count_ = 0;  // its entries
   Entry last_{};
-  std::uint64_t leaves_ = 0, inners_ = 0;
 };
 
 }  // namespace perdure::btree

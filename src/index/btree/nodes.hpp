@@ -11,7 +11,9 @@
 //     make(host, bytes, size) address of a copy, whole before anybody is led to it; 0: no memory
 //     at(address)             that copy, a KeyBytes
 //     give(address)           nobody can be reading it; 0: there is nothing to give
-//   kVolatile                 nodes go with the tree, and so do tails
+//   kFreesTails               what tails are left goes with the tree
+//   kDurable                  a later tree finds the leaves again (chain.hpp), by
+//     mark(address)           whether a leaf lies there, and is come to for the first time
 //
 // Inners and Tails are made of the Nodes that they belong to. Invariant: none of them throws.
 #pragma once
@@ -75,7 +77,8 @@ class DramTails {
 /// All of a tree in DRAM.
 class DramNodes : public DramBlocks<Leaf> {
  public:
-  static constexpr bool kVolatile = true;
+  static constexpr bool kFreesTails = true;
+  static constexpr bool kDurable = false;
   template <class Node>
   using Inners = DramInners<Node>;
   using Tails = DramTails;

@@ -18,6 +18,7 @@
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "exec/epochs.hpp"
+#include "index/btree/chain.hpp"
 #include "index/btree/core.hpp"
 #include "index/btree/group.hpp"
 #include "index/btree/load.hpp"
@@ -39,6 +40,8 @@ struct Shape {
 template <class Keys, class Nodes = DramNodes>
 class Tree {
  public:
+  static constexpr bool kDurable = Nodes::kDurable;
+
   /// `nodes`: what Nodes is made of.
   template <class... OfNodes>
   explicit Tree(Keys keys = Keys(), OfNodes&&... nodes)
@@ -149,6 +152,23 @@ class Tree {
     }
     if (answer == Answer::done) load.finish(host);
     return load.why_not(answer, n - 1);
+  }
+
+  /// Of durable leaves, instead of create(): what an opening finds, and a tree above it.
+  [[nodiscard]] Chain<Keys, Nodes> chain() { return Chain<Keys, Nodes>(core_); }
+  /// The address of the leaf with the least keys, which stays the first for good.
+  template <class Host>
+  [[nodiscard]] std::uint64_t first_leaf(Host& host) const {
+    return core_.nodes.address_of(core_.template descend<Side::first>(host, {}).leaf);
+  }
+  [[nodiscard]] Nodes& nodes() { return core_.nodes; }
+  /// What Answer::full means.
+  [[nodiscard]] Status why_full() {
+    if constexpr (kDurable) {
+      if (Status why = core_.nodes.refusal(); !why.ok())
+        return {why.code(), "no room for a leaf of the tree: " + why.message()};
+    }
+    return {Code::no_space, "there is no memory for the tree"};
   }
 
   template <class Host>

@@ -8,8 +8,11 @@
 #include <string>
 #include <utility>
 
+#include "index/btree/layout.hpp"
+#include "pm/blocks.hpp"
 #include "pm/pool.hpp"
 #include "store/btree/btree_engine.hpp"
+#include "store/btree/leaves/btree_leaves.hpp"
 #include "store/index_name.hpp"
 #include "store/threads/core.hpp"
 
@@ -21,11 +24,12 @@ struct BtreeCore final : threads::Core {
       : Core(pool_path, open_options, report, std::move(made)) {}
 
   [[nodiscard]] threads::Engine* operations() const override { return engine.get(); }
+  [[nodiscard]] Persist persist() const { return static_cast<Persist>(pool.header().persist); }
   [[nodiscard]] KeyOrder key_order() const {
     return static_cast<KeyOrder>(pool.header().key_order);
   }
-  /// Code::no_space: there is no memory for the tree. `segment_bytes`: of the value log; 0: none.
-  Status make_engine(std::uint64_t segment_bytes) {
+  /// `segment_bytes`: of the value log; 0: none.
+  void make_engine(std::uint64_t segment_bytes) {
     pm::PoolHeader const& h = pool.header();
     BtreeOptions const o{h.key_bytes,          h.value_bytes,          key_order(),
                          options.verify_reads, options.count_accesses, health.flag()};
@@ -35,19 +39,27 @@ struct BtreeCore final : threads::Core {
                               fixed ? pm::log_bytes(h.key_bytes, h.value_bytes) : 0};
     if (segment_bytes != 0)
       engine = make_btree_log(pool, memory, space, numbers, o, log);
+    else if (persist() == Persist::index)
+      engine = make_btree_index(pool, space, numbers, o, leaf_blocks);
     else
       engine = btree_word_keys(h.key_bytes) ? make_btree_of_words(pool, space, numbers, o)
                                             : make_btree_of_bytes(pool, space, numbers, o);
+  }
+  /// The tree of an engine, empty. Code::no_space: there is no memory for it.
+  Status make_tree(std::uint64_t segment_bytes) {
+    make_engine(segment_bytes);
     return engine->create();
   }
   /// For the next opening to compare with what it finds. No writer runs.
-  [[nodiscard]] std::optional<pm::ClosingNote> closing_note() const {
+  [[nodiscard]] std::optional<pm::ClosingNote> closing_note() {
     if (pool.read_only()) return left;
     pm::ClosingNote note{};
     note.records = counters.records();
+    if (engine->leaves() != nullptr) note.sum = engine->leaves()->sum(workers).sum;
     return note;
   }
 
+  pm::Blocks leaf_blocks{pool, memory, sizeof(btree::Leaf)};  // where leaves are durable
   std::unique_ptr<BtreeEngine> engine;
   std::optional<pm::ClosingNote> left;  // by the orderly close before this opening
 };

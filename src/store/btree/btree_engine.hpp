@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "perdure/options.h"
+#include "pm/blocks.hpp"
 #include "pm/heap.hpp"
 #include "pm/pool.hpp"
 #include "pm/value_log/value_log.hpp"
@@ -59,6 +60,8 @@ struct BtreeOptions {
   std::atomic<bool>* given_up = nullptr;
 };
 
+class BtreeLeaves;
+
 class BtreeEngine : public threads::Engine {
  public:
   [[nodiscard]] bool numbers_each() const override { return true; }
@@ -66,20 +69,24 @@ class BtreeEngine : public threads::Engine {
   virtual Status create() = 0;
   /// Where its records lie; null: in the heap. What is said of superblocks is for the heap alone.
   [[nodiscard]] virtual pm::ValueLog* log() { return nullptr; }
+  /// Its leaves, where they are durable; null: each opening makes the tree anew.
+  [[nodiscard]] virtual BtreeLeaves* leaves() { return nullptr; }
+
+  // Where records say themselves whether they count:
   /// Puts the valid records of these superblocks into the tree, and notes them in use. Nothing of
   /// the pool changes. Any number of threads, of superblocks of their own.
   using Superblock = pm::RecordHeap::Superblock;
   virtual void rebuild(std::span<Superblock const> superblocks, BtreeFound& found) = 0;
   /// Frees records that nothing leads to, durably.
   virtual void free_records(std::span<std::uint64_t const> records) = 0;
+  /// Looks at every record of these superblocks; no writer runs.
+  virtual void check(std::span<Superblock const> superblocks, threads::Faults& faults) = 0;
 
   /// Records in the order of their keys, `limit` of them at most, or fewer where they have more
   /// than `most_bytes`.
   virtual BtreePage range(BtreeRange const& range, std::size_t limit, std::uint64_t most_bytes,
                           threads::Visitor const& visit) = 0;
   virtual std::uint64_t count(BtreeRange const& range) = 0;
-  /// Looks at every record of these superblocks; no writer runs.
-  virtual void check(std::span<Superblock const> superblocks, threads::Faults& faults) = 0;
   [[nodiscard]] virtual BtreeShape shape() = 0;
 };
 
@@ -94,6 +101,10 @@ std::unique_ptr<BtreeEngine> make_btree_of_words(pm::Pool& pool, threads::Space&
 std::unique_ptr<BtreeEngine> make_btree_of_bytes(pm::Pool& pool, threads::Space& space,
                                                  threads::BatchNumbers& numbers,
                                                  BtreeOptions const& options);
+/// Of keys of either kind, with durable leaves, which lie in blocks of `leaves`.
+std::unique_ptr<BtreeEngine> make_btree_index(pm::Pool& pool, threads::Space& space,
+                                              threads::BatchNumbers& numbers,
+                                              BtreeOptions const& options, pm::Blocks& leaves);
 /// Of keys of either kind, and with a log for the records, which guards the pool by `memory`.
 std::unique_ptr<BtreeEngine> make_btree_log(pm::Pool& pool, Mutex& memory, threads::Space& space,
                                             threads::BatchNumbers& numbers,

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/assert.hpp"
@@ -23,15 +24,17 @@
 
 namespace perdure {
 
-template <class Keys>
+template <class Keys, class Nodes = btree::DramNodes>
 class BtreeEngineOn : public BtreeEngine {
  public:
+  /// `nodes`: what Nodes is made of.
+  template <class... OfNodes>
   BtreeEngineOn(pm::Pool& pool, Keys keys, threads::Space& space, threads::BatchNumbers& numbers,
-                BtreeOptions const& options)
+                BtreeOptions const& options, OfNodes&&... nodes)
       : options_(options),
         keys_(keys),
         durable_(pool.addresses()),
-        table_(keys),
+        table_(keys, std::forward<OfNodes>(nodes)...),
         parts_{table_,
                BtreeRecords(pool.base(), pool.superblock_bytes()),
                BtreeKeyMaker<Keys>(options.key_order),
@@ -41,8 +44,7 @@ class BtreeEngineOn : public BtreeEngine {
 
   Status create() override {
     OrderedHost host(options_.given_up);
-    if (table_.create(host) == btree::Answer::done) return {};
-    return {Code::no_space, "there is no memory for the tree of its keys"};
+    return table_.create(host) == btree::Answer::done ? Status{} : table_.why_full();
   }
 
   void get(threads::Batch const& batch, threads::Ops const& ops, threads::Tally& tally) override {
@@ -125,10 +127,11 @@ class BtreeEngineOn : public BtreeEngine {
  private:
   Keys keys_;
   pm::DurableRange durable_;
-  btree::Tree<Keys> table_;
+  btree::Tree<Keys, Nodes> table_;
 
  protected:
-  BtreeParts<btree::Tree<Keys>, Keys> parts_;
+  using Parts = BtreeParts<btree::Tree<Keys, Nodes>, Keys>;
+  Parts parts_;
 };
 
 }  // namespace perdure

@@ -43,7 +43,8 @@ class BtreeLoad {
     Host mine = host;
     exec::EpochGuard const guard(parts_.table.epochs());
     if (stopped(stop) || !parts_.table.bulk_load(mine, Entry{this, 0}, Entry{this, n}).ok()) {
-      for (std::uint64_t const record : records_) pm::make_free(mine, parts_.records.at(record));
+      if constexpr (Parts::kAlone)
+        for (std::uint64_t const record : records_) pm::make_free(mine, parts_.records.at(record));
       parts_.space.give(records_);
       return false;
     }
@@ -93,8 +94,12 @@ class BtreeLoad {
     std::uint64_t const sequence = batch_.sequence + i;
     pm::RecordHeader const header{0, static_cast<std::uint32_t>(value.size()),
                                   static_cast<std::uint32_t>(k.size), 0, sequence};
-    pm::prepare_record(host, record, header, k.bytes, value.data());
-    pm::make_valid(host, record, sequence);
+    if constexpr (Parts::kAlone) {
+      pm::prepare_record(host, record, header, k.bytes, value.data());
+      pm::make_valid(host, record, sequence);
+    } else {
+      pm::write_whole(host, record, header, k.bytes, value.data());
+    }
   }
 
   Parts& parts_;

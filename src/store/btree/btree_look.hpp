@@ -29,7 +29,7 @@ class BtreeLook {
   void rebuild(std::span<Superblock const> superblocks, BtreeFound& found) {
     for_each_valid(superblocks, [&](std::uint64_t at, pm::SequencedRecord const& record) {
       if (reader_.fault(record) != nullptr) return found.damaged.push_back(at);
-      parts_.space.note_used(at);
+      static_cast<void>(parts_.space.note_used(at));
       insert(at, record, found);
     });
   }

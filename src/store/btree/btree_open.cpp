@@ -21,10 +21,14 @@ namespace {
 
 /// Superblocks a new pool begins with: header, and the heap for the records expected.
 std::uint64_t superblocks_for(pm::PoolHeader const& h, std::uint64_t records) {
+  // of leaves, which are half full at least
+  std::uint64_t const leaves = h.records_alone() ? 0
+                                                 : 1 + records / (btree::Permutation::kSlots / 2) *
+                                                           sizeof(btree::Leaf) / h.superblock_bytes;
   if (h.key_bytes == 0 || h.value_bytes == 0)
-    return 2;  // sizes unknown: the heap grows as values come
+    return 2 + leaves;  // sizes unknown: the heap grows as values come
   std::uint64_t const each = pm::RecordShape(h).capacity(pm::fixed_stride(h));
-  return 1 + (records + each - 1) / each;
+  return 1 + leaves + (records + each - 1) / each;
 }
 
 Status check_order(CreateOptions const& create) {
@@ -38,6 +42,16 @@ Status check_order(CreateOptions const& create) {
   return {Code::invalid_argument, "key_order: integer keys have 1, 2, 4 or 8 bytes, not " +
                                       (n == 0 ? std::string("any length") : std::to_string(n)) +
                                       "; choose key_bytes so, or key_order bytes"};
+}
+
+Status check_persist(CreateOptions const& create) {
+  if (create.persist == Persist::minimal) return {};
+  if (create.persist == Persist::index && create.values == Values::heap) return {};
+  bool const known = create.persist <= Persist::full;
+  return {known ? Code::unsupported : Code::invalid_argument,
+          "persist " + std::to_string(static_cast<int>(create.persist)) +
+              ": a btree has minimal (0) with values in the heap or in a log, and index (1) with "
+              "values in the heap; choose one of those"};
 }
 
 constexpr std::uint32_t kMostCollectors = 256;  // each is a thread
@@ -66,13 +80,17 @@ struct BtreeOpening {
           Code::unsupported,
           "pool " + core.path +
               " was not closed in order; open it once for writing to recover it, then read-only"};
-    Status const known = pm::check_names(core.path, core.pool.root(), [](std::string_view name) {
-      return name == pm::kRecordNumbers || name == pm::kValueLogEntry;
+    bool const leaves = core.persist() == Persist::index;
+    Status const known = pm::check_names(core.path, core.pool.root(), [&](std::string_view name) {
+      return name == pm::kRecordNumbers || name == pm::kValueLogEntry ||
+             (name == kBtreeLeaves && leaves);
     });
     if (!known.ok()) return known;
     auto const segments = pm::ValueLog::segment_bytes(core.pool);
     if (!segments) return core.corrupt(segments.status().message());
-    Status const opened = segments.value() != 0 ? found_in_log(segments.value()) : found_in_heap();
+    Status const opened = segments.value() != 0 ? found_in_log(segments.value())
+                          : leaves              ? found_in_leaves()
+                                                : found_in_heap();
     if (!opened.ok()) return opened;
     core.recovery.counted = true;
     core.recovery.recover_seconds =
@@ -84,7 +102,7 @@ struct BtreeOpening {
   Status found_in_heap() {
     if (Status s = look_at_headers(); !s.ok()) return s;
     core.space.find_superblocks();
-    if (Status s = core.make_engine(0); !s.ok()) return s;
+    if (Status s = core.make_tree(0); !s.ok()) return s;
     if (Status s = look_at_records(); !s.ok()) return s;
     core.numbers.begin();
     core.counters.set_records(records.records, true);
@@ -96,8 +114,40 @@ struct BtreeOpening {
     return {};
   }
 
+  Status found_in_leaves() {
+    pm::RootEntry const* const entry = core.pool.root().find(kBtreeLeaves);
+    if (entry == nullptr) return core.corrupt("its root names no leaves");
+    if (Status s = look_at_headers(); !s.ok()) return s;
+    core.make_engine(0);
+    BtreeLeaves& leaves = *core.engine->leaves();
+    core.leaf_blocks.find_superblocks_later();
+    core.leaf_blocks.begin_sweep();
+    core.space.find_superblocks();
+    BtreeLeavesFound found = leaves.look(entry->offset, core.workers);
+    records.records = found.chain.records;
+    sum = found.chain.sum;
+    wrong = found.chain.wrong;
+    // Nobody has a lock after an orderly close, and a reader would wait for it.
+    for (std::uint64_t const leaf : found.chain.locked)
+      if (core.recovery.clean)
+        wrong.push_back("the leaf at byte " + std::to_string(leaf) + " says that it is locked");
+    if (Status s = judge(records.records); !s.ok()) return s;
+    if (Status s = leaves.build(found); !s.ok())
+      return {s.code(), "pool " + core.path + ": " + s.message()};
+    core.numbers.begin();
+    core.counters.set_records(records.records, true);
+    if (!core.pool.read_only()) {
+      begin_writing();
+      leaves.settle(found);
+    }
+    core.leaf_blocks.finish_sweep();
+    core.space.finish_recovery();
+    core.recovery.records = records.records;
+    return {};
+  }
+
   Status found_in_log(std::uint64_t segment_bytes) {
-    if (Status s = core.make_engine(segment_bytes); !s.ok()) return s;
+    if (Status s = core.make_tree(segment_bytes); !s.ok()) return s;
     pm::ValueLog& log = *core.engine->log();
     auto const recovered = log.recover(core.workers);
     if (!recovered)
@@ -181,6 +231,8 @@ struct BtreeOpening {
     if (n != left.records)
       wrong.push_back("there are " + std::to_string(n) + " records, where that close left " +
                       std::to_string(left.records));
+    if (sum && *sum != left.sum)
+      wrong.push_back("the leaves of its tree have another sum than that close left");
     if (!records.superseded.empty())
       wrong.push_back(std::to_string(records.superseded.size()) + " keys stand twice");
   }
@@ -235,6 +287,7 @@ struct BtreeOpening {
 
   BtreeCore& core;
   BtreeFound records;
+  std::optional<std::uint64_t> sum;  // of durable leaves
   std::vector<std::string> wrong;
 };
 
@@ -245,10 +298,12 @@ Result<std::unique_ptr<Store::Impl>> BtreeStore::create(std::string const& path,
   if (Status s = threads::check_open(path, create.index, open); !s.ok()) return s;
   if (Status s = check_order(create); !s.ok()) return s;
   if (Status s = check_value_log(create, open); !s.ok()) return s;
+  if (Status s = check_persist(create); !s.ok()) return s;
   pm::PoolHeader header{};
   header.index = static_cast<std::uint8_t>(create.index);
   header.durability = static_cast<std::uint8_t>(create.durability);
   header.key_order = static_cast<std::uint8_t>(create.key_order);
+  header.persist = static_cast<std::uint8_t>(create.persist);
   header.levels = header.hashes = header.slots = 1;
   if (Status s = set_sizes(header, create); !s.ok()) return s;
   auto pool = pm::Pool::create(path, header, superblocks_for(header, create.expected_records),
@@ -259,7 +314,12 @@ Result<std::unique_ptr<Store::Impl>> BtreeStore::create(std::string const& path,
   std::uint64_t const segments =
       create.values == Values::log ? store->core_.pool.superblock_bytes() : 0;
   if (segments != 0) pm::ValueLog::announce(store->core_.pool, segments);
-  if (Status s = store->core_.make_engine(segments); !s.ok()) return s;
+  if (Status s = store->core_.make_tree(segments); !s.ok()) return s;
+  if (BtreeLeaves* const leaves = store->core_.engine->leaves(); leaves != nullptr) {
+    pm::Root root = store->core_.pool.root();
+    root.set(kBtreeLeaves, leaves->first(), 0);
+    store->core_.pool.publish_root(root);
+  }
   store->core_.counters.set_records(0, true);
   if (segments != 0) store->core_.engine->log()->begin();
   if (Status s = store->core_.pool.keep(); !s.ok()) return s;

@@ -1,7 +1,7 @@
 // What a key's entry leads to, for readers that lock nothing. Invariant: a value comes from a
-// record that was valid while it was looked at, or from the newest under the leaf's lock. Who meets
-// a record that is free looks the key up again: so nobody sees what an update or a deletion that is
-// not durable yet has changed.
+// record that was valid while it was looked at, or from the newest under the leaf's lock. Where
+// records say themselves whether they count, who meets one that is free looks the key up again: so
+// nobody sees what an update or a deletion that is not durable yet has changed.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class BtreeReader {
   KeyStatus value(btree::Key const& key, std::uint64_t word, std::span<std::byte const>& value) {
     for (unsigned looked = 0;; ++looked) {
       pm::SequencedRecord const record = records_.view(host_, word);
-      if (!record.free()) return value_of(key, record, value);
+      if (Table::kDurable || !record.free()) return value_of(key, record, value);
       std::uint64_t const before = word;
       switch (table_.find(host_, key, word)) {
         case btree::Answer::done: break;

@@ -1,15 +1,20 @@
 // A run of a batch's operations by one thread, on a B+-tree. Invariants:
 //
-//  * A record is durable, whole, before an entry leads to it, and before the one that it replaces
-//  is
-//    freed; that one is freed under its leaf's lock, so of one key never two are left when a batch
-//    is acknowledged, and an erasure never leaves an older one behind.
+//  * A record is durable, whole, before an entry leads to it.
+//  * A record is used again only when no guard is left that could have seen it, and nothing in
+//    storage says by then that it counts.
+//
+// Where the tree is volatile, records say themselves whether they count:
+//
+//  * A record is valid before the one that it replaces is freed; that one is freed under its leaf's
+//    lock, so of one key never two are left when a batch is acknowledged, and an erasure never
+//    leaves an older one behind.
 //  * The sequence of a record is above that of the one it replaces, whatever the order in which
 //    batches took their numbers. So after a crash the higher one is the newer.
 //  * An update of a key that is not there has left nothing valid.
 //  * An erasure is durable before the entry goes.
-//  * A record is used again only when no guard is left that could have seen it, and is free in
-//    storage by then.
+//
+// Where its leaves are durable, what counts is what an entry leads to, and records say nothing.
 #pragma once
 
 #include <algorithm>
@@ -36,6 +41,7 @@ namespace perdure {
 /// What runs of one tree share.
 template <class Table, class Keys>
 struct BtreeParts {
+  static constexpr bool kAlone = !Table::kDurable;  // records say themselves whether they count
   Table& table;
   BtreeRecords records;
   BtreeKeyMaker<Keys> make_key;
@@ -270,25 +276,31 @@ class BtreeWrites : BtreeRun<Parts, Host> {
 
   /// Under the leaf's lock: the prepared record counts from here on, and the stored one no more.
   void supersede(std::uint64_t stored, std::uint64_t record, std::uint64_t& sequence) {
-    std::uint64_t const older = parts_.records.view(host_, stored).header.sequence;
-    if (older >= sequence) {
-      sequence = parts_.numbers.take(1);  // above it, unless that one is damaged
-      pm::prepare_again(host_, parts_.records.at(record), sequence);
+    if constexpr (Parts::kAlone) {
+      std::uint64_t const older = parts_.records.view(host_, stored).header.sequence;
+      if (older >= sequence) {
+        sequence = parts_.numbers.take(1);  // above it, unless that one is damaged
+        pm::prepare_again(host_, parts_.records.at(record), sequence);
+      }
+      validate(record, sequence);
+      free(stored);
     }
-    validate(record, sequence);
-    free(stored);
   }
 
   void prepare(std::uint64_t record, std::uint64_t sequence, btree::Key const& key,
                std::span<std::byte const> value) {
     pm::RecordHeader const header{0, static_cast<std::uint32_t>(value.size()),
                                   static_cast<std::uint32_t>(key.size), 0, sequence};
-    pm::prepare_record(host_, parts_.records.at(record), header, key.bytes, value.data());
+    std::byte* const at = parts_.records.at(record);
+    Parts::kAlone ? pm::prepare_record(host_, at, header, key.bytes, value.data())
+                  : pm::write_whole(host_, at, header, key.bytes, value.data());
   }
   void validate(std::uint64_t record, std::uint64_t sequence) {
-    pm::make_valid(host_, parts_.records.at(record), sequence);
+    if constexpr (Parts::kAlone) pm::make_valid(host_, parts_.records.at(record), sequence);
   }
-  void free(std::uint64_t record) { pm::make_free(host_, parts_.records.at(record)); }
+  void free(std::uint64_t record) {
+    if constexpr (Parts::kAlone) pm::make_free(host_, parts_.records.at(record));
+  }
 
   [[nodiscard]] std::uint64_t sequence_of(std::size_t i) const { return batch_.sequence + i; }
   /// Of the record that operation i may write; 0: it writes none.
@@ -298,8 +310,7 @@ class BtreeWrites : BtreeRun<Parts, Host> {
     return pm::stride_for(pm::record_bytes(batch_.keys().size(i), batch_.operand(i).size()));
   }
   void not_done(std::size_t i, btree::Answer answer) {
-    if (answer == btree::Answer::full)
-      return pieces_.refuse(i, {Code::no_space, "there is no memory for the tree"});
+    if (answer == btree::Answer::full) return pieces_.refuse(i, parts_.table.why_full());
     this->complete(i, answer);
   }
 

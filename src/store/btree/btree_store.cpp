@@ -133,7 +133,8 @@ Result<VerifyReport> BtreeStore::verify(std::atomic<bool> const* stop) {
   exec::ExclusiveHold const exclusive(core_.changing);
   VerifyReport report;
   report.dropped = recovery.dropped;
-  if (core_.engine->log() != nullptr) return verify_log(std::move(report), stop);
+  if (!core_.pool.header().records_alone() || core_.engine->log() != nullptr)
+    return verify_by_tree(std::move(report), stop);
   auto const superblocks = core_.space.superblocks();
   std::mutex mutex;
   core_.workers.for_chunks(superblocks.size(), 1, [&](std::size_t first, std::size_t last) {
@@ -151,8 +152,9 @@ Result<VerifyReport> BtreeStore::verify(std::atomic<bool> const* stop) {
   return report;
 }
 
-/// By the tree, for what of a log counts is what the tree leads to; a range looks at each record.
-Result<VerifyReport> BtreeStore::verify_log(VerifyReport report, std::atomic<bool> const* stop) {
+/// Where what counts is what the tree leads to; a range looks at each record.
+Result<VerifyReport> BtreeStore::verify_by_tree(VerifyReport report,
+                                                std::atomic<bool> const* stop) {
   std::vector<std::byte> last;
   BtreeRange range;
   for (BtreePage page{0, true, {}}; page.more;) {
@@ -166,6 +168,11 @@ Result<VerifyReport> BtreeStore::verify_log(VerifyReport report, std::atomic<boo
       report.faults.push_back(page.fault);
     }
     range = {.start = last, .after_start = true};
+  }
+  if (core_.engine->leaves() != nullptr) {
+    btree::ChainFound const chain = core_.engine->leaves()->sum(core_.workers);
+    report.fault_count += chain.faults;
+    report.faults.insert(report.faults.end(), chain.wrong.begin(), chain.wrong.end());
   }
   compare_counts(report);
   return report;
@@ -209,6 +216,7 @@ Stats BtreeStore::stats_open() {
   s.top_level = static_cast<std::uint32_t>(shape.depth);
   s.index = core_.index();
   s.key_order = core_.key_order();
+  s.persist = core_.persist();
   s.segments = shape.leaves;
   s.index_bytes = shape.bytes;
   s.medium = core_.pool.medium();

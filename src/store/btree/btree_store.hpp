@@ -48,7 +48,7 @@ class BtreeStore final : public threads::ThreadsStore {
   [[nodiscard]] threads::Core& core() override { return core_; }
   [[nodiscard]] Stats stats_open();
   void tell_log(Stats& stats);
-  Result<VerifyReport> verify_log(VerifyReport report, std::atomic<bool> const* stop);
+  Result<VerifyReport> verify_by_tree(VerifyReport report, std::atomic<bool> const* stop);
   void compare_counts(VerifyReport& report);
   Status write_image(std::string const& to, SnapshotOptions const& how);
 

@@ -45,10 +45,11 @@ class Space {
   // An opening that goes through all records, by itself, see RecordHeap: what is noted, from any
   // number of threads between the other two, is in use.
   void find_superblocks();
-  void note_used(std::uint64_t record) {
-    PERDURE_ASSERT(!kCostlyAssertions || heap_.is_record(Offset{record}));
-    static_cast<void>(pm::RecordHeap::mark(heap_.bit_to_mark(Offset{record})));
+  pm::RecordHeap::Mark note_used(std::uint64_t record) {
+    return pm::RecordHeap::mark(heap_.bit_to_mark(Offset{record}));
   }
+  /// Whether a record may lie there.
+  [[nodiscard]] bool is_record(std::uint64_t at) const { return heap_.is_record(Offset{at}); }
   void finish_recovery();
 
   [[nodiscard]] std::vector<pm::RecordHeap::Superblock> superblocks();
