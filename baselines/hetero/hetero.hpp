@@ -75,7 +75,7 @@ enum class Way : std::uint8_t { host, device, both, automatic };
 
 /// How batches of a size were answered, by what was measured at run time.
 struct SplitStats {
-  std::uint64_t batch = 0;  // sizes from here to twice as many
+  std::uint64_t batch = 0;  // sizes from here to twice as many; times are of so many keys
   double share = 0;  // of the device, where both answer
   double host_us = 0, device_us = 0, both_us = 0;  // middle times; 0 = not tried
   Way way = Way::host;  // the fastest

@@ -1,11 +1,7 @@
 // The second group of CPU warps as a device whose launches return at once, as a GPU's do: each
-// queue has a thread that makes them. Invariant: the thread runs a launch only between its handing
-// over and done_, so the caller's side is not touched by two.
-#include <atomic>
-#include <functional>
-#include <semaphore>
-#include <thread>
-
+// queue has a thread beside it that makes them. Invariant: the thread runs a launch only between
+// its handing over and done(), so the caller's side is not touched by two.
+#include "exec/aside.hpp"
 #include "sides.hpp"
 
 namespace perdure::hetero {
@@ -13,15 +9,7 @@ namespace {
 
 class QueueAside final : public Queue {
  public:
-  explicit QueueAside(std::unique_ptr<Queue> queue)
-      : queue_(std::move(queue)), thread_([this](std::stop_token const& stop) { serve(stop); }) {}
-  QueueAside(QueueAside const&) = delete;
-  QueueAside& operator=(QueueAside const&) = delete;
-  ~QueueAside() override {
-    done_.wait(false, std::memory_order_acquire);
-    thread_.request_stop();
-    handed_.release();
-  }
+  explicit QueueAside(std::unique_ptr<Queue> queue) : queue_(std::move(queue)) {}
 
   Status get(View const& table, GetArrays const& batch) override {
     return hand([this, table, batch] { return queue_->get(table, batch); });
@@ -32,39 +20,27 @@ class QueueAside final : public Queue {
   Status copy(View const& table, Rows const& rows) override {
     return hand([this, table, rows] { return queue_->copy(table, rows); });
   }
-  Result<bool> done() override { return done_.load(std::memory_order_acquire); }
+  Result<bool> done() override { return aside_.done(); }
   Status wait() override {
-    done_.wait(false, std::memory_order_acquire);
+    aside_.wait();
     return status_;
   }
   [[nodiscard]] exec::Counts counts() const override { return queue_->counts(); }
 
  private:
-  Status hand(std::function<Status()> launch) {
+  template <class Launch>
+  Status hand(Launch launch) {
     if (Status s = wait(); !s.ok()) return s;
-    launch_ = std::move(launch);
-    done_.store(false, std::memory_order_relaxed);
-    handed_.release();
+    aside_.hand([this, launch] {
+      status_ = launch();
+      if (status_.ok()) status_ = queue_->wait();
+    });
     return {};
   }
 
-  void serve(std::stop_token const& stop) {
-    for (;;) {
-      handed_.acquire();
-      if (stop.stop_requested()) return;
-      status_ = launch_();
-      if (status_.ok()) status_ = queue_->wait();
-      done_.store(true, std::memory_order_release);
-      done_.notify_all();
-    }
-  }
-
   std::unique_ptr<Queue> queue_;
-  std::function<Status()> launch_;
   Status status_;
-  std::atomic<bool> done_{true};
-  std::binary_semaphore handed_{0};
-  std::jthread thread_;
+  exec::Aside aside_;  // ends before what it uses
 };
 
 class DeviceAside final : public Device {

@@ -11,11 +11,11 @@
 #include <memory>
 #include <string>
 
+#include "exec/split.hpp"
 #include "hetero.hpp"
 #include "host_sides.hpp"
 #include "layout.hpp"
 #include "region.hpp"
-#include "split.hpp"
 
 namespace perdure::hetero {
 
@@ -29,7 +29,7 @@ class SharedTable final : public Table {
   Result<std::unique_ptr<Caller>> caller() override;
   Status clear() override;
   [[nodiscard]] TableStats stats() const override;
-  [[nodiscard]] SplitStats split(std::uint64_t batch) const override { return split_.stats(batch); }
+  [[nodiscard]] SplitStats split(std::uint64_t batch) const override;
   Result<bool> copies_equal() override;
 
   [[nodiscard]] Where where() const { return where_; }
@@ -59,8 +59,8 @@ class SharedTable final : public Table {
   Status follow_buckets(std::size_t n);
   Status upload_all();
   Status gather(std::uint32_t const* ids, std::size_t n, bool of_buckets);
-  Status get_split(Keys keys, std::span<std::uint64_t> values, Split::Choice const& choice,
-                   SplitTimes& times);
+  Status get_split(Keys keys, std::span<std::uint64_t> values, exec::Split::Choice const& choice,
+                   exec::Split::Times& times);
 
   std::shared_ptr<Sides> kept_;
   HostSides* sides_;
@@ -73,7 +73,7 @@ class SharedTable final : public Table {
   Region table_, locks_, trail_, rows_;
   std::byte* device_locks_ = nullptr;
   std::uint64_t records_ = 0;
-  Split split_;
+  exec::Split split_;
 };
 
 }  // namespace perdure::hetero

@@ -10,6 +10,11 @@ namespace {
 
 constexpr std::uint32_t kAhead = 20;  // keys; Figure 4.20 finds 13 or more enough
 
+// A way of the face that a batch can go is one of exec::Split's, by its number.
+static_assert(static_cast<int>(Way::host) == static_cast<int>(exec::SplitWay::host) &&
+              static_cast<int>(Way::device) == static_cast<int>(exec::SplitWay::device) &&
+              static_cast<int>(Way::both) == static_cast<int>(exec::SplitWay::both));
+
 double since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -79,18 +84,32 @@ Status SharedTable::get(Keys keys, std::span<std::uint64_t> values, Way way) {
   if (where_ == Where::device && way != Way::device)
     return {Code::invalid_argument,
             "the table lies in the device's memory alone, where host threads cannot look keys up"};
-  auto const choice =
-      way == Way::automatic ? split_.next(keys.size()) : split_.asked(way, keys.size());
-  SplitTimes times;
+  auto const choice = way == Way::automatic
+                          ? split_.next(keys.size())
+                          : split_.asked(static_cast<exec::SplitWay>(way), keys.size());
+  exec::Split::Times times;
   if (Status s = get_split(keys, values, choice, times); !s.ok()) return s;
   if (way == Way::automatic) split_.noted(choice, keys.size(), times);
   if (way == Way::both) split_.parted(choice, keys.size(), times);
   return {};
 }
 
+SplitStats SharedTable::split(std::uint64_t batch) const {
+  exec::Split::Report const report = split_.report(batch);
+  auto const us = [&](exec::SplitWay way) {
+    return report.seconds[static_cast<std::size_t>(way)] * 1e6;
+  };
+  return {report.batch,
+          report.share,
+          us(exec::SplitWay::host),
+          us(exec::SplitWay::device),
+          us(exec::SplitWay::both),
+          static_cast<Way>(report.best)};
+}
+
 /// The device's part is under way while the host's threads answer the rest (approach 2).
 Status SharedTable::get_split(Keys keys, std::span<std::uint64_t> values,
-                              Split::Choice const& choice, SplitTimes& times) {
+                              exec::Split::Choice const& choice, exec::Split::Times& times) {
   auto const start = std::chrono::steady_clock::now();
   std::size_t const first = choice.device_n, rest = keys.size() - first;
   if (first > 0) {

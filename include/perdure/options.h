@@ -121,6 +121,13 @@ enum class Residency : std::uint8_t { automatic, pm, mirrored };
 /// and MemoryStats::note says so if the host was asked for.
 enum class Gather : std::uint8_t { automatic, at_once, in_order, by_host, shared };
 
+/// Who answers gets whose arrays lie in host memory; index gphash. `device`: the store's device.
+/// `host`: the host's threads, which read the pool themselves. `both`: each a part of the batch, at
+/// one time. `measured`: whichever of these is fastest here for so many keys, measured while
+/// running. `automatic`: `measured` on a GPU with layout `word`, unless accesses are counted or
+/// records cached, which are the device's; else `device`. SharingStats says what came of it.
+enum class GetsBy : std::uint8_t { automatic, device, host, both, measured };
+
 /// Which records a load of the cache takes: those got most often or most lately since the last one,
 /// or any. Of layout `in_place` it takes buckets, by the gets that found their key there, or looked
 /// there in vain.
@@ -170,6 +177,7 @@ struct OpenOptions {
   bool displacement = true;  // layout word: move one word when every candidate is full
   bool grow = true;  // false: a full table reports no_space instead of growing
   std::string log_dir = {};  // of a pool of durability power: it is made anew from there
+  GetsBy gets_by = GetsBy::automatic;
   ExpectedSizes expect = {};
   MemoryOptions memory = {};
   ValueLogOptions value_log = {};

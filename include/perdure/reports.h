@@ -67,6 +67,23 @@ struct MemoryStats {
   std::uint64_t cache_bytes = 0;  // of a bucket cache, with what buckets are chosen by
 };
 
+/// Gets of batches of one size, measured while running.
+struct SharedSize {
+  std::uint64_t batch = 0;  // keys: from here to twice as many
+  GetsBy by = GetsBy::host;  // who answers them: host, device or both
+  double device_share = 0;  // of the keys, where both answer
+  double host_us = 0, device_us = 0, both_us = 0;  // a batch of `batch` keys; 0 = not tried
+};
+
+/// Of OpenOptions::gets_by: gets that the host's threads share with the device.
+struct SharingStats {
+  bool shared = false;
+  std::string note;  // why not, where that was not asked for
+  std::uint64_t host_keys = 0;  // of batches that may be shared, by who answered
+  std::uint64_t device_keys = 0;
+  std::vector<SharedSize> sizes;  // that came, ascending
+};
+
 /// Of durability power.
 struct LogStats {
   std::uint64_t used_bytes = 0;  // not yet covered by both checkpoints
@@ -107,6 +124,7 @@ struct Stats {
   AccessCounts accesses;
   SpaceStats space;
   MemoryStats memory;
+  SharingStats sharing;
   LogStats log;
   ValueLogStats value_log;
   // What the pool is.

@@ -11,7 +11,6 @@
 #include "base/hash.hpp"
 #include "hetero.hpp"
 #include "layout.hpp"
-#include "split.hpp"
 
 namespace perdure::hetero::test {
 namespace {
@@ -308,94 +307,6 @@ TEST(HotAndCold, MigrationLosesNoKeyAndNoValueThatWasPutToAHotOne) {
   Array answers(on, Numbers(kKeys));
   ASSERT_TRUE(tables->get(every.all(), answers.all()).ok());
   expect_answers(model, every.all(), answers.all());
-}
-
-/// A machine with these times: what a batch takes by a choice.
-SplitTimes took(Split::Choice const& choice, std::size_t n, double host_each, double device_each,
-                double device_fixed) {
-  double const host = static_cast<double>(n - choice.device_n) * host_each;
-  double const device =
-      choice.device_n == 0 ? 0 : device_fixed + static_cast<double>(choice.device_n) * device_each;
-  return {std::max(host, device), host, device < host};
-}
-
-TEST(HeteroSplit, FindsThePartThatEndsAtOneTimeAndRarelyTriesWhatIsSlower) {
-  struct Rates {
-    double host, device;  // seconds a key
-    double share, seconds;  // where both end at one time
-  };
-  for (Rates const& r : {Rates{3e-9, 1e-9, 0.725, 82.5e-6}, Rates{1e-9, 5e-9, 0.15, 85e-6},
-                         Rates{3e-9, 0.18e-9, 0.912, 26.4e-6}}) {
-    Split split;
-    constexpr std::size_t kBatch = 100000;
-    double total = 0;
-    for (int i = 0; i < 2036; ++i) {
-      Split::Choice const choice = split.next(kBatch);
-      SplitTimes const times = took(choice, kBatch, r.host, r.device, 10e-6);
-      split.noted(choice, kBatch, times);
-      if (i >= 36) total += times.seconds;
-    }
-    SplitStats const stats = split.stats(kBatch);
-    EXPECT_EQ(stats.way, Way::both);
-    EXPECT_NEAR(stats.share, r.share, 0.025);
-    EXPECT_LT(total, 2000 * r.seconds * 1.07);
-  }
-}
-
-TEST(HeteroSplit, LeavesBatchesToTheSideThatIsFasterAlone) {
-  Split split;
-  for (std::size_t const n : {std::size_t{100}, std::size_t{1} << 20}) {
-    double total = 0, best = 0;
-    for (int i = 0; i < 2036; ++i) {
-      Split::Choice const choice = split.next(n);
-      SplitTimes times = took(choice, n, 4e-9, 0.2e-9, 10e-6);
-      if (choice.way == Way::both) times.seconds *= 2;  // they get in each other's way
-      split.noted(choice, n, times);
-      if (i >= 36) total += times.seconds;
-    }
-    best = 2000 * std::min(4e-9 * static_cast<double>(n), 10e-6 + 0.2e-9 * static_cast<double>(n));
-    EXPECT_EQ(split.stats(n).way, n == 100 ? Way::host : Way::device);
-    EXPECT_LT(total, best / 0.99) << n;
-  }
-}
-
-TEST(HeteroSplit, FollowsTheFasterSideWhenTheOtherBecomesSlower) {
-  Split split;
-  constexpr std::size_t kBatch = 256;
-  auto const way_after = [&](int batches, double device) {
-    for (int i = 0; i < batches; ++i) {
-      Split::Choice const choice = split.next(kBatch);
-      SplitTimes times = took(choice, kBatch, 40e-9, 0, device);
-      if (choice.way == Way::both) times.seconds *= 2;
-      split.noted(choice, kBatch, times);
-    }
-    return split.stats(kBatch).way;
-  };
-  EXPECT_EQ(way_after(2000, 5e-6), Way::device);
-  EXPECT_EQ(way_after(100, 50e-6), Way::host);
-}
-
-TEST(HeteroSplit, TriesEveryWayAlsoAfterBatchesThatWereToBeParted) {
-  Split split;
-  constexpr std::size_t kBatch = 1000;
-  double parted = 0;
-  for (int i = 0; i < 200; ++i) {
-    Split::Choice const choice = split.asked(Way::both, kBatch);
-    SplitTimes const times = took(choice, kBatch, 4e-9, 1e-9, 0);
-    split.parted(choice, kBatch, times);
-    parted = times.seconds;
-  }
-  EXPECT_LT(parted, 0.9e-6) << "its parts were not moved until both ended at one time";
-  int tried[3] = {};
-  for (int i = 0; i < 40; ++i) {
-    Split::Choice const choice = split.next(kBatch);
-    ++tried[static_cast<int>(choice.way)];
-    SplitTimes times = took(choice, kBatch, 4e-9, 1e-9, 0);
-    if (choice.way == Way::both) times.seconds *= 3;
-    split.noted(choice, kBatch, times);
-  }
-  for (int const times : tried) EXPECT_GE(times, 12);
-  EXPECT_EQ(split.stats(kBatch).way, Way::device);
 }
 
 TEST(HeteroLayout, TheOtherBucketOfTheOtherIsTheFirstAndNeverTheSame) {

@@ -238,6 +238,7 @@ std::vector<Config> configs() {
     all.push_back({"word" + suffix, device, Layout::word, shape, 8, 16, false, 2});
     all.push_back(
         {"mirrored" + suffix, device, Layout::word, shape, 8, 16, false, 2, Residency::mirrored});
+    all.back().gets_by = GetsBy::both;  // a second engine, which must follow unit by unit
     all.push_back({"in_place" + suffix, device, Layout::in_place, shape, 8, 16, false, 2});
   }
   return all;

@@ -410,6 +410,20 @@ std::vector<Config> configs() {
       }
     }
   }
+  for (Shape const shape : {Shape{2, 2, 8}, Shape{1, 2, 2}}) {
+    // A second engine answers the half of each batch of gets.
+    Config config{"shared_key8_" + std::to_string(shape.levels) + "L",
+                  Device::cpu,
+                  Layout::word,
+                  shape,
+                  8,
+                  24,
+                  false,
+                  2};
+    config.residency = Residency::mirrored;
+    config.gets_by = GetsBy::both;
+    all.push_back(config);
+  }
   for (auto const& [index, values, table] : {std::tuple(Index::dash_eh, Values::heap, "dash_eh_"),
                                              std::tuple(Index::dash_lh, Values::heap, "dash_lh_"),
                                              std::tuple(Index::btree, Values::heap, "btree_"),

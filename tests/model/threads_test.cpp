@@ -380,6 +380,14 @@ std::vector<Config> configs() {
       }
     }
   }
+  // Gets beside the writers, that a second engine answers for a mirrored one.
+  for (auto const& [name, by] : {std::pair("shared_by_both", GetsBy::both),
+                                 std::pair("shared_as_measured", GetsBy::measured)}) {
+    Config config{name, Device::cpu, Layout::word, {2, 2, 8}, 8, 16, false, 2};
+    config.residency = Residency::mirrored;
+    config.gets_by = by;
+    all.push_back(config);
+  }
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Store, Threads, testing::ValuesIn(configs()),

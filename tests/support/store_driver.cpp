@@ -185,6 +185,7 @@ OpenOptions Config::open() const {
   o.count_accesses = count_accesses;
   o.memory.residency = residency;
   o.memory.gather = gather;
+  o.gets_by = gets_by;
   return o;
 }
 

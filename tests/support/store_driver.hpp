@@ -84,6 +84,7 @@ struct Config {
   Gather gather = Gather::automatic;
   Index index = Index::gphash;
   Values values = Values::heap;
+  GetsBy gets_by = GetsBy::automatic;
 
   /// Its operations take effect one by one, by threads of the host.
   [[nodiscard]] bool single() const { return index != Index::gphash; }

@@ -71,6 +71,7 @@ struct Core {
   pm::RecordHeap heap;
   gphash::Table table;
   exec::Workers workers;
+  EngineOptions engine_options;  // that `engine` was made with
   std::unique_ptr<Engine> engine;
   wal::UndoLog undo;
   pm::DenseRoom dense;

@@ -56,6 +56,7 @@ Status GphashStore::close() {
   if (Status s = core_.health.whole_or_failed([&] { return close_in(); }); !s.ok())
     unheard = std::move(s);
   core_.sessions.clear();
+  shared_gets_.clear();
   core_.engine.reset();
   core_.power.reset();
   changes_.end(true);
@@ -99,8 +100,10 @@ Stats GphashStore::stats() {
     s.memory.cache_records = report.mirror.cache_records;
     s.memory.cache_bytes = report.mirror.cache_bytes;
   }
+  core_.counters.add(shared_gets_.take_counts());
   core_.counters.tell(s);
-  s.batches = core_.sessions.batches();
+  s.sharing = shared_gets_.stats();
+  s.batches = core_.sessions.batches() + shared_gets_.batches_of_host();
   s.slots = core_.table.usable_slots();
   PERDURE_ASSERT(s.slots > 0);
   s.load_factor = static_cast<double>(s.records) / static_cast<double>(s.slots);
@@ -129,6 +132,7 @@ Stats GphashStore::stats() {
 void GphashStore::reset_counts() {
   SharedLock const store_lock(core_.lock);
   if (core_.engine) core_.engine->report();
+  shared_gets_.take_counts();
   core_.counters.reset_accesses();
 }
 

@@ -20,6 +20,7 @@
 #include "store/gphash/read.hpp"
 #include "store/gphash/records.hpp"
 #include "store/gphash/recovery.hpp"
+#include "store/gphash/shared_gets.hpp"
 #include "store/gphash/steps.hpp"
 #include "store/gphash/transactions.hpp"
 #include "store/gphash/write.hpp"
@@ -93,7 +94,8 @@ class GphashStore final : public Store::Impl {
   Growth growth_{core_, records_};
   PowerLog log_{core_};
   BatchWriter writer_{core_, records_, growth_, log_};
-  BatchReader reader_{core_};
+  SharedGets shared_gets_{core_};
+  BatchReader reader_{core_, shared_gets_};
   Transactions transactions_{core_, records_, growth_, writer_, log_};
   Steps steps_{core_, records_, transactions_};
   DeviceSessions device_sessions_{core_, records_, growth_};

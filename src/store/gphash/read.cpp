@@ -9,23 +9,12 @@
 #include "batch/pieces.hpp"
 #include "store/checks.hpp"
 #include "store/gphash/gphash_store.hpp"
+#include "store/gphash/side.hpp"
 
 namespace perdure {
 namespace {
 
 Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
-
-/// The status of each operation to the caller.
-Status answer(Session& session, std::span<KeyStatus> statuses) {
-  if (statuses.empty()) return {};
-  auto const fetched = session.download(Download::statuses);
-  if (!fetched) return fetched.status();
-  PERDURE_ASSERT(fetched.value().statuses.size() == statuses.size());
-  PERDURE_ASSERT(!kCostlyAssertions || std::ranges::count(fetched.value().statuses, kPending) == 0);
-  for (std::size_t i = 0; i < statuses.size(); ++i)
-    statuses[i] = static_cast<KeyStatus>(fetched.value().statuses[i]);
-  return {};
-}
 
 }  // namespace
 
@@ -92,15 +81,9 @@ Status BatchReader::get(Call const& call, std::span<KeyStatus> statuses) {
     if (!found) return found.status();
     first = std::move(*found);
   }
-  PERDURE_ASSERT(first.empty() || first.size() == call.keys.count);
-  auto taken = core_.sessions.take(*core_.engine);
-  if (!taken) return taken.status();
-  Session& session = **taken;
-  Status s = session.upload(call, first);
-  if (s.ok()) s = session.get();
-  if (s.ok()) s = answer(session, statuses);
-  if (s.ok()) s = session.finish();
-  core_.sessions.give(std::move(*taken));
+  Status const s = shared_.takes(call)
+                       ? shared_.get(call, first, statuses)
+                       : get_by(*core_.engine, core_.sessions, call, first, statuses);
   return core_.of_batch(s, call.keys.count);
 }
 

@@ -6,12 +6,13 @@
 #include <span>
 
 #include "store/gphash/core.hpp"
+#include "store/gphash/shared_gets.hpp"
 
 namespace perdure {
 
 class BatchReader {
  public:
-  explicit BatchReader(Core& core) : core_(core) {}
+  BatchReader(Core& core, SharedGets& shared) : core_(core), shared_(shared) {}
 
   Status get(Call const& call, std::span<KeyStatus> statuses);
   Result<VariableValues> get_variable(Call const& call, std::span<KeyStatus> statuses);
@@ -19,6 +20,7 @@ class BatchReader {
 
  private:
   Core& core_;
+  SharedGets& shared_;
 };
 
 }  // namespace perdure

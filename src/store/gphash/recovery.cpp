@@ -61,6 +61,7 @@ Status Recovery::start_engine() {
     return {Code::invalid_argument,
             "pool " + core_.path +
                 " has layout in_place, which is never mirrored; open it with residency pm"};
+  core_.engine_options = options;
   if (core_.options.device == Device::cuda) {
     auto engine = make_cuda_engine(options);
     if (!engine) return engine.status();

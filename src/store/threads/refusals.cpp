@@ -38,6 +38,10 @@ Status check_open(std::string const& path, Index index, OpenOptions const& optio
                        " is for threads of the host; use device cpu, or a pool of index gphash");
   if (options.memory.residency == Residency::mirrored)
     return bad(with + " is never mirrored; use residency pm, or a pool of index gphash");
+  if (options.gets_by != GetsBy::automatic && options.gets_by != GetsBy::device)
+    return unsupported(with +
+                       " has no device to share gets with; leave gets_by out, or use a pool of "
+                       "index gphash");
   if (options.memory.cache_bytes != 0)
     return unsupported(
         with + " has no record cache; leave cache_bytes out, or use a pool of index gphash");

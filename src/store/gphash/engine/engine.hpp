@@ -170,6 +170,7 @@ struct EngineOptions {
   bool verify_reads = true;
   bool displacement = true;
   bool mirrored = false;
+  bool gets_only = false;  // another engine writes: no claims
   Gather gather = Gather::automatic;
   std::uint64_t memory_budget = 0;
   std::uint64_t cache_bytes = 0;

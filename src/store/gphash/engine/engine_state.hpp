@@ -109,8 +109,10 @@ struct EngineState {
       return Status{s.code(),
                     "one bit for each of " + std::to_string(slots) + " slots: " + s.message()};
     };
-    if (Status s = claims.resize((slots + 31) / 32); !s.ok()) return refuse(s);
-    if (Status s = refused.resize(unit_words); !s.ok()) return refuse(s);
+    if (!options.gets_only) {
+      if (Status s = claims.resize((slots + 31) / 32); !s.ok()) return refuse(s);
+      if (Status s = refused.resize(unit_words); !s.ok()) return refuse(s);
+    }
     if (Status s = moved.resize(unit_words); !s.ok()) return refuse(s);
     return {};
   }
@@ -119,6 +121,8 @@ struct EngineState {
   Status lay_out_bits(Machine& machine, std::uint64_t slots) {
     std::uint64_t const claim_words = (slots + 31) / 32;
     std::uint64_t const unit_words = (unit_count() + 31) / 32;
+    if (options.gets_only)
+      return set_moved(machine, {table.moved, table.retiring == 1 ? unit_words : 0});
     if (Status s = machine.fill(claims.data(), 0, claim_words); !s.ok()) return s;
     if (Status s = machine.fill(refused.data(), 0, unit_words); !s.ok()) return s;
     PERDURE_ASSERT(claims.data() != nullptr && refused.data() != nullptr);

@@ -1,0 +1,186 @@
+#include "exec/split.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "base/assert.hpp"
+
+namespace perdure::exec {
+namespace {
+
+constexpr double kBudget = 1.0 / 256;  // of the time, for contests of a way that lost
+constexpr std::uint32_t kMostLost = 4;  // after so many, its budget is halved no further
+constexpr std::uint32_t kFewestBatches = 256;  // between two contests of a way
+constexpr std::uint32_t kSampled = 8;  // of so many batches of the way that stays one is watched
+constexpr double kChanged = 1.5;  // a middle that moved by as much is another machine
+constexpr std::uint32_t kSettling = 2;  // batches that make buffers and wake threads
+constexpr std::uint32_t kShareSettling = 10;  // that the share needs, too
+
+std::size_t class_of(std::size_t n) {
+  return static_cast<std::size_t>(std::bit_width(std::max<std::size_t>(n, 1))) - 1;
+}
+std::size_t number(SplitWay way) { return static_cast<std::size_t>(way); }
+double within(double share) { return std::clamp(share, 1.0 / 64, 1 - 1.0 / 1024); }
+
+/// The ratio of times below which a challenger takes over. Two sides at work disturb more than
+/// they do themselves, so both must be worth it, and one alone need not be faster than both.
+double takes_over_below(SplitWay stays, SplitWay challenger) {
+  if (challenger == SplitWay::both) return 0.97;
+  return stays == SplitWay::both ? 1.0 : 0.98;
+}
+
+}  // namespace
+
+Split::Choice Split::next(std::size_t n) {
+  Class& c = classes_[class_of(n)];
+  c.came = true;
+  if (!c.contest.is_open()) begin_contest(c);
+  if (!c.contest.is_open()) return choice(c, c.best, n);
+  if (!c.contest.has_next()) {
+    if (c.contest.waited_too_long()) end_contest(c, SplitContest::Verdict::stays);
+    return choice(c, c.best, n);
+  }
+  SplitContest::Step const step = c.contest.next();
+  Choice chosen = choice(c, step.way, n);
+  chosen.contest = c.contests;
+  chosen.step = step.number;
+  return chosen;
+}
+
+Split::Choice Split::asked(Way way, std::size_t n) const {
+  return choice(classes_[class_of(n)], way, n);
+}
+
+void Split::noted(Choice const& was, std::size_t n, Times const& took) {
+  PERDURE_ASSERT(n > 0);
+  Class& c = classes_[class_of(n)];
+  if (was.way == Way::both) move_share(c, was, n, took);
+  if (was.contest == 0) {
+    watch(c, took.seconds, took.seconds / static_cast<double>(n));
+    return;
+  }
+  if (was.contest != c.contests || !c.contest.is_open()) return;  // decided without it
+  auto const verdict = c.contest.noted(was.step, n, took.seconds);
+  if (verdict != SplitContest::Verdict::open) end_contest(c, verdict);
+}
+
+void Split::parted(Choice const& was, std::size_t n, Times const& took) {
+  move_share(classes_[class_of(n)], was, n, took);
+}
+
+bool Split::is_due(Class const& c, std::size_t way) {
+  Rival const& rival = c.rivals[way];
+  if (way == number(c.best)) return false;
+  if (!rival.tried) return true;
+  double const wait = rival.excess / kBudget * static_cast<double>(1u << rival.lost);
+  return rival.batches >= kFewestBatches && rival.since >= wait;
+}
+
+void Split::begin_contest(Class& c) {
+  for (std::size_t k = 1; k <= kSplitWays; ++k) {
+    std::size_t const way = (c.last_rival + k) % kSplitWays;
+    if (!is_due(c, way)) continue;
+    // Both begin with what each took alone, which the contest of the two has said.
+    bool const both = way == number(Way::both), first = !c.rivals[way].tried;
+    if (both && first && c.moves == 0) {
+      double const host = c.middle[number(Way::host)], device = c.middle[number(Way::device)];
+      if (host + device > 0) c.share = within(host / (host + device));
+    }
+    c.last_rival = way;
+    c.contest.begin(c.best, static_cast<Way>(way), both && first ? kShareSettling : kSettling,
+                    takes_over_below(c.best, static_cast<Way>(way)));
+    ++c.contests;
+    return;
+  }
+}
+
+void Split::end_contest(Class& c, SplitContest::Verdict verdict) {
+  Way const challenger = c.contest.challenger();
+  auto const stays = c.contest.sum(false), challenges = c.contest.sum(true);
+  bool const wins = verdict == SplitContest::Verdict::challenger;
+  c.contest.end();
+  if (stays.middle > 0 && challenges.middle > 0) {
+    c.middle[number(c.best)] = stays.middle;
+    c.middle[number(challenger)] = challenges.middle;
+  }
+  auto const& lost = wins ? stays : challenges;
+  Rival& rival = c.rivals[number(wins ? c.best : challenger)];
+  rival.lost = wins || !rival.tried ? 0 : std::min(rival.lost + 1, kMostLost);
+  rival.tried = true;
+  rival.excess = std::max(0.0, lost.seconds - (wins ? challenges : stays).middle * lost.keys);
+  rival.since = 0;
+  rival.batches = 0;
+  if (wins) c.best = challenger;
+  c.watched = {};
+}
+
+/// Of a batch of the way that stays. Where it is no longer what it was, the others may be tried at
+/// once that were faster than it is now.
+void Split::watch(Class& c, double seconds, double each) {
+  for (Rival& rival : c.rivals) {
+    rival.since += seconds;
+    ++rival.batches;
+  }
+  if (c.batches++ % kSampled != 0) return;
+  c.watched.add(each);
+  double& usual = c.middle[number(c.best)];
+  if (!c.watched.is_full() || usual <= 0) return;
+  double const now = c.watched.value();
+  if (now < usual * kChanged && usual < now * kChanged) return;
+  usual = now;
+  c.watched = {};
+  for (std::size_t way = 0; way < kSplitWays; ++way) {
+    c.rivals[way].lost = 0;
+    if (c.middle[way] < now) c.rivals[way].tried = false;
+  }
+}
+
+Split::Choice Split::choice(Class const& c, Way way, std::size_t n) {
+  if (way == Way::host) return {way, 0};
+  if (way == Way::device) return {way, n};
+  auto const part = static_cast<std::size_t>(std::lround(c.share * static_cast<double>(n)));
+  return {Way::both, std::clamp<std::size_t>(part, 1, std::max<std::size_t>(n, 2) - 1)};
+}
+
+/// Half of the way to where both would end at one time, and less once it has settled. Where only
+/// the later one is known, and that is the host, an eighth of the smaller part, or a sixteenth.
+void Split::move_share(Class& c, Choice const& was, std::size_t n, Times const& took) {
+  constexpr std::uint32_t kSettled = 16;
+  bool const settled = c.moves >= kSettled;
+  if (!settled) ++c.moves;
+  double const device_seconds =
+      took.device_seconds > 0 || took.device_first ? took.device_seconds : took.seconds;
+  if (device_seconds > 0 && took.host_seconds > 0) {
+    double const device = static_cast<double>(was.device_n) / device_seconds;
+    double const host = static_cast<double>(n - was.device_n) / took.host_seconds;
+    c.share += (device / (device + host) - c.share) / (settled ? 8 : 2);
+  } else {
+    c.share += std::min(c.share, 1 - c.share) / (settled ? 16 : 8);
+  }
+  c.share = within(c.share);
+}
+
+Split::Report Split::report_of(Class const& c, std::size_t k) {
+  Report report;
+  report.batch = std::uint64_t{1} << k;
+  report.share = c.share;
+  report.best = c.best;
+  for (std::size_t way = 0; way < kSplitWays; ++way)
+    report.seconds[way] = c.middle[way] * static_cast<double>(report.batch);
+  return report;
+}
+
+Split::Report Split::report(std::size_t n) const {
+  std::size_t const k = class_of(n);
+  return report_of(classes_[k], k);
+}
+
+std::vector<Split::Report> Split::reports() const {
+  std::vector<Report> all;
+  for (std::size_t k = 0; k < classes_.size(); ++k)
+    if (classes_[k].came) all.push_back(report_of(classes_[k], k));
+  return all;
+}
+
+}  // namespace perdure::exec

@@ -1,0 +1,94 @@
+// Who answers a batch: the host's threads, a device, or both, each a part. Nobody knows beforehand
+// which is fastest, so ways are compared while running, of each size class by itself. A way takes
+// over only in a contest (split_contest.hpp): a few batches of the way that stays and a few of its
+// challenger, in turns, so that what else the machine does meets both. The device's part begins
+// with what the two took alone, and moves until both end at one time (section 4.3.3.2 of the
+// thesis on heterogeneous memory: who waits for the device answers meanwhile).
+//
+// Invariants: contests that a way lost have cost at most 1/256 of the time that its class has taken
+// since, and less each time it loses again. A way that is slower by a few hundredths does not take
+// over, nor does one that was fast by chance once. Deciding takes some 20 ns, beside batches of a
+// few microseconds. One thread at a time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "exec/split_contest.hpp"
+
+namespace perdure::exec {
+
+class Split {
+ public:
+  using Way = SplitWay;
+  struct Choice {
+    Way way = Way::host;
+    std::size_t device_n = 0;  // the first keys of the batch are the device's
+    std::uint32_t contest = 0;  // that this batch belongs to; 0 = none
+    std::uint32_t step = 0;
+  };
+  /// Of one batch that went as chosen.
+  struct Times {
+    double seconds = 0;
+    // of a batch that both answered: how long the host took for its part, and the device, or 0
+    // where that is known only of the later one
+    double host_seconds = 0;
+    double device_seconds = 0;
+    bool device_first = false;
+  };
+  /// How batches of a size are answered.
+  struct Report {
+    std::uint64_t batch = 0;  // from here to twice as many
+    double share = 0;  // of the device, where both answer
+    std::array<double, kSplitWays> seconds{};  // a batch of `batch`, by way; 0 = not tried
+    Way best = Way::host;
+  };
+
+  Choice next(std::size_t n);
+  [[nodiscard]] Choice asked(Way way, std::size_t n) const;
+  /// A batch went as next() chose.
+  void noted(Choice const& was, std::size_t n, Times const& took);
+  /// A batch was parted as asked() said, which belongs to no contest.
+  void parted(Choice const& was, std::size_t n, Times const& took);
+
+  /// Of batches of n keys; of all sizes that next() was asked for.
+  [[nodiscard]] Report report(std::size_t n) const;
+  [[nodiscard]] std::vector<Report> reports() const;
+
+ private:
+  /// What is known of a way that does not stay.
+  struct Rival {
+    bool tried = false;
+    double excess = 0;  // seconds that its last contest cost
+    double since = 0;  // seconds of batches since then
+    std::uint32_t batches = 0;  // since then
+    std::uint32_t lost = 0;  // contests, one after the other
+  };
+  struct Class {
+    bool came = false;
+    Way best = Way::host;
+    std::array<double, kSplitWays> middle{};  // seconds a key
+    std::array<Rival, kSplitWays> rivals{};
+    SplitContest contest;
+    std::uint32_t contests = 0;  // begun
+    std::size_t last_rival = 0;
+    Middle watched;  // of the way that stays, since its last contest
+    std::uint32_t batches = 0;
+    double share = 0.5;
+    std::uint32_t moves = 0;  // of the share
+  };
+
+  static bool is_due(Class const& c, std::size_t way);
+  static void begin_contest(Class& c);
+  static void end_contest(Class& c, SplitContest::Verdict verdict);
+  static void watch(Class& c, double seconds, double each);
+  static Choice choice(Class const& c, Way way, std::size_t n);
+  static void move_share(Class& c, Choice const& was, std::size_t n, Times const& took);
+  static Report report_of(Class const& c, std::size_t k);
+
+  std::array<Class, 64> classes_;
+};
+
+}  // namespace perdure::exec

@@ -1,0 +1,208 @@
+// How batches are parted between host and device (exec/split.hpp), on machines that are made up:
+// their rates are given, and their noise is generated. What a policy loses against the better side
+// alone is therefore exact.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <random>
+
+#include "exec/split.hpp"
+
+namespace perdure::exec::test {
+namespace {
+
+/// What a batch takes by a choice.
+Split::Times took(Split::Choice const& choice, std::size_t n, double host_each, double device_each,
+                  double device_fixed) {
+  double const host = static_cast<double>(n - choice.device_n) * host_each;
+  double const device =
+      choice.device_n == 0 ? 0 : device_fixed + static_cast<double>(choice.device_n) * device_each;
+  return {std::max(host, device), host, device < host ? 0 : device, device < host};
+}
+
+TEST(Split, FindsThePartThatEndsAtOneTimeAndRarelyTriesWhatIsSlower) {
+  struct Rates {
+    double host, device;  // seconds a key
+    double share, seconds;  // where both end at one time
+  };
+  for (Rates const& r : {Rates{3e-9, 1e-9, 0.725, 82.5e-6}, Rates{1e-9, 5e-9, 0.15, 85e-6},
+                         Rates{3e-9, 0.18e-9, 0.912, 26.4e-6}}) {
+    Split split;
+    constexpr std::size_t kBatch = 100000;
+    double total = 0;
+    for (int i = 0; i < 2250; ++i) {
+      Split::Choice const choice = split.next(kBatch);
+      Split::Times const times = took(choice, kBatch, r.host, r.device, 10e-6);
+      split.noted(choice, kBatch, times);
+      if (i >= 250) total += times.seconds;
+    }
+    Split::Report const report = split.report(kBatch);
+    EXPECT_EQ(report.best, SplitWay::both);
+    EXPECT_NEAR(report.share, r.share, 0.025);
+    EXPECT_LT(total, 2000 * r.seconds * 1.07);
+  }
+}
+
+TEST(Split, LeavesBatchesToTheSideThatIsFasterAlone) {
+  Split split;
+  for (std::size_t const n : {std::size_t{100}, std::size_t{1} << 20}) {
+    double total = 0, best = 0;
+    for (int i = 0; i < 2100; ++i) {
+      Split::Choice const choice = split.next(n);
+      Split::Times times = took(choice, n, 4e-9, 0.2e-9, 10e-6);
+      if (choice.way == SplitWay::both) times.seconds *= 2;  // they get in each other's way
+      split.noted(choice, n, times);
+      if (i >= 100) total += times.seconds;
+    }
+    best = 2000 * std::min(4e-9 * static_cast<double>(n), 10e-6 + 0.2e-9 * static_cast<double>(n));
+    EXPECT_EQ(split.report(n).best, n == 100 ? SplitWay::host : SplitWay::device);
+    EXPECT_LT(total, best / 0.99) << n;
+  }
+}
+
+TEST(Split, FollowsTheFasterSideWhenTheOtherBecomesSlower) {
+  Split split;
+  constexpr std::size_t kBatch = 256;
+  auto const way_after = [&](int batches, double device) {
+    for (int i = 0; i < batches; ++i) {
+      Split::Choice const choice = split.next(kBatch);
+      Split::Times times = took(choice, kBatch, 40e-9, 0, device);
+      if (choice.way == SplitWay::both) times.seconds *= 2;
+      split.noted(choice, kBatch, times);
+    }
+    return split.report(kBatch).best;
+  };
+  EXPECT_EQ(way_after(2000, 5e-6), SplitWay::device);
+  EXPECT_EQ(way_after(200, 50e-6), SplitWay::host);
+}
+
+TEST(Split, ComesBackToASideThatHasBecomeFaster) {
+  Split split;
+  constexpr std::size_t kBatch = 256;
+  auto const way_after = [&](int batches, double device) {
+    for (int i = 0; i < batches; ++i) {
+      Split::Choice const choice = split.next(kBatch);
+      Split::Times times = took(choice, kBatch, 40e-9, 0, device);
+      if (choice.way == SplitWay::both) times.seconds *= 2;
+      split.noted(choice, kBatch, times);
+    }
+    return split.report(kBatch).best;
+  };
+  EXPECT_EQ(way_after(1000, 50e-6), SplitWay::host);
+  EXPECT_EQ(way_after(100'000, 5e-6), SplitWay::device) << "nothing told of it but trying again";
+}
+
+TEST(Split, TriesEveryWayAlsoAfterBatchesThatWereToBeParted) {
+  Split split;
+  constexpr std::size_t kBatch = 1000;
+  double parted = 0;
+  for (int i = 0; i < 200; ++i) {
+    Split::Choice const choice = split.asked(SplitWay::both, kBatch);
+    Split::Times const times = took(choice, kBatch, 4e-9, 1e-9, 0);
+    split.parted(choice, kBatch, times);
+    parted = times.seconds;
+  }
+  EXPECT_LT(parted, 0.9e-6) << "its parts were not moved until both ended at one time";
+  int tried[3] = {};
+  for (int i = 0; i < 100; ++i) {
+    Split::Choice const choice = split.next(kBatch);
+    ++tried[static_cast<int>(choice.way)];
+    Split::Times times = took(choice, kBatch, 4e-9, 1e-9, 0);
+    if (choice.way == SplitWay::both) times.seconds *= 3;
+    split.noted(choice, kBatch, times);
+  }
+  for (int const times : tried) EXPECT_GE(times, 5);
+  EXPECT_EQ(split.report(kBatch).best, SplitWay::device);
+}
+
+/// Batches of several threads end in any order, and one that failed never says how long it took.
+TEST(Split, DecidesThoughSomeBatchesOfAContestAreNeverNoted) {
+  Split split;
+  constexpr std::size_t kBatch = 1000;
+  std::mt19937_64 random(20261126);
+  std::vector<Split::Choice> running;
+  for (int i = 0; i < 4000; ++i) {
+    running.push_back(split.next(kBatch));
+    if (running.size() < 8) continue;
+    std::swap(running[random() % 8], running.back());
+    Split::Choice const choice = running.back();
+    running.pop_back();
+    if (i % 50 == 0) continue;
+    Split::Times times = took(choice, kBatch, 4e-9, 1e-9, 0);
+    if (choice.way == SplitWay::both) times.seconds *= 3;
+    split.noted(choice, kBatch, times);
+  }
+  EXPECT_EQ(split.report(kBatch).best, SplitWay::device);
+}
+
+/// Rates of batches on an H100 behind PCIe 5 with 16 cores, in millions of keys a second, some of
+/// them near each other on purpose.
+struct Recorded {
+  std::size_t n;
+  std::array<double, kSplitWays> rates;  // host, device, both
+};
+constexpr Recorded kRecorded[] = {
+    {256, {34, 9.3, 9}},        {256, {32.5, 19.4, 18}},      {1024, {37.1, 25.8, 30}},
+    {1024, {36.9, 75.9, 60}},   {4096, {108, 64.5, 110}},     {4096, {108, 288, 250}},
+    {16384, {252, 112, 238}},   {16384, {244, 979, 800}},     {65536, {320, 129, 375}},
+    {65536, {323, 2409, 2300}}, {65536, {400, 13, 390}},      {262144, {353, 132, 420}},
+    {1048576, {414, 126, 509}}, {1048576, {432, 4552, 4760}}, {1048576, {400, 13, 405}}};
+
+/// Seconds that batches took as the policy chose, and that the better side alone would have taken
+/// with the same noise. Times scatter by a tenth, drift, one of a hundred takes ten times as long,
+/// and batches that follow another way's take longer.
+struct Played {
+  double chosen = 0, alone = 0;
+};
+Played play(Recorded const& machine, std::uint64_t seed) {
+  Split split;
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> noise(0, 0.1);
+  std::uniform_real_distribution<double> chance(0, 1);
+  std::array<double, kSplitWays> seconds{};
+  for (std::size_t way = 0; way < kSplitWays; ++way)
+    seconds[way] = static_cast<double>(machine.n) * 1e-6 / machine.rates[way];
+  Played played;
+  double drift = 1;
+  int same = 0;
+  SplitWay last = SplitWay::host;
+  for (int i = 0; played.chosen < 0.2; ++i) {
+    Split::Choice const choice = split.next(machine.n);
+    same = choice.way == last ? same + 1 : 0;
+    last = choice.way;
+    drift = std::clamp(drift * (1 + 0.002 * noise(random)), 0.8, 1.3);
+    double const factor = drift * std::exp(noise(random)) * (chance(random) < 0.01 ? 10 : 1);
+    double const took =
+        seconds[static_cast<std::size_t>(choice.way)] * factor * (same < 2 ? 1.4 : 1);
+    split.noted(choice, machine.n, {took, took * 0.97, took, false});
+    if (i < 250) continue;  // it settles
+    played.chosen += took;
+    played.alone += std::min(seconds[0], seconds[1]) * factor;
+  }
+  return played;
+}
+
+TEST(Split, LosesAtMostThreeHundredthsToTheBetterSideWhateverTheSizeAndTheNoise) {
+  for (Recorded const& machine : kRecorded) {
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+      Played const played = play(machine, seed);
+      EXPECT_GE(played.alone / played.chosen, 0.97)
+          << machine.n << " keys, host " << machine.rates[0] << ", device " << machine.rates[1]
+          << ", both " << machine.rates[2] << ", seed " << seed;
+    }
+  }
+}
+
+TEST(Split, GainsWhatBothSidesHaveTogether) {
+  for (Recorded const& machine : kRecorded) {
+    double const alone = std::max(machine.rates[0], machine.rates[1]);
+    if (machine.rates[2] < 1.1 * alone) continue;
+    Played const played = play(machine, 1);
+    EXPECT_GE(played.alone / played.chosen, 0.95 * machine.rates[2] / alone) << machine.n;
+  }
+}
+
+}  // namespace
+}  // namespace perdure::exec::test
