@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "base/assert.hpp"
-#include "base/hooks.hpp"
 #include "index/btree/core.hpp"
 #include "index/btree/edge.hpp"
 
@@ -147,16 +146,14 @@ class Chain {
     for (ChainFound::Leftover const& each : found.leftovers) {
       Leaf& leaf = leaf_at(each.leaf);
       Permutation const order = core_.leaves.permutation(host, leaf);
-      if (!mutated("chain_leftovers_stay"))
-        core_.leaves.publish(host, leaf, order.first(each.kept));
+      core_.leaves.publish(host, leaf, order.first(each.kept));
     }
     for (Unlinked const& each : unlinked) {
       Leaf& leaf = leaf_at(each.before);
       host.store(&leaf.next, each.next);
       host.persist(&leaf.next, sizeof leaf.next);
     }
-    for (std::uint64_t const each : found.locked)
-      if (!mutated("chain_locks_stay")) host.store(&leaf_at(each).version, 0);
+    for (std::uint64_t const each : found.locked) host.store(&leaf_at(each).version, 0);
   }
 
  private:
