@@ -1,10 +1,10 @@
 // Where a pool whose batches are transactions keeps what undoes them (docs/format.md, "Undo log of
 // lines"). The root's entry kUndoLines leads to the first superblock of the log; each leads to the
-// next. Invariant: a chunk's entries of the transaction that is open stand at its beginning, without
-// a gap; whatever follows them is of earlier ones, or was torn by a crash.
+// next. Invariant: a chunk's entries of the transaction that is open stand at its beginning,
+// without a gap; whatever follows them is of earlier ones, or was torn by a crash.
 //
-//   superblock   UndoRoomHeader | state (a line, of the first superblock) | from byte 4096 on chunks
-//   chunk        entry after entry
+//   superblock   UndoRoomHeader | state (a line, of the first superblock) | from byte 4096 on
+//   chunks chunk        entry after entry
 #pragma once
 
 #include <array>

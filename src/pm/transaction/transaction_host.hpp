@@ -1,7 +1,8 @@
 // How a thread of a transaction touches a pool: what it stores to goes into the undo log first
-// (undo_lines.hpp). Invariants: a line is logged, flushed and fenced before its first store; nothing
-// else needs an order before the commit, so fences of algorithms are nothing here, and persist() is
-// a flush. Locks are no part of what is undone: `generation` makes those of earlier openings void.
+// (undo_lines.hpp). Invariants: a line is logged, flushed and fenced before its first store;
+// nothing else needs an order before the commit, so fences of algorithms are nothing here, and
+// persist() is a flush. Locks are no part of what is undone: `generation` makes those of earlier
+// openings void.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +13,19 @@
 #include "pm/transaction/undo_lines.hpp"
 
 namespace perdure::pm {
+
+/// Whoever touches a pool's locks: `generation` of this opening, in bits 32..63.
+template <class Base>
+class OpeningHost : public Base {
+ public:
+  template <class... Args>
+  explicit OpeningHost(std::uint64_t generation, Args const&... args)
+      : Base(args...), generation_(generation) {}
+  [[nodiscard]] std::uint64_t generation() const { return generation_; }
+
+ private:
+  std::uint64_t generation_;
+};
 
 template <class Base>
 class TransactionHost : public Base {

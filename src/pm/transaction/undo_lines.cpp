@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/assert.hpp"
+#include "base/caught.hpp"
 #include "base/crc32c.hpp"
 #include "base/hooks.hpp"
 
@@ -84,8 +85,7 @@ Status UndoLines::attach() {
     superblocks_.push_back(at);
     at = header.next;
   }
-  if (superblocks_.empty())
-    return {Code::corrupt, "its root names an undo log that lies nowhere"};
+  if (superblocks_.empty()) return {Code::corrupt, "its root names an undo log that lies nowhere"};
   return {};
 }
 
@@ -111,15 +111,13 @@ void UndoLines::commit() {
   end(open_);
 }
 
-bool UndoLines::read_live(std::byte const* at, std::uint64_t transaction,
-                          UndoLine& entry) const {
+bool UndoLines::read_live(std::byte const* at, std::uint64_t transaction, UndoLine& entry) const {
   read_bytes(&entry, at, sizeof entry);
   return entry.transaction == static_cast<std::uint32_t>(transaction) &&
          (entry.crc == sum_of(entry, transaction) || mutated("undo_line_check_ignored"));
 }
 
-Status UndoLines::undo_chunk(std::byte const* at, std::uint64_t transaction,
-                             std::uint64_t& lines) {
+Status UndoLines::undo_chunk(std::byte const* at, std::uint64_t transaction, std::uint64_t& lines) {
   UndoLine entry;
   for (std::uint64_t i = 0; i < kChunkEntries; ++i) {
     if (!read_live(at + i * sizeof entry, transaction, entry)) return {};
@@ -161,7 +159,7 @@ UndoLines::Cursor UndoLines::next_chunk() {
   cursors_.reserve(next_chunk_ + 1);  // so that giving one back needs no memory
   if (next_chunk_ == superblocks_.size() * chunks_each()) {
     if (Status const s = add_superblock(); !s.ok())
-      throw UndoRoomError("the batch's undo log has no room: " + s.message());
+      throw NoRoom("the batch's undo log has no room: " + s.message());
   }
   std::byte* const at = chunk(next_chunk_++);
   return {at, at + kChunkBytes};

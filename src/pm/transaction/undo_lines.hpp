@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <stdexcept>
 #include <vector>
 
 #include "base/mutex.hpp"
@@ -26,12 +25,6 @@
 #include "pm/transaction/line_stamps.hpp"
 
 namespace perdure::pm {
-
-/// Thrown where the log has no room: the transaction has to be undone.
-class UndoRoomError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 class UndoLines {
  public:
@@ -80,7 +73,8 @@ class UndoLines {
   /// One that another thread of the transaction left, or none yet.
   [[nodiscard]] Cursor take_cursor();
   void give_cursor(Cursor cursor);
-  /// The beginning of a chunk that nobody writes. Throws UndoRoomError.
+  /// The beginning of a chunk that nobody writes. Throws NoRoom where the pool has none: then
+  /// the transaction has to be undone.
   [[nodiscard]] Cursor next_chunk();
   [[nodiscard]] UndoLine entry_of(std::uint64_t line) const;
 
@@ -124,12 +118,17 @@ class UndoWriter {
     std::uint64_t const line = log_->offset_of(at) / kCacheLine * kCacheLine;
     if (!log_->stamps().first(line, log_->transaction())) return false;
     if (mutated("undo_line_not_logged")) return false;
+    log(host, line);
+    return true;
+  }
+  /// Of a line that the transaction has not logged.
+  template <class Host>
+  void log(Host& host, std::uint64_t line) {
     if (cursor_.at == cursor_.end) cursor_ = log_->next_chunk();
     UndoLine const entry = log_->entry_of(line);
     write_bytes(cursor_.at, &entry, sizeof entry);
     host.flush(cursor_.at, sizeof entry);
     cursor_.at += sizeof entry;
-    return true;
   }
 
  private:

@@ -35,7 +35,9 @@ struct BtreeCore final : threads::Core {
                          options.verify_reads, options.count_accesses, health.flag()};
     pm::LogSettings const log{segment_bytes, options.value_log.collectors,
                               options.value_log.most_queued};
-    if (segment_bytes != 0)
+    if (has_transactions())
+      engine = make_btree_full(pool, memory, space, numbers, o);
+    else if (segment_bytes != 0)
       engine = make_btree_log(pool, memory, space, numbers, o, log);
     else if (persist() == Persist::index)
       engine = make_btree_index(pool, space, numbers, o, leaf_blocks);

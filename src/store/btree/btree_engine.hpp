@@ -51,6 +51,12 @@ struct BtreeFound {
   Status full;  // not ok: there was no memory for the tree
 };
 
+/// What was there of a tree that is durable.
+struct BtreeRecovered {
+  std::uint64_t records = 0;
+  std::uint64_t undone_lines = 0;  // of the batch that a crash ended
+};
+
 struct BtreeOptions {
   std::uint32_t key_bytes = 0, value_bytes = 0;  // 0 = variable
   KeyOrder key_order = KeyOrder::bytes;
@@ -67,6 +73,10 @@ class BtreeEngine : public threads::Engine {
   [[nodiscard]] bool numbers_each() const override { return true; }
 
   virtual Status create() = 0;
+  /// Instead, where all of the tree is durable: what the pool has, and how many records.
+  virtual Result<BtreeRecovered> recover(bool /*read_only*/) {
+    return Status{Code::unsupported, "nothing of its tree is durable"};
+  }
   /// Where its records lie; null: in the heap. What is said of superblocks is for the heap alone.
   [[nodiscard]] virtual pm::ValueLog* log() { return nullptr; }
   /// Its leaves, where they are durable; null: each opening makes the tree anew.
@@ -105,6 +115,10 @@ std::unique_ptr<BtreeEngine> make_btree_of_bytes(pm::Pool& pool, threads::Space&
 std::unique_ptr<BtreeEngine> make_btree_index(pm::Pool& pool, threads::Space& space,
                                               threads::BatchNumbers& numbers,
                                               BtreeOptions const& options, pm::Blocks& leaves);
+/// Of keys of either kind, and durable as a whole: its batches are transactions.
+std::unique_ptr<BtreeEngine> make_btree_full(pm::Pool& pool, Mutex& memory, threads::Space& space,
+                                             threads::BatchNumbers& numbers,
+                                             BtreeOptions const& options);
 /// Of keys of either kind, and with a log for the records, which guards the pool by `memory`.
 std::unique_ptr<BtreeEngine> make_btree_log(pm::Pool& pool, Mutex& memory, threads::Space& space,
                                             threads::BatchNumbers& numbers,

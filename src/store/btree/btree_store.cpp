@@ -30,6 +30,7 @@ std::span<std::byte const> last_of(VariableValues const& values) {
 Result<ScanPage> BtreeStore::scan(ScanCursor const& from, std::size_t limit,
                                   std::atomic<bool> const* stop) {
   exec::SharedHold const open(core_.open);
+  threads::CommittedHold const committed(core_);
   if (Status s = core_.check_open(false); !s.ok()) return s;
   ScanPage page;
   page.keys.offsets.push_back(0);
@@ -90,6 +91,7 @@ BtreeRange range_of(RangeQuery const& query, std::uint32_t key_bytes) {
 
 Result<RangePage> BtreeStore::range(RangeQuery const& query, std::atomic<bool> const* stop) {
   exec::SharedHold const open(core_.open);
+  threads::CommittedHold const committed(core_);
   if (Status s = core_.check_open(false); !s.ok()) return s;
   if (Status s = check_bounds(query); !s.ok()) return s;
   RangePage page;
@@ -121,6 +123,7 @@ Result<RangePage> BtreeStore::range(RangeQuery const& query, std::atomic<bool> c
 
 Result<std::uint64_t> BtreeStore::count_range(RangeQuery const& query) {
   exec::SharedHold const open(core_.open);
+  threads::CommittedHold const committed(core_);
   if (Status s = core_.check_open(false); !s.ok()) return s;
   if (Status s = check_bounds(query); !s.ok()) return s;
   return core_.engine->count(range_of(query, key_bytes));
