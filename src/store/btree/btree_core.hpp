@@ -56,6 +56,7 @@ struct BtreeCore final : threads::Core {
     pm::ClosingNote note{};
     note.records = counters.records();
     if (engine->leaves() != nullptr) note.sum = engine->leaves()->sum(workers).sum;
+    if (has_transactions()) note.sum = engine->sum();
     return note;
   }
 

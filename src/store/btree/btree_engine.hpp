@@ -55,6 +55,7 @@ struct BtreeFound {
 struct BtreeRecovered {
   std::uint64_t records = 0;
   std::uint64_t undone_lines = 0;  // of the batch that a crash ended
+  std::string fault;  // why there is no tree; empty: there is one
 };
 
 struct BtreeOptions {
@@ -76,6 +77,14 @@ class BtreeEngine : public threads::Engine {
   /// Instead, where all of the tree is durable: what the pool has, and how many records.
   virtual Result<BtreeRecovered> recover(bool /*read_only*/) {
     return Status{Code::unsupported, "nothing of its tree is durable"};
+  }
+  /// Of all that such a tree has beside its nodes, for the next opening to compare.
+  virtual std::uint64_t sum() { return 0; }
+  /// Whether all that it leads to is there, and nothing else is in use; no writer runs.
+  virtual void check_tree(threads::Faults& /*faults*/) {}
+  /// Makes it anew of the records that are whole, durably: how many there are.
+  virtual Result<std::uint64_t> make_anew() {
+    return Status{Code::unsupported, "each opening makes its tree anew"};
   }
   /// Where its records lie; null: in the heap. What is said of superblocks is for the heap alone.
   [[nodiscard]] virtual pm::ValueLog* log() { return nullptr; }

@@ -149,18 +149,41 @@ struct BtreeOpening {
     return {};
   }
 
-  /// A tree that is durable as a whole: nothing is looked at but the log of what undoes a batch.
+  /// A tree that is durable as a whole: nothing is looked at but the log of what undoes a batch;
+  /// all of it where a repair is asked for.
   Status found_whole() {
+    if (core.options.repair)
+      if (Status s = look_at_headers(); !s.ok()) return s;
     core.make_engine(0);
     auto recovered = core.engine->recover(core.pool.read_only());
     if (!recovered) return core.corrupt(recovered.status().message());
     core.space.load_later();
-    records.records = core.recovery.records = recovered->records;
     core.recovery.undone = recovered->undone_lines;
+    records.records = recovered->records;
+    sum = core.engine->sum();
+    if (!recovered->fault.empty()) {
+      wrong.push_back(recovered->fault);
+      if (!core.options.repair) return refused();
+    } else if (core.options.repair) {
+      threads::Faults faults;
+      core.engine->check_tree(faults);
+      wrong = std::move(faults.first);
+    }
+    if (!wrong.empty())
+      if (Status s = make_anew(); !s.ok()) return s;
     if (Status s = judge(recovered->records); !s.ok()) return s;
     core.numbers.begin();
-    core.counters.set_records(recovered->records, true);
+    core.counters.set_records(records.records, true);
+    core.recovery.records = records.records;
     if (!core.pool.read_only()) begin_writing();
+    return {};
+  }
+  /// Its closing note says of what there was, so that it counts no more.
+  Status make_anew() {
+    begin_writing();
+    auto made = core.engine->make_anew();
+    if (!made) return {made.status().code(), "pool " + core.path + ": " + made.status().message()};
+    records.records = made.value();
     return {};
   }
 

@@ -48,8 +48,8 @@ class Space {
     std::lock_guard const lock(*memory_);
     return refusal_;
   }
-  /// For whoever writes the maps, with nobody beside it.
-  [[nodiscard]] pm::RecordHeap& heap_at_commit() { return heap(); }
+  /// For whoever writes the maps or looks at all of it, with nobody beside it.
+  [[nodiscard]] pm::RecordHeap& heap_alone() { return heap(); }
   /// The transaction was undone: what is known is what the maps say.
   void load_anew();
   /// After an opening: the maps are read when something first depends on them.

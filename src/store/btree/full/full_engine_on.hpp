@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/crc32c.hpp"
 #include "base/hooks.hpp"
 #include "exec/epochs.hpp"
 #include "index/btree/tree.hpp"
@@ -23,12 +24,15 @@
 #include "store/btree/btree_load.hpp"
 #include "store/btree/btree_ranges.hpp"
 #include "store/btree/btree_runs.hpp"
+#include "store/btree/full/full_repair.hpp"
+#include "store/btree/full/full_walk.hpp"
 #include "store/btree/full/pool_nodes.hpp"
 #include "store/threads/gives_up.hpp"
 
 namespace perdure::full {
 
-template <class Keys>
+/// `Plain`: how memory is touched, accesses uncounted.
+template <class Keys, class Plain = pm::OrderedHost>
 class EngineOn final : public BtreeEngine {
   using Tree = btree::Tree<Keys, PoolNodes>;
   using Parts = BtreeParts<Tree, Keys>;
@@ -36,8 +40,8 @@ class EngineOn final : public BtreeEngine {
   using Reading = threads::GivesUp<pm::OpeningHost<Base>>;
   template <class Base>
   using Writing = threads::GivesUp<pm::TransactionHost<pm::OpeningHost<Base>>>;
-  using ReadingHost = Reading<pm::OrderedHost>;
-  using WritingHost = Writing<pm::OrderedHost>;
+  using ReadingHost = Reading<Plain>;
+  using WritingHost = Writing<Plain>;
 
  public:
   EngineOn(pm::Pool& pool, Mutex& memory, Keys keys, threads::Space& space,
@@ -75,10 +79,11 @@ class EngineOn final : public BtreeEngine {
     }
     State const& state = room_.state();
     generation_ = state.generation;
-    if (state.root == 0 || state.root % pm::LineStamps::kUnit != 0)
-      return Status{Code::corrupt, "the undo log's line of state leads to no tree"};
     tree_.resume(state.leaves, state.inner_nodes);
     found.records = state.records;
+    bool const possible = state.root % pm::LineStamps::kUnit == 0 && state.root != 0 &&
+                          space_.pool_bytes() > state.root;
+    if (!possible) found.fault = "the line of state of its undo log leads to no tree";
     return found;
   }
   /// The same as after a crash: what is volatile is read anew.
@@ -92,6 +97,38 @@ class EngineOn final : public BtreeEngine {
     return room_.state().records;
   }
 
+  std::uint64_t sum() override {
+    State state = room_.state();
+    state.generation = 0;  // each opening has another
+    return crc32c(0, &state, sizeof state);
+  }
+  void check_tree(threads::Faults& faults) override {
+    ReadingHost host = reading();
+    exec::EpochGuard const guard(tree_.epochs());
+    auto const fault_of = [&](std::uint64_t word) { return fault(host, word); };
+    Walk<Tree, Keys, decltype(fault_of)>(tree_, fault_of).run(host, faults);
+    if (faults.count != 0) return;
+    tree_.ascend(host, nullptr, true, [&](std::uint64_t prefix, std::uint64_t word) {
+      if (parts_.make_key(parts_.records.key_at(word)).prefix != prefix)
+        faults.add("the record at byte " + std::to_string(word) + " has another key than its entry");
+      return true;
+    });
+  }
+  Result<std::uint64_t> make_anew() override {
+    std::vector<std::uint64_t> const were = in_use(space_.heap_alone());
+    begin();
+    WritingHost host = writing();
+    host.store(&room_.state().root, 0);
+    Status done = tree_.create(host) == btree::Answer::done ? Status{} : tree_.why_full();
+    std::uint64_t records = 0;
+    auto const fault_of = [&](std::uint64_t word) { return fault(host, word); };
+    if (done.ok()) done = Repair(parts_, host, fault_of).run(were, records);
+    if (done.ok()) done = commit(records);
+    if (done.ok()) return records;
+    if (auto const undone = undo(); !undone.ok()) return undone.status();
+    return done;
+  }
+
   void begin() override { log_.begin(); }
   Status commit(std::uint64_t records) override {
     tree_.epochs().drain();  // nobody reads
@@ -100,7 +137,7 @@ class EngineOn final : public BtreeEngine {
     write_state(host, records);
     write_maps(host);
     log_.commit();
-    space_.heap_at_commit().maps_written();
+    space_.heap_alone().maps_written();
     return {};
   }
 
@@ -181,6 +218,15 @@ class EngineOn final : public BtreeEngine {
     count(host, tally);
   }
 
+  /// Of a record in use; null: nothing is wrong.
+  template <class Host>
+  char const* fault(Host& host, std::uint64_t word) {
+    pm::SequencedRecord const record =
+        pm::view_sequenced(host, parts_.records.at(word), space_.heap_alone().room(Offset{word}));
+    if (record.free()) return "it is free";
+    return BtreeReader(tree_, parts_.records, options_, host).fault(record);
+  }
+
   /// Durably: locks of earlier openings are void from here on.
   void next_generation() {
     State& state = room_.state();
@@ -199,8 +245,8 @@ class EngineOn final : public BtreeEngine {
   /// All lines are logged before the first is written: so one fence serves them all.
   void write_maps(WritingHost& host) {
     pm::UndoWriter writer(log_);
-    pm::RecordHeap const& heap = space_.heap_at_commit();
-    pm::OrderedHost plain;
+    pm::RecordHeap const& heap = space_.heap_alone();
+    Plain plain;
     heap.for_each_changed_line([&](Offset at, std::uint64_t const*) {
       if (!mutated("map_not_logged")) writer.log(host, at.bytes);
     });
