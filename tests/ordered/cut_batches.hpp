@@ -1,6 +1,6 @@
 // Batches of a store whose tree is durable as a whole, cut off at each store and each flush of a
-// line: what a kill leaves there is opened. The tree, the runs and the log are the store's own, on a
-// Host that looks. Invariant: one batch at a time, by this thread.
+// line: what a kill leaves there is opened. The tree, the runs and the log are the store's own, on
+// a Host that looks. Invariant: one batch at a time, by this thread.
 #pragma once
 
 #include <filesystem>
@@ -59,8 +59,8 @@ class CutBatches {
   }
   ~CutBatches() { at_point = nullptr; }
 
-  /// As one batch. judge() gets what an opening finds where a kill had come at every `each`th point,
-  /// and at the end.
+  /// As one batch. judge() gets what an opening finds where a kill had come at every `each`th
+  /// point, and at the end.
   void run(std::vector<CutOp> const& ops, std::uint64_t each) {
     std::vector<Bytes> keys, values;
     std::vector<OpKind> kinds;
@@ -123,8 +123,8 @@ class CutBatches {
   std::uint64_t records_ = 0;
 };
 
-/// Batches that split leaves and merge them, with keys that differ late, and what is wrong where one
-/// is cut; empty: nothing. `each`: of large batches.
+/// Batches that split leaves and merge them, with keys that differ late, and what is wrong where
+/// one is cut; empty: nothing. `each`: of large batches.
 inline std::string cut_everywhere(std::uint64_t each) {
   auto const key = [](std::uint64_t n) {
     return Bytes(n % 3 == 0 ? "shared prefix " : "") + std::to_string(n * 7919 % 1000);
@@ -150,7 +150,7 @@ inline std::string cut_everywhere(std::uint64_t each) {
       Contents const held(all.begin(), all.end());
       committed = held == after;
       if (!committed && held != before) wrong = "part of a batch is there";
-      auto const report = found.verify();
+      auto report = found.verify();
       if (!report.ok()) wrong = report.status().message();
       if (report.ok() && report->fault_count != 0) wrong = report->faults.front();
     };

@@ -109,34 +109,62 @@ Status put_all(Store& store, std::vector<std::pair<Bytes, Bytes>> const& records
   return store.put(k.column(), v.column());
 }
 
+/// A pool that has free slots for all records anew, and no superblock for the log to grow by.
+std::vector<std::pair<Bytes, Bytes>> fill(Store& store) {
+  constexpr std::uint64_t kMany = 80'000;
+  std::vector<std::pair<Bytes, Bytes>> all = many(0, kMany, "a"), stay;
+  std::vector<Bytes> gone;
+  for (std::uint64_t at = 0; at < kMany; at += 4000)
+    put(store, {all.begin() + static_cast<std::ptrdiff_t>(at),
+                all.begin() + static_cast<std::ptrdiff_t>(at + 4000)});
+  for (std::uint64_t n = 0; n < kMany; ++n)
+    n % 2 == 0 ? gone.push_back(all[n].first) : stay.push_back({all[n].first, "b"});
+  erase(store, gone);
+  for (std::uint64_t n = kMany; put_all(store, many(n, n + 1, Bytes(200'000, 'l'))).ok(); ++n) {
+  }
+  return stay;
+}
+
 TEST(WholeBatches, ThatFindNoRoomForTheirLogTakeNoEffect) {
   ScratchDir scratch;
   std::string const path = scratch.file("pool");
   CreateOptions create = kWords.create();
-  constexpr std::uint64_t kMany = 60'000;  // whose leaves have more lines than the log at first
   create.max_bytes = 16u << 20;
   Store store = opened(Store::create(path, create));
-  std::vector<std::pair<Bytes, Bytes>> all = many(0, kMany, "a");
-  for (std::uint64_t at = 0; at < kMany; at += 4000)
-    put(store, {all.begin() + static_cast<std::ptrdiff_t>(at),
-                all.begin() + static_cast<std::ptrdiff_t>(at + 4000)});
-  // The rest of the pool is for large values.
-  for (std::uint64_t n = 0;; ++n)
-    if (!put_all(store, many(kMany + n, kMany + n + 1, Bytes(200'000, 'l'))).ok()) break;
-  std::uint64_t const records = store.stats().records;
+  auto const all = fill(store);
   auto const before = all_of(store, {});
-  for (auto& record : all) record.second = "b";
-  Status const refused = put_all(store, all);
+  Status const refused = put_all(store, all);  // their leaves have more lines than the log
   EXPECT_EQ(refused.code(), Code::no_space);
-  EXPECT_NE(refused.message().find("took no effect"), std::string::npos) << refused.message();
-  EXPECT_EQ(store.stats().records, records);
+  EXPECT_NE(refused.message().find("nothing of this batch"), std::string::npos)
+      << refused.message();
+  EXPECT_NE(refused.message().find("undo log"), std::string::npos) << refused.message();
+  EXPECT_EQ(store.stats().records, before.size());
   EXPECT_TRUE(all_of(store, {}) == before);
   EXPECT_EQ(store.verify().value().fault_count, 0u);
-  put(store, {{kWords.key(7), "goes on"}});
+  put(store, {all[7]});
   ASSERT_TRUE(store.close().ok());
   Store again = opened(Store::open(path));
-  EXPECT_EQ(again.stats().records, records);
-  EXPECT_EQ(all_of(again, {.start = octets(kWords.key(7)), .limit = 1}).front().second, "goes on");
+  EXPECT_EQ(again.stats().records, before.size());
+  EXPECT_EQ(all_of(again, {.start = octets(all[7].first), .limit = 1}).front().second, "b");
+}
+
+TEST(WholeBatches, ThatAreAtomicTakeNoEffectWhereOneOperationIsRefused) {
+  Store store = opened(Store::create("memfd:atomic", kWords.create()));
+  put(store, many(0, 20, "12345678"));
+  auto const before = all_of(store, {});
+  std::vector<Bytes> keys, operands(20, "11111111");
+  for (std::uint64_t n = 0; n < 20; ++n) keys.push_back(kWords.key(n));
+  operands[7] = "too long for it";
+  Packed const k(keys, kWords.key_bytes), v(operands, 0);
+  std::vector<KeyStatus> statuses(20);
+  Status const s =
+      store.update(k.column(), v.column(), Rmw::add, Element::u8, statuses, {.atomic = true});
+  EXPECT_EQ(s.code(), Code::invalid_argument);
+  EXPECT_NE(s.message().find("for operation 7"), std::string::npos) << s.message();
+  EXPECT_EQ(statuses[7], KeyStatus::size_mismatch);
+  EXPECT_EQ(statuses[8], KeyStatus::not_tried);
+  EXPECT_TRUE(all_of(store, {}) == before);
+  EXPECT_EQ(store.verify().value().fault_count, 0u);
 }
 
 TEST(WholeBatches, AreSeenByNoReaderBeforeTheyCommitted) {
@@ -149,7 +177,7 @@ TEST(WholeBatches, AreSeenByNoReaderBeforeTheyCommitted) {
   for (int look = 0; look < 30; ++look) {
     std::vector<Bytes> const keys{kWords.key(1), kWords.key(kKeys / 2), kWords.key(kKeys - 1)};
     Packed const k(keys, kWords.key_bytes);
-    auto const values = unpack(store.get_variable(k.column()).value());
+    auto const values = unpack(store.get_variable(k.column(), {}).value());
     EXPECT_EQ(values[0], values[1]) << "of two batches";
     EXPECT_EQ(values[0], values[2]) << "of two batches";
   }

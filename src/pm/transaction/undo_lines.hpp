@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/mutex.hpp"
 #include "base/offset.hpp"
 #include "perdure/status.h"
@@ -105,11 +106,13 @@ class UndoLines {
 /// What one thread of a transaction logs.
 class UndoWriter {
  public:
-  explicit UndoWriter(UndoLines& log) : log_(&log), cursor_(log.take_cursor()) {}
+  explicit UndoWriter(UndoLines& log)
+      : log_(&log), transaction_(log.transaction()), cursor_(log.take_cursor()) {}
   UndoWriter(UndoWriter const& other) : UndoWriter(*other.log_) {}
   UndoWriter& operator=(UndoWriter const&) = delete;
   ~UndoWriter() {
-    if (cursor_.at != cursor_.end) log_->give_cursor(cursor_);
+    bool const ended = log_->transaction() != transaction_;  // another begins at other entries
+    if (cursor_.at != cursor_.end && !ended) log_->give_cursor(cursor_);
   }
 
   /// The line at `at` is about to be stored to; whether there is an entry to be fenced before.
@@ -124,6 +127,7 @@ class UndoWriter {
   /// Of a line that the transaction has not logged.
   template <class Host>
   void log(Host& host, std::uint64_t line) {
+    PERDURE_ASSERT(log_->transaction() == transaction_);
     if (cursor_.at == cursor_.end) cursor_ = log_->next_chunk();
     UndoLine const entry = log_->entry_of(line);
     write_bytes(cursor_.at, &entry, sizeof entry);
@@ -133,6 +137,7 @@ class UndoWriter {
 
  private:
   UndoLines* log_;
+  std::uint64_t transaction_;
   UndoLines::Cursor cursor_;
 };
 

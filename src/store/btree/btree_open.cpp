@@ -49,10 +49,11 @@ Status check_persist(CreateOptions const& create) {
   if (create.persist == Persist::minimal) return {};
   if (create.persist <= Persist::full && create.values == Values::heap) return {};
   bool const known = create.persist <= Persist::full;
-  return {known ? Code::unsupported : Code::invalid_argument,
-          "persist " + std::to_string(static_cast<int>(create.persist)) +
-              ": a btree has minimal (0) with values in the heap or in a log, and index (1) and full "
-              "(2) with values in the heap; choose one of those"};
+  return {
+      known ? Code::unsupported : Code::invalid_argument,
+      "persist " + std::to_string(static_cast<int>(create.persist)) +
+          ": a btree has minimal (0) with values in the heap or in a log, and index (1) and full "
+          "(2) with values in the heap; choose one of those"};
 }
 
 constexpr std::uint32_t kMostCollectors = 256;  // each is a thread
@@ -90,7 +91,7 @@ struct BtreeOpening {
     if (!known.ok()) return known;
     auto const segments = pm::ValueLog::segment_bytes(core.pool);
     if (!segments) return core.corrupt(segments.status().message());
-    Status const opened = segments.value() != 0      ? found_in_log(segments.value())
+    Status const opened = segments.value() != 0     ? found_in_log(segments.value())
                           : core.has_transactions() ? found_whole()
                           : leaves                  ? found_in_leaves()
                                                     : found_in_heap();

@@ -181,17 +181,13 @@ Result<VariableValues> Batches::read_variable(Call const& call, std::span<KeySta
 
 template <class F>
 Status Batches::change(F f) {
-  if (!core_.has_transactions())
-    return core_.health.whole_or_failed([&]() -> Status {
-      f();
-      return {};
-    });
+  if (!core_.has_transactions()) return core_.health.whole_or_failed(f);
   Engine& engine = *core_.operations();
   Status const done = core_.health.whole_or_undone(
       [&] {
         engine.begin();
-        f();
-        return engine.commit(core_.counters.records());
+        Status const ran = f();
+        return ran.ok() ? engine.commit(core_.counters.records()) : ran;
       },
       [&]() -> Status {
         auto const records = engine.undo();
@@ -200,8 +196,30 @@ Status Batches::change(F f) {
       });
   if (done.ok() || core_.health.given_up()) return done;
   return {done.code(),
-          "pool " + core_.path + ": the batch took no effect, for " + done.message() +
-              "; write smaller batches, or make room (max_bytes, or the medium's)"};
+          "pool " + core_.path + ": nothing of this batch took effect: " + done.message()};
+}
+
+/// What an atomic batch says that cannot be done as a whole, whose refused operations keep their
+/// statuses.
+Status refuse_whole(std::vector<std::uint8_t> const& status, std::span<KeyStatus> answers) {
+  Status refusal;
+  for (std::size_t i = 0; i < status.size(); ++i) {
+    auto const each = static_cast<KeyStatus>(status[i]);
+    bool const done = each == KeyStatus::ok || each == KeyStatus::not_found;
+    if (done) continue;
+    if (i < answers.size()) answers[i] = each;
+    if (!refusal.ok()) continue;
+    bool const full = each == KeyStatus::no_space, damaged = each == KeyStatus::corrupt;
+    std::string const which = " for operation " + std::to_string(i);
+    refusal = {full      ? Code::no_space
+               : damaged ? Code::corrupt
+                         : Code::invalid_argument,
+               (full ? "there is no room" + which
+                     : (damaged ? "a damaged record stands in the way" : "its value does not fit") +
+                           which) +
+                   "; write it without `atomic`, or leave that out"};
+  }
+  return refusal;
 }
 
 /// What is wrong with the call write() says.
@@ -220,10 +238,11 @@ bool Batches::load(Call const& call, std::span<KeyStatus> statuses, CallOptions 
   Batch const batch{&call, status->data(), core_.numbers.take(call.keys.count)};
   Outcome outcome(core_);
   bool loaded = false;
-  Status const ran = change([&] {
+  Status const ran = change([&]() -> Status {
     Tally tally;
     loaded = core_.operations()->load(batch, core_.workers, how.stop, tally);
     if (loaded) outcome.add(tally);
+    return {};
   });
   if (!ran.ok() || !loaded) return false;
   return outcome.answer(*status, statuses, call.keys.count).ok();
@@ -240,9 +259,11 @@ Status Batches::write(Call const& call, std::span<KeyStatus> statuses, CallOptio
   if (how.transaction != nullptr)
     return core_.lacks("transactions",
                        "write the batch without one, or use a pool of index gphash");
-  if (how.atomic)
-    return core_.lacks("atomic batches",
-                       "write it without `atomic`, or use a pool of index gphash");
+  if (how.atomic && !core_.has_transactions())
+    return core_.lacks(
+        "atomic batches",
+        "write it without `atomic`, or use a pool of index gphash, or a btree's with "
+        "persist full");
   if (call.keys.count == 0) return {};
 
   auto const run = [&](Call const& piece, std::span<KeyStatus> answers) -> Status {
@@ -251,17 +272,16 @@ Status Batches::write(Call const& call, std::span<KeyStatus> statuses, CallOptio
     std::uint64_t const numbers = core_.operations()->numbers_each() ? piece.keys.count : 1;
     Batch const batch{&piece, status->data(), core_.numbers.take(numbers)};
     Outcome outcome(core_);
-    Status const ran = change([&] {
+    std::fill(answers.begin(), answers.end(), KeyStatus::not_tried);
+    Status const ran = change([&]() -> Status {
       for_each_part(core_.workers, piece, [&](Ops const& ops) {
         Tally tally;
         core_.operations()->write(batch, ops, tally);
         outcome.add(tally);
       });
+      return how.atomic ? refuse_whole(*status, answers) : Status{};
     });
-    if (!ran.ok()) {
-      std::fill(answers.begin(), answers.end(), KeyStatus::not_tried);
-      return ran;
-    }
+    if (!ran.ok()) return ran;
     return outcome.answer(*status, answers, piece.keys.count);
   };
   // A transaction is one piece: it runs to its end.

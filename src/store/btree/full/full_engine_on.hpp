@@ -110,7 +110,8 @@ class EngineOn final : public BtreeEngine {
     if (faults.count != 0) return;
     tree_.ascend(host, nullptr, true, [&](std::uint64_t prefix, std::uint64_t word) {
       if (parts_.make_key(parts_.records.key_at(word)).prefix != prefix)
-        faults.add("the record at byte " + std::to_string(word) + " has another key than its entry");
+        faults.add("the record at byte " + std::to_string(word) +
+                   " has another key than its entry");
       return true;
     });
   }

@@ -1,7 +1,7 @@
 // A look at all that a durable tree leads to: inner nodes from the root down, leaves in their chain
 // (index/btree/chain.hpp), and whether what is in use of the heap is that and nothing else.
-// Invariants: nobody writes meanwhile; nothing that a damaged word names is read before the heap has
-// said that such a thing is in use there.
+// Invariants: nobody writes meanwhile; nothing that a damaged word names is read before the heap
+// has said that such a thing is in use there.
 #pragma once
 
 #include <algorithm>
@@ -45,9 +45,12 @@ class Walk {
   }
   /// Whether something of that size is in use there, and is come to for the first time.
   bool reach(std::uint64_t at, std::uint64_t bytes) {
-    return heap_.in_use(Offset{at}) && heap_.room(Offset{at}) >= bytes && reached_.insert(at).second;
+    return heap_.in_use(Offset{at}) && heap_.room(Offset{at}) >= bytes &&
+           reached_.insert(at).second;
   }
-  static std::string name(std::uint64_t at) { return "the inner node at byte " + std::to_string(at); }
+  static std::string name(std::uint64_t at) {
+    return "the inner node at byte " + std::to_string(at);
+  }
 
   void go_down(std::uint64_t at, unsigned level, threads::Faults& faults) {
     Inner const& here = node(at);
