@@ -15,6 +15,12 @@ Status status_of_exception() noexcept {
     return {Code::no_space, kNoMemory};
   } catch (std::length_error const&) {
     return {Code::no_space, kNoMemory};
+  } catch (NoRoom const& error) {
+    try {
+      return {Code::no_space, error.what()};
+    } catch (...) {
+      return {Code::no_space, kNoMemory};
+    }
   } catch (std::exception const& error) {
     try {
       return {Code::io_error, error.what()};  // of the system: a thread that it refuses, for one

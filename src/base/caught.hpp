@@ -4,9 +4,17 @@
 
 #include <cxxabi.h>
 
+#include <stdexcept>
+
 #include "perdure/status.h"
 
 namespace perdure {
+
+/// What an exception says that is Code::no_space with a message of its own.
+class NoRoom : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 /// Of the exception that is being handled.
 [[nodiscard]] Status status_of_exception() noexcept;

@@ -29,6 +29,7 @@ SuperblockMap& RecordHeap::attach(std::uint64_t index, std::uint64_t stride) {
   fresh.listed = superblocks_[index].listed;
   fresh.led_into = superblocks_[index].led_into;
   fresh.unswept = superblocks_[index].unswept;
+  fresh.changed = superblocks_[index].changed;
   return superblocks_[index] = std::move(fresh);
 }
 
@@ -38,7 +39,29 @@ void RecordHeap::forget() {
       pool_->give_run(Offset{i * pool_->superblock_bytes()}, 1);
   superblocks_.clear();
   open_.clear();
+  changed_.clear();
   empty_ = 0;
+}
+
+void RecordHeap::load_superblocks() {
+  PERDURE_ASSERT(shape_.maps);
+  superblocks_.resize(pool_->superblocks());
+  headers_.for_each_found([&](std::uint64_t i, std::uint64_t stride) {
+    std::byte const* const map =
+        pool_->base() + i * pool_->superblock_bytes() + shape_.map_address(stride);
+    attach(i, stride).load_bitmap(shape_, map);
+  });
+  finish_recovery();
+  headers_.keep_damaged();
+}
+
+void RecordHeap::maps_written() {
+  for (std::uint32_t const index : changed_) {
+    SuperblockMap& s = superblocks_[index];
+    s.changed = false;
+    std::ranges::fill(s.changed_lines, 0);
+  }
+  changed_.clear();
 }
 
 void RecordHeap::find_superblocks() {
@@ -146,7 +169,7 @@ void RecordHeap::complete(std::uint64_t i) {
     s.kept = true;
   }
   if (s.stride == 0) return;
-  PERDURE_ASSERT(!s.unswept && s.bitmap.size() == (s.capacity + 63) / 64);
+  PERDURE_ASSERT(!s.unswept && s.bitmap.size() == s.words(shape_));
   s.count_used();
   if (s.used == 0) {
     s.stride = 0;  // empty: free for any use; its header is stale and harmless
@@ -171,7 +194,9 @@ void RecordHeap::give_back_empty() {
     SuperblockMap& s = superblocks_[i];
     if (s.stride == 0 || s.used > 0) continue;
     std::erase(open_[s.stride], static_cast<std::uint32_t>(i));
+    bool const changed = s.changed;  // it stands in that list
     s = SuperblockMap{};
+    s.changed = changed;
     --empty_;
     pool_->give_run(Offset{i * pool_->superblock_bytes()}, 1);
   }
@@ -189,7 +214,10 @@ Status RecordHeap::add_superblocks(std::uint64_t stride, std::uint64_t n, std::u
 Status RecordHeap::take_superblock(std::uint64_t stride) {
   auto run = pool_->take_run(1);
   if (!run) return run.status();
-  if (pool_->header().records_alone()) free_all_records(pool_->base() + run->bytes, shape_, stride);
+  if (shape_.maps)
+    write_empty_map(run->bytes, stride);
+  else if (pool_->header().records_alone())
+    free_all_records(pool_->base() + run->bytes, shape_, stride);
   // Reached only through words published after the batch's first ordering point, which orders this
   // too.
   headers_.write(*run, stride);
@@ -200,6 +228,18 @@ Status RecordHeap::take_superblock(std::uint64_t stride) {
   ++empty_;
   list(index);
   return {};
+}
+
+/// Ordered before the header, so that no superblock of the heap has a map of another stride.
+void RecordHeap::write_empty_map(std::uint64_t superblock, std::uint64_t stride) const {
+  SuperblockMap empty;
+  empty.stride = stride;
+  empty.capacity = shape_.capacity(stride);
+  empty.make_bitmap(shape_);
+  write_bytes(pool_->base() + superblock + shape_.map_address(stride),
+              reinterpret_cast<std::byte const*>(empty.bitmap.data()),
+              empty.bitmap.size() * sizeof empty.bitmap[0]);
+  order();
 }
 
 Status RecordHeap::reserve(std::uint64_t stride, std::uint64_t n, std::uint64_t* out) {
@@ -219,6 +259,7 @@ Status RecordHeap::reserve(std::uint64_t stride, std::uint64_t n, std::uint64_t*
     SuperblockMap& s = superblocks_[index];
     PERDURE_ASSERT(s.listed && s.stride == stride && !s.unswept);
     bool const was_empty = s.used == 0;
+    note_changed(index, s);
     taken += s.take(shape_, index * pool_->superblock_bytes(), n - taken, out + taken);
     PERDURE_ASSERT(!was_empty || s.used == 0 || empty_ > 0);
     if (was_empty && s.used > 0) --empty_;
@@ -241,6 +282,8 @@ void RecordHeap::release(Offset record) {
   SuperblockMap& s = superblocks_[index];
   s.bitmap[i / 64] &= ~(std::uint64_t{1} << (i % 64));
   s.hint = std::min(s.hint, i / 64);
+  note_changed(index, s);
+  s.note_changed(i / 64);
   PERDURE_ASSERT(s.stride != 0 && s.used > 0);
   if (--s.used == 0) ++empty_;
   list(index);

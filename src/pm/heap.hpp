@@ -6,6 +6,7 @@
 // reading it any more.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -13,6 +14,7 @@
 
 #include "base/offset.hpp"
 #include "perdure/status.h"
+#include "pm/flush.hpp"
 #include "pm/heap_headers.hpp"
 #include "pm/pool.hpp"
 #include "pm/record_shape.hpp"
@@ -50,6 +52,16 @@ class RecordHeap {
   void finish_recovery();
   /// Back to before step 1.
   void forget();
+
+  /// At open, where superblocks have maps: what they say. Nothing else has to be recovered.
+  void load_superblocks();
+  /// f(address of a line of a map, what it is to hold) for each that the bitmaps differ from.
+  template <class F>
+  void for_each_changed_line(F f) const {
+    for (std::uint32_t const index : changed_) for_each_changed_line_of(index, f);
+  }
+  /// The maps hold what the bitmaps do.
+  void maps_written();
 
   /// At open, instead of recovery: superblocks that hold records are in use, and every record in
   /// them, until a sweep has ended.
@@ -104,7 +116,25 @@ class RecordHeap {
   void complete(std::uint64_t index);
   SuperblockMap& attach(std::uint64_t index, std::uint64_t stride);
   Status take_superblock(std::uint64_t stride);
+  void write_empty_map(std::uint64_t superblock, std::uint64_t stride) const;
   void list(std::uint64_t index);
+  void note_changed(std::uint64_t index, SuperblockMap& map) {
+    if (!shape_.maps || map.changed) return;
+    changed_.push_back(static_cast<std::uint32_t>(index));
+    map.changed = true;
+  }
+  template <class F>
+  void for_each_changed_line_of(std::uint32_t index, F f) const {
+    SuperblockMap const& s = superblocks_[index];
+    if (s.stride == 0) return;  // empty: nothing of it is in use, as before
+    std::uint64_t const map = index * pool_->superblock_bytes() + shape_.map_address(s.stride);
+    for (std::size_t w = 0; w < s.changed_lines.size(); ++w) {
+      for (std::uint64_t left = s.changed_lines[w]; left != 0; left &= left - 1) {
+        std::size_t const line = w * 64 + static_cast<std::size_t>(std::countr_zero(left));
+        f(Offset{map + line * kCacheLine}, &s.bitmap[line * SuperblockMap::kLineWords]);
+      }
+    }
+  }
 
   [[nodiscard]] bool index_of(Offset record, std::uint64_t& i) const;
 
@@ -115,6 +145,7 @@ class RecordHeap {
   std::unordered_map<std::uint64_t, Open> open_;
   std::vector<Offset> released_unswept_;
   std::uint64_t empty_ = 0;  // superblocks of the heap without a record in use
+  std::vector<std::uint32_t> changed_;  // superblocks whose maps differ from their bitmaps
 };
 
 }  // namespace perdure::pm

@@ -21,7 +21,7 @@ bool HeapHeaders::is_ours(SuperblockHeader const& header) const {
   return header.magic == kSuperblockMagic && header.pool_id == pool_->header().pool_id &&
          header.crc == crc32c(0, &header, offsetof(SuperblockHeader, crc)) &&
          header.record_bytes % kStrideAlign == 0 && header.record_bytes > 0 &&
-         header.record_bytes <= pool_->superblock_bytes() - kFirstRecord &&
+         shape_.capacity(header.record_bytes) > 0 &&
          (!shape_.split() || header.record_bytes == shape_.split_stride());
 }
 

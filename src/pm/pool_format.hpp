@@ -67,6 +67,8 @@ struct PoolHeader {  // bytes
   /// Nothing of the index is durable, so records say themselves whether they count
   /// (sequenced_record.hpp).
   [[nodiscard]] constexpr bool records_alone() const { return btree() && persist == 0; }
+  /// Persist::full: which records are in use is durable, too (record_shape.hpp).
+  [[nodiscard]] constexpr bool has_maps() const { return btree() && persist == 2; }
 };
 static_assert(offsetof(PoolHeader, magic) == 0 && offsetof(PoolHeader, format_version) == 8 &&
               offsetof(PoolHeader, hash_id) == 12 && offsetof(PoolHeader, pool_id) == 16 &&
@@ -189,6 +191,8 @@ struct SuperblockHeader {  // bytes
 };
 inline constexpr std::uint32_t kSuperblockMagic = 0x42535250u;  // "PRSB"
 inline constexpr std::uint64_t kFirstRecord = 128;  // a multiple of a line
+// of a superblock with a map: a multiple of what tree nodes are aligned to
+inline constexpr std::uint64_t kFirstMapped = 256;
 inline constexpr std::uint64_t kRecordAlign = 16;  // of places
 inline constexpr std::uint64_t kStrideAlign = 8;
 static_assert(offsetof(SuperblockHeader, magic) == 0 &&

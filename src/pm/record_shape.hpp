@@ -6,6 +6,9 @@
 //
 //   split group     head 0 | head 1 | ... | head 15 | value 0 | value 1 | ... | value 15
 //
+// Where the pool's header says so, a superblock ends with a map, whole lines: bit i = record i is
+// in use; bits past the last record are set. Records then begin at kFirstMapped.
+//
 // Invariant: a record's *place*, which slot words hold, is where its value begins if records lie
 // split, else where its header begins; a multiple of kRecordAlign. Groups begin at multiples of
 // kFirstRecord, and have a multiple of it, so values of 128 bytes never straddle a line.
@@ -31,12 +34,16 @@ struct RecordShape {
   std::uint32_t value_bytes = 0;       // likewise
   std::uint32_t head_stride = 0;       // 0: records lie whole
   std::uint32_t value_stride = 0;
+  std::uint32_t first = kFirstRecord;  // where whole records begin
+  bool maps = false;  // superblocks end with a map
 
   static constexpr std::uint32_t kGroup = 16;
   static constexpr std::uint32_t kMostSplit = 1024;  // bytes; longer records gain nothing
 
   RecordShape() = default;
   explicit RecordShape(PoolHeader const& h) : superblock_bytes(h.superblock_bytes) {
+    maps = h.has_maps();
+    if (maps) first = kFirstMapped;
     // A head has 32 bits of the sequence: too few where records are told apart by it.
     if (h.key_bytes == 0 || h.value_bytes == 0 || h.btree()) return;
     std::uint64_t const head = h.in_place()
@@ -60,23 +67,32 @@ struct RecordShape {
   [[nodiscard]] PERDURE_FN std::uint64_t capacity(std::uint64_t stride) const {
     PERDURE_ASSERT(!kCostlyAssertions || (superblock_bytes > kFirstRecord && stride > 0));
     std::uint64_t const room = superblock_bytes - kFirstRecord;
+    if (maps) return mapped_capacity(stride);
     return split() ? room / group_bytes() * kGroup : room / stride;
+  }
+  /// The map of so many records.
+  [[nodiscard]] PERDURE_FN static std::uint64_t map_bytes(std::uint64_t records) {
+    return (records + 8 * kMapLine - 1) / (8 * kMapLine) * kMapLine;
+  }
+  /// Where it lies, within its superblock.
+  [[nodiscard]] PERDURE_FN std::uint64_t map_address(std::uint64_t stride) const {
+    return superblock_bytes - map_bytes(capacity(stride));
   }
 
   /// The place of record i, within its superblock.
   [[nodiscard]] PERDURE_FN std::uint64_t address(std::uint64_t stride, std::uint64_t i) const {
     PERDURE_ASSERT(!kCostlyAssertions || i < capacity(stride));
-    if (!split()) return kFirstRecord + i * stride;
+    if (!split()) return first + i * stride;
     return kFirstRecord + i / kGroup * group_bytes() + heads_bytes() + i % kGroup * value_stride;
   }
 
   /// Which record's address that is; false: no record's.
   [[nodiscard]] PERDURE_FN bool index(std::uint64_t stride, std::uint64_t inside,
                                       std::uint64_t& i) const {
-    if (inside < kFirstRecord) return false;
+    if (inside < first) return false;
     if (!split()) {
-      i = (inside - kFirstRecord) / stride;
-      return (inside - kFirstRecord) % stride == 0 && i < capacity(stride);
+      i = (inside - first) / stride;
+      return (inside - first) % stride == 0 && i < capacity(stride);
     }
     auto const from = static_cast<std::uint32_t>(inside - kFirstRecord);
     std::uint32_t const within = from % group_bytes();
@@ -105,6 +121,16 @@ struct RecordShape {
   /// The most bytes from one record's address to the next one's.
   [[nodiscard]] PERDURE_FN std::uint64_t reach(std::uint64_t most_whole) const {
     return split() ? heads_bytes() + value_stride : aligned_up(most_whole, kRecordAlign);
+  }
+
+ private:
+  static constexpr std::uint64_t kMapLine = 64;
+
+  [[nodiscard]] PERDURE_FN std::uint64_t mapped_capacity(std::uint64_t stride) const {
+    std::uint64_t const room = superblock_bytes - first;
+    std::uint64_t n = room * 8 / (stride * 8 + 1);
+    while (n * stride + map_bytes(n) > room) --n;
+    return n;
   }
 };
 

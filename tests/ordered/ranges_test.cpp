@@ -24,7 +24,9 @@ constexpr Kind kKinds[] = {{"words", 8},
                            {"words_index", 8, KeyOrder::bytes, Persist::index},
                            {"long_index", 24, KeyOrder::bytes, Persist::index},
                            {"variable_index", 0, KeyOrder::bytes, Persist::index},
-                           {"signed4_index", 4, KeyOrder::signed_integer, Persist::index}};
+                           {"signed4_index", 4, KeyOrder::signed_integer, Persist::index},
+                           {"words_full", 8, KeyOrder::bytes, Persist::full},
+                           {"variable_full", 0, KeyOrder::bytes, Persist::full}};
 
 class Life {
  public:

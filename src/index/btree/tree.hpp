@@ -56,6 +56,12 @@ class Tree {
     return core_.create(host);
   }
 
+  /// Instead, where the nodes were there before this tree.
+  void resume(std::uint64_t leaves, std::uint64_t inner_nodes) {
+    core_.leaf_count = leaves;
+    core_.inner_count = inner_nodes;
+  }
+
   [[nodiscard]] exec::Epochs& epochs() { return epochs_; }
 
   template <class Host>

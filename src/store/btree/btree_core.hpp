@@ -37,7 +37,9 @@ struct BtreeCore final : threads::Core {
     pm::LogSettings const log{segment_bytes, options.value_log.collectors,
                               options.value_log.most_queued,
                               fixed ? pm::log_bytes(h.key_bytes, h.value_bytes) : 0};
-    if (segment_bytes != 0)
+    if (has_transactions())
+      engine = make_btree_full(pool, memory, space, numbers, o);
+    else if (segment_bytes != 0)
       engine = make_btree_log(pool, memory, space, numbers, o, log);
     else if (persist() == Persist::index)
       engine = make_btree_index(pool, space, numbers, o, leaf_blocks);
@@ -56,6 +58,7 @@ struct BtreeCore final : threads::Core {
     pm::ClosingNote note{};
     note.records = counters.records();
     if (engine->leaves() != nullptr) note.sum = engine->leaves()->sum(workers).sum;
+    if (has_transactions()) note.sum = engine->sum();
     return note;
   }
 

@@ -51,6 +51,13 @@ struct BtreeFound {
   Status full;  // not ok: there was no memory for the tree
 };
 
+/// What was there of a tree that is durable.
+struct BtreeRecovered {
+  std::uint64_t records = 0;
+  std::uint64_t undone_lines = 0;  // of the batch that a crash ended
+  std::string fault;  // why there is no tree; empty: there is one
+};
+
 struct BtreeOptions {
   std::uint32_t key_bytes = 0, value_bytes = 0;  // 0 = variable
   KeyOrder key_order = KeyOrder::bytes;
@@ -67,6 +74,18 @@ class BtreeEngine : public threads::Engine {
   [[nodiscard]] bool numbers_each() const override { return true; }
 
   virtual Status create() = 0;
+  /// Instead, where all of the tree is durable: what the pool has, and how many records.
+  virtual Result<BtreeRecovered> recover(bool /*read_only*/) {
+    return Status{Code::unsupported, "nothing of its tree is durable"};
+  }
+  /// Of all that such a tree has beside its nodes, for the next opening to compare.
+  virtual std::uint64_t sum() { return 0; }
+  /// Whether all that it leads to is there, and nothing else is in use; no writer runs.
+  virtual void check_tree(threads::Faults& /*faults*/) {}
+  /// Makes it anew of the records that are whole, durably: how many there are.
+  virtual Result<std::uint64_t> make_anew() {
+    return Status{Code::unsupported, "each opening makes its tree anew"};
+  }
   /// Where its records lie; null: in the heap. What is said of superblocks is for the heap alone.
   [[nodiscard]] virtual pm::ValueLog* log() { return nullptr; }
   /// Its leaves, where they are durable; null: each opening makes the tree anew.
@@ -105,6 +124,10 @@ std::unique_ptr<BtreeEngine> make_btree_of_bytes(pm::Pool& pool, threads::Space&
 std::unique_ptr<BtreeEngine> make_btree_index(pm::Pool& pool, threads::Space& space,
                                               threads::BatchNumbers& numbers,
                                               BtreeOptions const& options, pm::Blocks& leaves);
+/// Of keys of either kind, and durable as a whole: its batches are transactions.
+std::unique_ptr<BtreeEngine> make_btree_full(pm::Pool& pool, Mutex& memory, threads::Space& space,
+                                             threads::BatchNumbers& numbers,
+                                             BtreeOptions const& options);
 /// Of keys of either kind, and with a log for the records, which guards the pool by `memory`.
 std::unique_ptr<BtreeEngine> make_btree_log(pm::Pool& pool, Mutex& memory, threads::Space& space,
                                             threads::BatchNumbers& numbers,

@@ -11,6 +11,7 @@
 #include "pm/record_numbers.hpp"
 #include "pm/record_shape.hpp"
 #include "pm/root.hpp"
+#include "pm/transaction/format.hpp"
 #include "store/btree/btree_store.hpp"
 #include "store/checks.hpp"
 #include "store/repair_reports.hpp"
@@ -46,12 +47,13 @@ Status check_order(CreateOptions const& create) {
 
 Status check_persist(CreateOptions const& create) {
   if (create.persist == Persist::minimal) return {};
-  if (create.persist == Persist::index && create.values == Values::heap) return {};
+  if (create.persist <= Persist::full && create.values == Values::heap) return {};
   bool const known = create.persist <= Persist::full;
-  return {known ? Code::unsupported : Code::invalid_argument,
-          "persist " + std::to_string(static_cast<int>(create.persist)) +
-              ": a btree has minimal (0) with values in the heap or in a log, and index (1) with "
-              "values in the heap; choose one of those"};
+  return {
+      known ? Code::unsupported : Code::invalid_argument,
+      "persist " + std::to_string(static_cast<int>(create.persist)) +
+          ": a btree has minimal (0) with values in the heap or in a log, and index (1) and full "
+          "(2) with values in the heap; choose one of those"};
 }
 
 constexpr std::uint32_t kMostCollectors = 256;  // each is a thread
@@ -83,14 +85,16 @@ struct BtreeOpening {
     bool const leaves = core.persist() == Persist::index;
     Status const known = pm::check_names(core.path, core.pool.root(), [&](std::string_view name) {
       return name == pm::kRecordNumbers || name == pm::kValueLogEntry ||
-             (name == kBtreeLeaves && leaves);
+             (name == kBtreeLeaves && leaves) ||
+             (name == pm::kUndoLines && core.has_transactions());
     });
     if (!known.ok()) return known;
     auto const segments = pm::ValueLog::segment_bytes(core.pool);
     if (!segments) return core.corrupt(segments.status().message());
-    Status const opened = segments.value() != 0 ? found_in_log(segments.value())
-                          : leaves              ? found_in_leaves()
-                                                : found_in_heap();
+    Status const opened = segments.value() != 0     ? found_in_log(segments.value())
+                          : core.has_transactions() ? found_whole()
+                          : leaves                  ? found_in_leaves()
+                                                    : found_in_heap();
     if (!opened.ok()) return opened;
     core.recovery.counted = true;
     core.recovery.recover_seconds =
@@ -143,6 +147,44 @@ struct BtreeOpening {
     core.leaf_blocks.finish_sweep();
     core.space.finish_recovery();
     core.recovery.records = records.records;
+    return {};
+  }
+
+  /// A tree that is durable as a whole: nothing is looked at but the log of what undoes a batch;
+  /// all of it where a repair is asked for.
+  Status found_whole() {
+    if (core.options.repair)
+      if (Status s = look_at_headers(); !s.ok()) return s;
+    core.make_engine(0);
+    auto recovered = core.engine->recover(core.pool.read_only());
+    if (!recovered) return core.corrupt(recovered.status().message());
+    core.space.load_later();
+    core.recovery.undone = recovered->undone_lines;
+    records.records = recovered->records;
+    sum = core.engine->sum();
+    if (!recovered->fault.empty()) {
+      wrong.push_back(recovered->fault);
+      if (!core.options.repair) return refused();
+    } else if (core.options.repair) {
+      threads::Faults faults;
+      core.engine->check_tree(faults);
+      wrong = std::move(faults.first);
+    }
+    if (!wrong.empty())
+      if (Status s = make_anew(); !s.ok()) return s;
+    if (Status s = judge(recovered->records); !s.ok()) return s;
+    core.numbers.begin();
+    core.counters.set_records(records.records, true);
+    core.recovery.records = records.records;
+    if (!core.pool.read_only()) begin_writing();
+    return {};
+  }
+  /// Its closing note says of what there was, so that it counts no more.
+  Status make_anew() {
+    begin_writing();
+    auto made = core.engine->make_anew();
+    if (!made) return {made.status().code(), "pool " + core.path + ": " + made.status().message()};
+    records.records = made.value();
     return {};
   }
 

@@ -30,6 +30,7 @@ std::span<std::byte const> last_of(VariableValues const& values) {
 Result<ScanPage> BtreeStore::scan(ScanCursor const& from, std::size_t limit,
                                   std::atomic<bool> const* stop) {
   exec::SharedHold const open(core_.open);
+  threads::CommittedHold const committed(core_);
   if (Status s = core_.check_open(false); !s.ok()) return s;
   ScanPage page;
   page.keys.offsets.push_back(0);
@@ -90,6 +91,7 @@ BtreeRange range_of(RangeQuery const& query, std::uint32_t key_bytes) {
 
 Result<RangePage> BtreeStore::range(RangeQuery const& query, std::atomic<bool> const* stop) {
   exec::SharedHold const open(core_.open);
+  threads::CommittedHold const committed(core_);
   if (Status s = core_.check_open(false); !s.ok()) return s;
   if (Status s = check_bounds(query); !s.ok()) return s;
   RangePage page;
@@ -121,6 +123,7 @@ Result<RangePage> BtreeStore::range(RangeQuery const& query, std::atomic<bool> c
 
 Result<std::uint64_t> BtreeStore::count_range(RangeQuery const& query) {
   exec::SharedHold const open(core_.open);
+  threads::CommittedHold const committed(core_);
   if (Status s = core_.check_open(false); !s.ok()) return s;
   if (Status s = check_bounds(query); !s.ok()) return s;
   return core_.engine->count(range_of(query, key_bytes));
@@ -155,6 +158,15 @@ Result<VerifyReport> BtreeStore::verify(std::atomic<bool> const* stop) {
 /// Where what counts is what the tree leads to; a range looks at each record.
 Result<VerifyReport> BtreeStore::verify_by_tree(VerifyReport report,
                                                 std::atomic<bool> const* stop) {
+  if (core_.has_transactions()) {
+    threads::Faults faults;
+    core_.engine->check_tree(faults);
+    if (faults.count != 0) {  // where a damaged word leads is anywhere
+      report.fault_count = faults.count;
+      report.faults = std::move(faults.first);
+      return report;
+    }
+  }
   std::vector<std::byte> last;
   BtreeRange range;
   for (BtreePage page{0, true, {}}; page.more;) {

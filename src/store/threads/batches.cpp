@@ -103,6 +103,7 @@ void for_each_part(exec::Workers& workers, Call const& call, Run run) {
 /// A batch of gets, beside all others. A `stop` cuts it into pieces; else it is one.
 Status Batches::read(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) {
   exec::SharedHold const open(core_.open);
+  CommittedHold const committed(core_);
   if (Status s = core_.check_open(false); !s.ok()) return s;
   if (how.transaction != nullptr)
     return core_.lacks("transactions", "get without one, or use a pool of index gphash");
@@ -134,6 +135,7 @@ Status Batches::read(Call const& call, std::span<KeyStatus> statuses, CallOption
 Result<VariableValues> Batches::read_variable(Call const& call, std::span<KeyStatus> statuses,
                                               CallOptions const& how) {
   exec::SharedHold const open(core_.open);
+  CommittedHold const committed(core_);
   if (Status s = core_.check_open(false); !s.ok()) return s;
   if (how.transaction != nullptr)
     return core_.lacks("transactions", "get without one, or use a pool of index gphash");
@@ -177,6 +179,49 @@ Result<VariableValues> Batches::read_variable(Call const& call, std::span<KeySta
   return all;
 }
 
+template <class F>
+Status Batches::change(F f) {
+  if (!core_.has_transactions()) return core_.health.whole_or_failed(f);
+  Engine& engine = *core_.operations();
+  Status const done = core_.health.whole_or_undone(
+      [&] {
+        engine.begin();
+        Status const ran = f();
+        return ran.ok() ? engine.commit(core_.counters.records()) : ran;
+      },
+      [&]() -> Status {
+        auto const records = engine.undo();
+        if (records.ok()) core_.counters.set_records(records.value(), true);
+        return records.status();
+      });
+  if (done.ok() || core_.health.given_up()) return done;
+  return {done.code(),
+          "pool " + core_.path + ": nothing of this batch took effect: " + done.message()};
+}
+
+/// What an atomic batch says that cannot be done as a whole, whose refused operations keep their
+/// statuses.
+Status refuse_whole(std::vector<std::uint8_t> const& status, std::span<KeyStatus> answers) {
+  Status refusal;
+  for (std::size_t i = 0; i < status.size(); ++i) {
+    auto const each = static_cast<KeyStatus>(status[i]);
+    bool const done = each == KeyStatus::ok || each == KeyStatus::not_found;
+    if (done) continue;
+    if (i < answers.size()) answers[i] = each;
+    if (!refusal.ok()) continue;
+    bool const full = each == KeyStatus::no_space, damaged = each == KeyStatus::corrupt;
+    std::string const which = " for operation " + std::to_string(i);
+    refusal = {full      ? Code::no_space
+               : damaged ? Code::corrupt
+                         : Code::invalid_argument,
+               (full ? "there is no room" + which
+                     : (damaged ? "a damaged record stands in the way" : "its value does not fit") +
+                           which) +
+                   "; write it without `atomic`, or leave that out"};
+  }
+  return refusal;
+}
+
 /// What is wrong with the call write() says.
 bool Batches::load(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) {
   bool const puts = call.kinds.empty() && call.kind == OpKind::put;
@@ -191,31 +236,34 @@ bool Batches::load(Call const& call, std::span<KeyStatus> statuses, CallOptions 
   auto status = first_statuses(core_.pool.header(), call);
   if (!status || std::ranges::count(*status, kPending) != std::ssize(*status)) return false;
   Batch const batch{&call, status->data(), core_.numbers.take(call.keys.count)};
-  Tally tally;
+  Outcome outcome(core_);
   bool loaded = false;
-  Status const ran = core_.health.whole_or_failed([&]() -> Status {
+  Status const ran = change([&]() -> Status {
+    Tally tally;
     loaded = core_.operations()->load(batch, core_.workers, how.stop, tally);
+    if (loaded) outcome.add(tally);
     return {};
   });
   if (!ran.ok() || !loaded) return false;
-  Outcome outcome(core_);
-  outcome.add(tally);
   return outcome.answer(*status, statuses, call.keys.count).ok();
 }
 
 /// A batch of writes, beside all others: each operation takes effect by itself, and is durable
-/// before anybody sees it.
+/// before anybody sees it. Or, where it is a transaction, alone: all of it is, once it has
+/// committed.
 Status Batches::write(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) {
   exec::SharedHold const open(core_.open);
-  exec::SharedHold const changing(core_.changing);
+  BatchHold const changing(core_);
   if (Status s = core_.check_open(true); !s.ok()) return s;
   if (Status s = check_call(core_, call, statuses); !s.ok()) return s;
   if (how.transaction != nullptr)
     return core_.lacks("transactions",
                        "write the batch without one, or use a pool of index gphash");
-  if (how.atomic)
-    return core_.lacks("atomic batches",
-                       "write it without `atomic`, or use a pool of index gphash");
+  if (how.atomic && !core_.has_transactions())
+    return core_.lacks(
+        "atomic batches",
+        "write it without `atomic`, or use a pool of index gphash, or a btree's with "
+        "persist full");
   if (call.keys.count == 0) return {};
 
   auto const run = [&](Call const& piece, std::span<KeyStatus> answers) -> Status {
@@ -224,18 +272,21 @@ Status Batches::write(Call const& call, std::span<KeyStatus> statuses, CallOptio
     std::uint64_t const numbers = core_.operations()->numbers_each() ? piece.keys.count : 1;
     Batch const batch{&piece, status->data(), core_.numbers.take(numbers)};
     Outcome outcome(core_);
-    Status const ran = core_.health.whole_or_failed([&]() -> Status {
+    std::fill(answers.begin(), answers.end(), KeyStatus::not_tried);
+    Status const ran = change([&]() -> Status {
       for_each_part(core_.workers, piece, [&](Ops const& ops) {
         Tally tally;
         core_.operations()->write(batch, ops, tally);
         outcome.add(tally);
       });
-      return {};
+      return how.atomic ? refuse_whole(*status, answers) : Status{};
     });
     if (!ran.ok()) return ran;
     return outcome.answer(*status, answers, piece.keys.count);
   };
-  return in_pieces(call, statuses, how.stop, run, [&](Status const& s) {
+  // A transaction is one piece: it runs to its end.
+  bool const whole = core_.has_transactions() && !stopped(how.stop);
+  return in_pieces(call, statuses, whole ? nullptr : how.stop, run, [&](Status const& s) {
     return !core_.health.given_up() && (s.code() == Code::no_space || s.code() == Code::corrupt);
   });
 }

@@ -21,6 +21,10 @@ class Batches {
   Status write(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how);
 
  private:
+  /// Runs what changes the index: as a transaction, where the pool has such.
+  template <class F>
+  Status change(F f);
+
   Core& core_;
 };
 

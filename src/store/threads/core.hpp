@@ -5,11 +5,13 @@
 //
 // Locking: a batch runs under the shared side of `open`, a writing one (and whoever locks parts of
 // the index) under that of `changing`, too; who closes has `open` alone, who needs the index at
-// rest `changing`. A write that an exception ends in its midst ends the store, too (health.hpp).
+// rest `changing`. Where a batch of writes is a transaction, it has `changing` alone, and who reads
+// shares it. A write that an exception ends in its midst ends the store, too (health.hpp).
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/mutex.hpp"
@@ -52,6 +54,9 @@ struct Core {
   /// Null before it has been made, and once the store is closed.
   [[nodiscard]] virtual Engine* operations() const = 0;
   [[nodiscard]] Index index() const { return static_cast<Index>(pool.header().index); }
+  /// Whether a batch of writes is a transaction: then it is alone, and all of it is there after a
+  /// crash, or nothing.
+  [[nodiscard]] bool has_transactions() const { return pool.header().has_maps(); }
   Status check_open(bool writing) const;
   [[nodiscard]] Status lacks(char const* what, char const* way_out) const;
   [[nodiscard]] Status corrupt(std::string const& what) const;
@@ -69,6 +74,32 @@ struct Core {
   bool closed = false;
   Counters counters;
   BatchNumbers numbers;
+};
+
+/// Of who looks at an index: what it sees no crash undoes.
+class CommittedHold {
+ public:
+  explicit CommittedHold(Core& core) {
+    if (core.has_transactions()) hold_.emplace(core.changing);
+  }
+
+ private:
+  std::optional<exec::SharedHold<>> hold_;
+};
+
+/// Of who writes a batch: beside others, or alone where it is a transaction.
+class BatchHold {
+ public:
+  explicit BatchHold(Core& core) {
+    if (core.has_transactions())
+      alone_.emplace(core.changing);
+    else
+      beside_.emplace(core.changing);
+  }
+
+ private:
+  std::optional<exec::SharedHold<>> beside_;
+  std::optional<exec::ExclusiveHold<>> alone_;
 };
 
 }  // namespace perdure::threads

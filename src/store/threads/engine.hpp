@@ -93,6 +93,12 @@ class Engine {
   virtual void get_variable(Batch const& batch, Ops const& ops, std::vector<std::byte>& values,
                             std::int64_t* lengths, Tally& tally) = 0;
   virtual void write(Batch const& batch, Ops const& ops, Tally& tally) = 0;
+  // Where a batch of writes is a transaction (Core::has_transactions), with nobody beside it:
+  virtual void begin() {}
+  /// `records`: how many there are then. Where it is not ok, or throws, undo() is called.
+  virtual Status commit(std::uint64_t /*records*/) { return {}; }
+  /// As if it had never begun: how many records there are.
+  virtual Result<std::uint64_t> undo() { return std::uint64_t{0}; }
   /// Puts a whole batch into an index that is empty, and that nobody else uses meanwhile, faster
   /// than write() would. False: it cannot, and nothing has changed.
   virtual bool load(Batch const&, exec::Workers&, std::atomic<bool> const* /*stop*/, Tally&) {

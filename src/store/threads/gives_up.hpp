@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <stdexcept>
+#include <utility>
 
 namespace perdure::threads {
 
@@ -12,8 +13,8 @@ template <class Host>
 class GivesUp : public Host {
  public:
   template <class... Args>
-  explicit GivesUp(std::atomic<bool>* given_up, Args const&... args)
-      : Host(args...), given_up_(given_up) {}
+  explicit GivesUp(std::atomic<bool>* given_up, Args&&... args)
+      : Host(std::forward<Args>(args)...), given_up_(given_up) {}
   void pause() const {
     if (given_up_->load(std::memory_order_relaxed))
       throw std::runtime_error("an operation beside it failed");

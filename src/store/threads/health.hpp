@@ -33,6 +33,22 @@ class Health {
     }
   }
 
+  /// The same of what undo() can take back: only where that fails, too, the store ends.
+  template <class F, class Undo>
+  Status whole_or_undone(F f, Undo undo) {
+    try {
+      Status const done = caught(f);
+      if (done.ok()) return done;
+      Status const undone = caught(undo);
+      if (undone.ok()) return done;
+      fail({undone.code(), done.message() + "; then " + undone.message()});
+      return done;
+    } catch (abi::__forced_unwind const&) {  // the thread is being cancelled
+      fail({Code::closed, "cancelled"});
+      throw;
+    }
+  }
+
   [[nodiscard]] bool given_up() const { return given_up_; }
   [[nodiscard]] std::string why() const {
     std::lock_guard const lock(mutex_);

@@ -15,12 +15,13 @@ Status Space::take(std::uint64_t stride, std::size_t n, std::vector<std::uint64_
   std::size_t const before = to.size();
   to.resize(before + n);
   std::lock_guard const lock(*memory_);
-  Status const taken = heap().reserve(stride, n, to.data() + before);
+  Status taken = heap().reserve(stride, n, to.data() + before);
   note_size();
   PERDURE_ASSERT(!kCostlyAssertions || !taken.ok() || heap_.in_use(Offset{to.back()}) ||
                  mutated("record_handed_out_twice"));
-  if (!taken.ok()) to.resize(before);
-  return taken;
+  if (taken.ok()) return taken;
+  to.resize(before);
+  return refusal_ = taken;
 }
 
 void Space::give(std::span<std::uint64_t const> records) {
@@ -30,9 +31,38 @@ void Space::give(std::span<std::uint64_t const> records) {
 }
 
 void Space::give_waiting(std::span<std::uint64_t const> records) {
-  give(records);
+  transactions_ ? unlink(records) : give(records);
   std::uint64_t const waited = waiting_.fetch_sub(records.size());
   PERDURE_ASSERT(waited >= records.size());
+}
+
+void Space::unlink(std::span<std::uint64_t const> records) {
+  std::lock_guard const lock(*memory_);
+  if (mutated("unlinked_reused_before_commit"))
+    for (std::uint64_t const record : records) heap().release(Offset{record});
+  else
+    unlinked_.insert(unlinked_.end(), records.begin(), records.end());
+}
+
+Status Space::free_unlinked() {
+  if (lost_) return {Code::no_space, "there is no memory to note what is free"};
+  std::lock_guard const lock(*memory_);
+  for (std::uint64_t const record : unlinked_) heap().release(Offset{record});
+  unlinked_.clear();
+  return {};
+}
+
+void Space::load_anew() {
+  std::lock_guard const lock(*memory_);
+  heap().forget();
+  unlinked_.clear();
+  lost_ = false;
+  pool_->find_owners_later([this] { heap_.load_superblocks(); });
+}
+
+void Space::load_later() {
+  std::lock_guard const lock(*memory_);
+  pool_->find_owners_later([this] { heap_.load_superblocks(); });
 }
 
 bool Space::in_use(std::uint64_t record) {

@@ -18,7 +18,8 @@ namespace perdure::threads {
 
 class Space {
  public:
-  Space(pm::Pool& pool, Mutex& memory) : pool_(&pool), memory_(&memory), heap_(pool) {
+  Space(pm::Pool& pool, Mutex& memory)
+      : pool_(&pool), memory_(&memory), transactions_(pool.header().has_maps()), heap_(pool) {
     note_size();
   }
   Space(Space const&) = delete;
@@ -34,6 +35,25 @@ class Space {
     return waiting_.fetch_add(records) + records;
   }
   void give_waiting(std::span<std::uint64_t const> records);
+
+  // Of a pool whose batches are transactions (PoolHeader::has_maps): what is given when readers are
+  // done, or by unlink(), comes back at the commit.
+  void unlink(std::span<std::uint64_t const> records);
+  /// What was unlinked is free; the maps are to say so. Nobody takes anything before the commit.
+  /// Code::no_space: it is not known of all that is.
+  Status free_unlinked();
+  void lose() { lost_ = true; }
+  /// Why the last take() had nothing.
+  [[nodiscard]] Status refusal() {
+    std::lock_guard const lock(*memory_);
+    return refusal_;
+  }
+  /// For whoever writes the maps or looks at all of it, with nobody beside it.
+  [[nodiscard]] pm::RecordHeap& heap_alone() { return heap(); }
+  /// The transaction was undone: what is known is what the maps say.
+  void load_anew();
+  /// After an opening: the maps are read when something first depends on them.
+  void load_later();
 
   // After an opening, see RecordHeap. Its superblocks are claimed when something first depends on
   // them.
@@ -73,7 +93,11 @@ class Space {
   Mutex* memory_;
   std::atomic<std::uint64_t> pool_bytes_{0};
   std::atomic<std::uint64_t> waiting_{0};
+  bool const transactions_;
   pm::RecordHeap heap_;  // guarded by memory_; through heap()
+  std::vector<std::uint64_t> unlinked_;  // guarded by memory_
+  std::atomic<bool> lost_{false};  // something that was unlinked could not be noted
+  Status refusal_;  // guarded by memory_
 };
 
 }  // namespace perdure::threads
