@@ -87,8 +87,7 @@ void LogWriter::write(std::size_t first, std::span<LogOperation const> piece) {
 void LogWriter::bring_near(std::span<LogOperation const> piece) {
   bool const lengths = log_->segments().item_bytes() == 0;
   for (std::size_t i = 0; i < piece.size(); ++i) {
-    bool const reads = piece[i].kind == OpKind::get || piece[i].kind == OpKind::update || lengths;
-    if (reads && addresses_[i] != 0)
+    if ((piece[i].reads() || lengths) && addresses_[i] != 0)
       index_->host().prefetch(log_->segments().base() + addresses_[i]);
   }
 }
@@ -109,7 +108,7 @@ void LogWriter::append(std::size_t i, LogOperation const& operation, std::uint64
   LogSegments& segments = log_->segments();
   std::span<std::byte const> value = operation.operand;
   LogRecord item;
-  if (operation.kind == OpKind::get || operation.kind == OpKind::update) {
+  if (operation.reads()) {
     if (!view(address, item)) return answers_->done(i, KeyStatus::corrupt, true);
     index_->host().read(segments.base() + address, item.bytes());
     KeyStatus const status =

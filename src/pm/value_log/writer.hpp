@@ -23,6 +23,11 @@ struct LogOperation {
   LogKey key;
   std::span<std::byte const> operand;  // put: the value; update: its operand
   std::uint64_t hash = 0;  // of the key
+  bool computes = true;  // an update's new value, from the old one; else it is the operand
+
+  [[nodiscard]] bool reads() const {
+    return kind == OpKind::get || (kind == OpKind::update && computes);
+  }
 };
 
 /// Who asked. Each operation is answered once.
