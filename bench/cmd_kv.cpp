@@ -50,7 +50,7 @@ kv::HostKind host_kind(std::string const& name) {
 }
 
 struct Options {
-  std::vector<std::string> designs = kv::names();
+  std::vector<std::string> designs{"heap", "log"};
   std::vector<std::string> workloads{"update", "delete"};
   std::vector<std::string> modes{"burst"};
   std::vector<std::string> caches{"flushed"};
@@ -67,6 +67,7 @@ struct Options {
   std::uint32_t collectors = 1;
   std::uint64_t most_queued = 8;
   std::uint64_t series_ms = 0;
+  bool parts = false;
   std::uint32_t repeats = 3;
   std::uint64_t seed = 1;
   std::string pool;
@@ -98,6 +99,7 @@ KvSetting setting_of(Options const& o, Case const& c, std::uint32_t repeat) {
   s.store.most_queued = o.most_queued;
   s.store.emulated_cache_bytes = cache_bytes(o);
   s.store.medium = medium_named(o.medium);
+  s.store.parts = o.parts;
   s.records = o.records;
   s.sustained = c.mode == "sustained";
   s.ops = std::max<std::uint64_t>(1, s.sustained ? 2 * o.records : o.records / 10);
@@ -142,6 +144,24 @@ void add_counts(Json& row, Options const& o, KvMeasured const& m, std::uint64_t 
   }
 }
 
+/// Medians, in seconds.
+void add_recovery(Json& row, std::vector<KvMeasured> const& repeats) {
+  std::vector<double> whole, map, index, space, value;
+  for (KvMeasured const& m : repeats) {
+    whole.push_back(m.seconds);
+    map.push_back(m.recovery.map_seconds);
+    index.push_back(m.recovery.parts.index);
+    space.push_back(m.recovery.parts.space);
+    value.push_back(m.recovery.parts.value);
+  }
+  row["recovery"] = {{"records", repeats.front().recovery.records},
+                     {"seconds", median(whole)},
+                     {"map_seconds", median(map)},
+                     {"read_seconds", median(value)},
+                     {"index_seconds", median(index)},
+                     {"space_seconds", median(space)}};
+}
+
 Json row_of(Options const& o, Case const& c, std::vector<KvMeasured> const& repeats) {
   std::uint64_t const ops = setting_of(o, c, 0).ops;
   std::vector<double> mops, cpu, all_cpu;
@@ -168,6 +188,12 @@ Json row_of(Options const& o, Case const& c, std::vector<KvMeasured> const& repe
   row["moved_bytes"] = per(first.collected.moved_bytes, ops);
   row["waits"] = first.collected.waits;
   row["longest_wait_ms"] = static_cast<double>(first.collected.longest_wait_ns) * 1e-6;
+  if (o.parts) {
+    row["index_ns"] = per(first.parts.index * 1e9, ops);
+    row["space_ns"] = per(first.parts.space * 1e9, ops);
+    row["value_ns"] = per(first.parts.value * 1e9, ops);
+  }
+  if (c.workload == "recover") add_recovery(row, repeats);
   if (o.series_ms != 0) {
     row["longest_call_us"] = first.longest_us;
     row["series"] = first.series;
@@ -175,9 +201,22 @@ Json row_of(Options const& o, Case const& c, std::vector<KvMeasured> const& repe
   return row;
 }
 
+void print_recovery(Json const& row) {
+  Json const& r = row["recovery"];
+  auto const seconds = [&](char const* what) { return r[what].get<double>(); };
+  std::printf(
+      "recover %-10s %5s B: %s records in %.3f s: map %.3f, read %.3f, index %.3f, space "
+      "%.3f%s\n",
+      row["design"].get<std::string>().c_str(), row["value_bytes"].dump().c_str(),
+      r["records"].dump().c_str(), seconds("seconds"), seconds("map_seconds"),
+      seconds("read_seconds"), seconds("index_seconds"), seconds("space_seconds"),
+      row["faults"] == 0 ? "" : "  FAULT");
+}
+
 void print(Options const& o, Json const& row) {
+  if (row.contains("recovery")) return print_recovery(row);
   auto const text = [&](char const* what) { return row[what].get<std::string>(); };
-  std::printf("%-7s %-7s %-9s %-7s %5s B %2s threads %-5s %9.4f Mop/s%s", text("workload").c_str(),
+  std::printf("%-7s %-7s %-9s %-7s %5s B %2s threads %-10s %9.4f Mop/s%s", text("workload").c_str(),
               text("keys").c_str(), text("mode").c_str(), text("caches").c_str(),
               row["value_bytes"].dump().c_str(), row["threads"].dump().c_str(),
               text("design").c_str(), row["mops"].get<double>(),
@@ -185,6 +224,9 @@ void print(Options const& o, Json const& row) {
   if (o.host == "flushed")
     std::printf("  cpu %7.0f ns, with collectors %7.0f ns", row["cpu_ns"].get<double>(),
                 row["all_cpu_ns"].get<double>());
+  if (o.parts)
+    std::printf("  index %.0f, space %.0f, value %.0f ns", row["index_ns"].get<double>(),
+                row["space_ns"].get<double>(), row["value_ns"].get<double>());
   if (o.host == "counted")
     std::printf("  lines read %.3f, written %.3f, flushed %.3f; fences %.3f",
                 row["lines_read"].get<double>(), row["lines_written"].get<double>(),
@@ -235,10 +277,13 @@ void add_what(CommandLine& app, Options& o) {
       .separated_by(',')
       .shows_default()
       .check(one_of(kv::names()));
-  app.add_option("--workload", o.workloads, "insert, update, delete, get; a to e of YCSB")
+  app.add_option(
+         "--workload", o.workloads,
+         "insert, update, delete, get; a to e of YCSB; recover: opened again after a kill, by "
+         "one thread")
       .separated_by(',')
       .shows_default()
-      .check(one_of({"insert", "update", "delete", "get", "a", "b", "c", "d", "e"}));
+      .check(one_of({"insert", "update", "delete", "get", "a", "b", "c", "d", "e", "recover"}));
   app.add_option("--mode", o.modes,
                  "burst: until the last operation is done; sustained: with a bounded queue of "
                  "segments, until nothing is left to collect")
@@ -288,6 +333,8 @@ void add_how_much(CommandLine& app, Options& o) {
       .check(positive());
   app.add_option("--series-ms", o.series_ms, "Count operations that often, while they run")
       .check(positive());
+  app.add_flag("--parts", o.parts,
+               "Tell what the threads' time went to; looking at the clock takes some of it");
   app.add_option("--emulated-cache", o.emulated_cache,
                  "Bytes of the modelled cache; by default 36.75 MiB by 10 million records")
       .check(positive());

@@ -134,7 +134,6 @@ KvBench::KvBench(KvSetting const& setting)
   store_ = require(kv::create(file_.path(), options_of(setting)), "create " + file_.path());
   for (std::uint32_t t = 0; t < setting.threads; ++t) {
     Thread& thread = *threads_.emplace_back(std::make_unique<Thread>());
-    thread.session = store_->session();
     thread.random.seed(setting.seed * 64 + t + 1);
     std::size_t const n = std::max<std::uint64_t>(setting.batch, 256);
     thread.kinds.resize(n);
@@ -142,7 +141,12 @@ KvBench::KvBench(KvSetting const& setting)
     thread.values.resize(n * setting.store.value_bytes, std::byte{0x5a});
     thread.out.resize(n * setting.store.value_bytes);
   }
+  open_sessions();
   load();
+}
+
+void KvBench::open_sessions() {
+  for (auto const& thread : threads_) thread->session = store_->session();
 }
 
 KvBench::~KvBench() = default;
@@ -218,7 +222,39 @@ void KvBench::watch(KvMeasured& measured, std::atomic<std::uint32_t> const& runn
   }
 }
 
+/// How many records are not there, or have another's value.
+std::uint64_t KvBench::read_all() {
+  Thread& thread = *threads_.front();
+  std::array<OpKind, 1> const get{OpKind::get};
+  std::size_t const bytes = setting_.store.value_bytes;
+  std::uint64_t wrong = 0;
+  for (std::uint64_t at = 0; at < setting_.records;) {
+    std::size_t const some = std::min<std::uint64_t>(256, setting_.records - at);
+    for (std::size_t i = 0; i < some; ++i) thread.keys[i] = IndexKeys::mixed(++at);
+    std::fill_n(thread.kinds.begin(), some, OpKind::get);
+    auto const keys = std::span(thread.keys).first(some);
+    wrong += thread.session->apply({get, keys, thread.values, thread.out});
+    wrong += wrong_values(std::span(thread.kinds).first(some), keys, bytes, thread.out);
+  }
+  return wrong;
+}
+
+KvMeasured KvBench::recover() {
+  KvMeasured measured = run("update");
+  for (auto const& thread : threads_) thread->session.reset();
+  store_.reset();
+  kv::Options options = options_of(setting_);
+  options.parts = true;
+  auto const begin = Clock::now();
+  store_ = require(kv::recover(file_.path(), options, measured.recovery), "open " + file_.path());
+  measured.seconds = seconds(Clock::now() - begin);
+  open_sessions();
+  measured.faults += read_all() + (measured.recovery.records != setting_.records);
+  return measured;
+}
+
 KvMeasured KvBench::run(std::string const& workload) {
+  if (workload == "recover") return recover();
   KvMeasured measured;
   for (auto const& thread : threads_) {
     thread->session->reset();
@@ -277,6 +313,10 @@ void KvBench::finish(KvMeasured& measured) const {
     measured.all_cpu_seconds -= thread->emulating_seconds;
     measured.longest_us = std::max(measured.longest_us, thread->longest_us);
     measured.faults += thread->faults;
+    kv::PartSeconds const parts = thread->session->part_seconds();
+    measured.parts.index += parts.index;
+    measured.parts.space += parts.space;
+    measured.parts.value += parts.value;
     kv::Counts const more = thread->session->counts();
     measured.counts.lines_read += more.lines_read;
     measured.counts.lines_written += more.lines_written;

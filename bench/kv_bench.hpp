@@ -35,6 +35,8 @@ struct KvMeasured {
   double cpu_seconds = 0;  // of the threads that asked
   double all_cpu_seconds = 0;  // of the process: with collectors
   kv_baselines::Counts counts;
+  kv_baselines::PartSeconds parts;
+  kv_baselines::Recovery recovery;  // of workload recover
   kv_baselines::Collected collected;
   kv_baselines::MediaWrites media;
   double longest_us = 0;  // that a call took, where operations were counted while they ran
@@ -49,7 +51,9 @@ class KvBench {
   KvBench(KvBench const&) = delete;
   KvBench& operator=(KvBench const&) = delete;
 
-  /// insert, update, delete, get, or a workload of YCSB from a to e. After a delete nothing more.
+  /// insert, update, delete, get, a workload of YCSB from a to e, or recover, which updates, lets
+  /// the store go as a kill would, opens it again, and reads all records. After a delete nothing
+  /// more.
   KvMeasured run(std::string const& workload);
   [[nodiscard]] std::uint64_t pool_bytes() const { return store_->pool_bytes(); }
 
@@ -60,6 +64,9 @@ class KvBench {
   void load();
   void work(std::string const& workload, std::uint32_t t, Thread& thread);
   void watch(KvMeasured& measured, std::atomic<std::uint32_t> const& running) const;
+  KvMeasured recover();
+  void open_sessions();
+  std::uint64_t read_all();
   void finish(KvMeasured& measured) const;
 
   KvSetting setting_;

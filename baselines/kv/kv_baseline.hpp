@@ -4,7 +4,8 @@
 // comes of them.
 //
 //   values       heap: a record has a slot of its own; log: records are appended, and collected
-//   persistence  minimal: keys and values, and every opening makes the index anew
+//   persistence  minimal: keys and values, and every opening makes the index anew; index: the
+//                leaves of the tree, too
 //   caches       flushed: what is written goes to the medium at once; kept: it stays in the caches
 //                until they evict it, as where caches survive a power loss
 //
@@ -50,6 +51,7 @@ struct Options {
   std::uint32_t collectors = 1;  // of a log
   std::uint64_t most_queued = 8;
   std::uint64_t emulated_cache_bytes = std::uint64_t{147} << 18;  // of each thread
+  bool parts = false;  // sessions tell what their time went to, which takes some of it
   Medium medium;
 };
 
@@ -59,6 +61,11 @@ struct Counts {
   std::uint64_t lines_written = 0;
   std::uint64_t lines_flushed = 0;
   std::uint64_t fences = 0;
+};
+
+/// What a thread's time went to (the thesis's table 2.1).
+struct PartSeconds {
+  double index = 0, space = 0, value = 0;
 };
 
 /// Operations on keys[i]; those that put take values[i * value_bytes], and gets give theirs there.
@@ -87,6 +94,8 @@ class Session {
       std::function<void(std::uint64_t key, std::span<std::byte const> value)> const& visit) = 0;
 
   [[nodiscard]] virtual Counts counts() const = 0;
+  /// Zero unless Options::parts.
+  [[nodiscard]] virtual PartSeconds part_seconds() const = 0;
   /// What a host that emulates spent on that, which is not to be counted.
   [[nodiscard]] virtual double emulating_seconds() const = 0;
   /// Counts begin anew, and the clock of one that emulates: sessions that are measured together,
@@ -106,6 +115,14 @@ struct MediaWrites {
   std::uint64_t internal = 0;  // of 256 bytes, that they wrote
 };
 
+/// What an opening took, by one thread (the thesis's figure 2.5).
+struct Recovery {
+  std::uint64_t records = 0;
+  double map_seconds = 0;  // the pool, into memory
+  PartSeconds parts;  // index: making it; space: allocator or log; value: reading records
+};
+
+/// When it goes, its pool is as a kill would leave it.
 class Store {
  public:
   Store() = default;
@@ -125,5 +142,8 @@ class Store {
 [[nodiscard]] std::vector<std::string> names();
 /// Makes the file `path`; it stays when the store goes.
 Result<std::unique_ptr<Store>> create(std::string const& path, Options const& options);
+/// Opens such a file again; options are to be what they were.
+Result<std::unique_ptr<Store>> recover(std::string const& path, Options const& options,
+                                       Recovery& recovery);
 
 }  // namespace perdure::kv_baselines

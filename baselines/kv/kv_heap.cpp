@@ -1,16 +1,27 @@
-// Values by an allocator, minimal persistence.
+// Values by an allocator, minimal persistence: an opening reads all records, and makes the tree of
+// those that count.
 #include "kv_design.hpp"
 
 namespace perdure::kv_baselines {
 namespace {
 
-class Heap final : public TreeDesign {
+class Heap final : public HeapDesign<btree::DramNodes> {
  public:
-  using TreeDesign::TreeDesign;
+  using HeapDesign::HeapDesign;
 
- private:
-  void write_with(AnyHost& host, threads::Batch const& batch, threads::Tally& tally) override {
-    std::visit([&](auto& h) { BtreeWrites(parts_, h, batch, tally).run(all(batch)); }, host);
+  Result<std::uint64_t> recover(AnyHost& host) override {
+    enters(host, pm::Part::space);
+    parts_.space.find_superblocks();
+    auto const superblocks = parts_.space.superblocks();
+    if (Status s = create(); !s.ok()) return s;
+    BtreeFound found;
+    std::visit([&](auto& h) { BtreeLook(parts_, h).rebuild(superblocks, found); }, host);
+    if (!found.full.ok()) return found.full;
+    enters(host, pm::Part::space);
+    free_records(found.superseded);
+    parts_.space.finish_recovery();
+    parts_.space.give(found.superseded);
+    return found.records;
   }
 };
 

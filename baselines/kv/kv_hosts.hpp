@@ -4,7 +4,9 @@
 // evict.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <memory>
 #include <utility>
 #include <variant>
 
@@ -14,12 +16,38 @@
 
 namespace perdure::kv_baselines {
 
+/// Nanoseconds that a host's thread was about each part; of hosts that are asked to.
+class PartClock {
+ public:
+  void enters(pm::Part part, double now) {
+    if (running_) ns_[static_cast<std::size_t>(part_)] += now - since_;
+    running_ = true;
+    part_ = part;
+    since_ = now;
+  }
+  void stop(double now) {
+    enters(part_, now);
+    running_ = false;
+  }
+  void reset() { ns_ = {}; }
+  [[nodiscard]] double ns(pm::Part part) const { return ns_[static_cast<std::size_t>(part)]; }
+
+ private:
+  std::array<double, 3> ns_{};
+  pm::Part part_ = pm::Part::space;
+  double since_ = 0;
+  bool running_ = false;
+};
+
 template <class Base>
 class MayKeep : public Base {
  public:
   template <class... Args>
-  MayKeep(bool kept, pm::DurableRange durable, Args&&... args)
-      : Base(std::forward<Args>(args)...), kept_(kept), durable_(durable) {}
+  MayKeep(bool kept, pm::DurableRange durable, std::shared_ptr<PartClock> parts, Args&&... args)
+      : Base(std::forward<Args>(args)...),
+        kept_(kept),
+        durable_(durable),
+        parts_(std::move(parts)) {}
 
   void flush(void const* at, std::size_t bytes) {
     if (kept_ || !durable_.has(at)) return;
@@ -38,9 +66,25 @@ class MayKeep : public Base {
     on_its_way_ = !kept_;
   }
 
+  void enters(pm::Part part) {
+    if (parts_ != nullptr) parts_->enters(part, clock());
+  }
+  void leaves() {
+    if (parts_ != nullptr) parts_->stop(clock());
+  }
+  [[nodiscard]] PartClock* parts() const { return parts_.get(); }
+
  private:
+  [[nodiscard]] double clock() const {
+    if constexpr (requires { this->now(); })
+      return this->now();
+    else
+      return pm::tsc_ns();
+  }
+
   bool kept_;
   pm::DurableRange durable_;
+  std::shared_ptr<PartClock> parts_;  // null: nobody asked
   bool on_its_way_ = false;
 };
 

@@ -1,18 +1,37 @@
-// Values by logs, minimal persistence. Collectors have Hosts like those of sessions.
+// Values by logs, minimal persistence: an opening reads all segments. Collectors, and openings,
+// have Hosts like those of sessions.
 #include "kv_design.hpp"
 #include "store/btree/log/btree_log_engine_on.hpp"
 
 namespace perdure::kv_baselines {
 namespace {
 
-class Log final : public TreeDesign {
+class Log final : public TreeDesign<btree::DramNodes> {
  public:
   Log(Base const& base, BtreeOptions const& options, pm::LogSettings const& log)
       : TreeDesign(base, options),
         make_host_(base.make_host),
         log_(base.pool, base.memory, [this] { return index_of_a_thread(); }, log) {}
 
-  [[nodiscard]] pm::ValueLog* log() override { return &log_; }
+  ~Log() override { log_.collector().stop(); }
+
+  [[nodiscard]] pm::ValueLog* value_log() override { return &log_; }
+  Status create() override {
+    if (Status s = TreeDesign::create(); !s.ok()) return s;
+    log_.begin();
+    return {};
+  }
+  Result<std::uint64_t> recover(AnyHost& host) override {
+    enters(host, pm::Part::space);
+    if (Status s = TreeDesign::create(); !s.ok()) return s;
+    exec::Workers workers(1);
+    std::visit([](auto& h) { h.leaves(); }, host);  // the threads of the opening have their own
+    auto const found = log_.recover(workers);
+    if (!found) return found.status();
+    enters(host, pm::Part::space);
+    log_.begin();
+    return found.value().current;
+  }
 
  private:
   void write_with(AnyHost& host, threads::Batch const& batch, threads::Tally& tally) override {
