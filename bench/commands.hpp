@@ -28,6 +28,7 @@ struct Command {
 [[nodiscard]] Command add_index_segments(CommandLine& program);
 [[nodiscard]] Command add_index_reopen(CommandLine& program);
 [[nodiscard]] Command add_emulation(CommandLine& program);
+[[nodiscard]] Command add_kv(CommandLine& program);
 [[nodiscard]] Command add_ordered(CommandLine& program);
 [[nodiscard]] Command add_prestores(CommandLine& program);
 [[nodiscard]] Command add_hetero(CommandLine& program);

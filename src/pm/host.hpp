@@ -12,6 +12,7 @@
 //                             both
 //   prefetch(at), pause()     hints; pause() in a loop that waits for another thread
 //   begin()                   an operation begins
+//   enters(part)              what the thread is about from here on, for whoever measures that
 //   kNear                     memory as near as DRAM, with bandwidth to spare: lines that are
 //                             likely to be needed are fetched before it is known which; on
 //                             persistent memory each of them is paid for
@@ -66,6 +67,7 @@ class OrderedHost {
   static void prefetch(void const* at) { prefetch_line(at); }
   static void pause() { __builtin_ia32_pause(); }
   static void begin() {}
+  static void enters(Part) {}
 };
 
 /// Lines go back to memory by clwb, or what the processor has instead; fence() waits for them.

@@ -64,6 +64,7 @@ class SimHost {
     exec::sim_scheduler->give_way();
   }
   static void begin() {}
+  static void enters(pm::Part) {}
 
  private:
   static void change(std::uint64_t* at, std::uint64_t value) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "pm/host_concept.hpp"
 #include "pm/host_verbs.hpp"
 
 namespace perdure::pm {
@@ -27,6 +28,7 @@ class LogHost {
   virtual void store(std::uint64_t* at, std::uint64_t value) = 0;
   /// All of that is durable, for whoever maps the pool.
   virtual void fence() = 0;
+  virtual void enters(Part part) = 0;
 };
 
 template <class Host>
@@ -50,6 +52,7 @@ class LogHostOn final : public LogHost {
     host_.fence();
     order();
   }
+  void enters(Part part) override { host_.enters(part); }
 
  private:
   Host& host_;

@@ -57,6 +57,7 @@ Status LogRecovery::scan_segment(LogSegment& segment, Scanned& scanned, Tally& t
   LogWalk walk(segments_->base(), segment.at, segments_->segment_bytes(), scanned.state.generation,
                sealed ? scanned.state.end : 0);
   LogRecord record;
+  tally.index->host().enters(Part::value);
   while (walk.next(record)) {
     tally.index->host().read(segments_->base() + record.at.bytes, record.bytes());
     ++tally.records;
@@ -65,7 +66,9 @@ Status LogRecovery::scan_segment(LogSegment& segment, Scanned& scanned, Tally& t
       scanned.fill.tombstone_bytes += record.bytes();
       scanned.fill.last_tombstone = std::max(scanned.fill.last_tombstone, record.header.sequence);
     }
-    if (Status s = offer(record, tally); !s.ok()) return s;
+    Status const offered = offer(record, tally);
+    tally.index->host().enters(Part::value);
+    if (!offered.ok()) return offered;
   }
   scanned.fill.end = walk.end();
   scanned.holes.assign(walk.holes().begin(), walk.holes().end());
@@ -82,6 +85,7 @@ Status LogRecovery::offer(LogRecord const& record, Tally& tally) {
   stripe.add(hash_bytes(record.key.data(), record.key.size()));
   KeysLocked const locked(*locks_, stripe);
   LogIndex& index = *tally.index;
+  index.host().enters(Part::index);
   exec::EpochGuard const guard(index.epochs());
   std::uint64_t address = 0;
   index.find(std::span(&record.key, 1), std::span(&address, 1));
@@ -92,6 +96,7 @@ Status LogRecovery::offer(LogRecord const& record, Tally& tally) {
   }
   bool const newer = address == 0 || record.header.sequence > other.header.sequence;
   if (address != 0) {
+    index.host().enters(Part::space);
     LogRecord const& loser = newer ? other : record;
     LogRecord const& winner = newer ? record : other;
     // An older tombstone brings nothing back: its death keeps none of the others.
@@ -100,6 +105,7 @@ Status LogRecovery::offer(LogRecord const& record, Tally& tally) {
                              matters ? winner.header.sequence : LogSegment::kNoDeath);
   }
   if (!newer) return {};
+  index.host().enters(Part::index);
   std::uint64_t before = 0;
   if (Status put = index.put(record.key, record.at.bytes, before); !put.ok()) return put;
   tally.current += !record.tag.tombstone;

@@ -44,6 +44,7 @@ LogWriter::Piece LogWriter::next_piece(std::span<LogOperation const> rest) {
 
 void LogWriter::run(std::span<LogOperation const> operations) {
   for (std::size_t at = 0; at < operations.size();) {
+    index_->host().enters(Part::space);
     log_->segments().admit();
     auto const rest = operations.subspan(at);
     Piece piece = next_piece(rest);
@@ -62,6 +63,8 @@ void LogWriter::run(std::span<LogOperation const> operations) {
 
 void LogWriter::write(std::size_t first, std::span<LogOperation const> piece) {
   std::size_t const n = piece.size();
+  LogHost& host = index_->host();
+  host.enters(Part::index);
   keys_.clear();
   stripes_.clear();
   for (LogOperation const& each : piece) {
@@ -75,10 +78,15 @@ void LogWriter::write(std::size_t first, std::span<LogOperation const> piece) {
     exec::EpochGuard const guard(index_->epochs());
     index_->find(keys_, addresses_);
     bring_near(piece);
+    host.enters(Part::value);
     for (std::size_t i = 0; i < n; ++i) append(first + i, piece[i], addresses_[i], pending_[i]);
     appender_.order();
+    host.enters(Part::index);
     for (std::size_t i = 0; i < n; ++i)
       if (pending_[i].record) publish(first + i, piece[i], pending_[i]);
+    host.enters(Part::space);
+    for (Pending const& each : pending_)
+      if (each.before != 0) note_replaced(each);
   }
   appender_.settle();
 }
@@ -87,8 +95,7 @@ void LogWriter::write(std::size_t first, std::span<LogOperation const> piece) {
 void LogWriter::bring_near(std::span<LogOperation const> piece) {
   bool const lengths = log_->segments().item_bytes() == 0;
   for (std::size_t i = 0; i < piece.size(); ++i) {
-    bool const reads = piece[i].kind == OpKind::get || piece[i].kind == OpKind::update || lengths;
-    if (reads && addresses_[i] != 0)
+    if ((piece[i].reads() || lengths) && addresses_[i] != 0)
       index_->host().prefetch(log_->segments().base() + addresses_[i]);
   }
 }
@@ -109,7 +116,7 @@ void LogWriter::append(std::size_t i, LogOperation const& operation, std::uint64
   LogSegments& segments = log_->segments();
   std::span<std::byte const> value = operation.operand;
   LogRecord item;
-  if (operation.kind == OpKind::get || operation.kind == OpKind::update) {
+  if (operation.reads()) {
     if (!view(address, item)) return answers_->done(i, KeyStatus::corrupt, true);
     index_->host().read(segments.base() + address, item.bytes());
     KeyStatus const status =
@@ -124,27 +131,26 @@ void LogWriter::append(std::size_t i, LogOperation const& operation, std::uint64
   pending.record = appender_.append(operation.key, value, pending.sequence, tombstone);
 }
 
-void LogWriter::publish(std::size_t i, LogOperation const& operation, Pending const& pending) {
-  std::uint64_t before = 0;
+void LogWriter::publish(std::size_t i, LogOperation const& operation, Pending& pending) {
+  std::uint64_t& before = pending.before;
   if (operation.kind == OpKind::erase) {
     before = index_->erase(operation.key);
   } else if (Status put = index_->put(operation.key, pending.record.bytes, before); !put.ok()) {
     appender_.cancel(pending.record, pending.bytes);
     return answers_->refused(i, std::move(put));
   }
-  if (before != 0) note_replaced(before, pending.sequence);
   answers_->done(i, KeyStatus::ok, before != 0);
 }
 
-void LogWriter::note_replaced(std::uint64_t address, std::uint64_t death) {
+void LogWriter::note_replaced(Pending const& pending) {
   LogSegments& segments = log_->segments();
   std::uint64_t bytes = segments.item_bytes();
   if (bytes == 0) {
     LogRecord item;
-    if (!view(address, item)) return;
+    if (!view(pending.before, item)) return;
     bytes = item.bytes();
   }
-  segments.note_outdated(Offset{address}, bytes, death);
+  segments.note_outdated(Offset{pending.before}, bytes, pending.sequence);
 }
 
 }  // namespace perdure::pm

@@ -23,6 +23,11 @@ struct LogOperation {
   LogKey key;
   std::span<std::byte const> operand;  // put: the value; update: its operand
   std::uint64_t hash = 0;  // of the key
+  bool computes = true;  // an update's new value, from the old one; else it is the operand
+
+  [[nodiscard]] bool reads() const {
+    return kind == OpKind::get || (kind == OpKind::update && computes);
+  }
 };
 
 /// Who asked. Each operation is answered once.
@@ -62,6 +67,7 @@ class LogWriter {
     Offset record;  // 0: it writes nothing
     std::uint64_t bytes = 0;
     std::uint64_t sequence = 0;
+    std::uint64_t before = 0;  // the item that it replaced
   };
   struct Piece {
     std::size_t operations = 0;
@@ -76,8 +82,8 @@ class LogWriter {
   void write(std::size_t first, std::span<LogOperation const> piece);
   void append(std::size_t i, LogOperation const& operation, std::uint64_t address,
               Pending& pending);
-  void publish(std::size_t i, LogOperation const& operation, Pending const& pending);
-  void note_replaced(std::uint64_t address, std::uint64_t death);
+  void publish(std::size_t i, LogOperation const& operation, Pending& pending);
+  void note_replaced(Pending const& pending);
 
   ValueLog* log_;
   LogIndex* index_;

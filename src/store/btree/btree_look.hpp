@@ -29,8 +29,11 @@ class BtreeLook {
   void rebuild(std::span<Superblock const> superblocks, BtreeFound& found) {
     for_each_valid(superblocks, [&](std::uint64_t at, pm::SequencedRecord const& record) {
       if (reader_.fault(record) != nullptr) return found.damaged.push_back(at);
+      host_.enters(pm::Part::space);
       static_cast<void>(parts_.space.note_used(at));
+      host_.enters(pm::Part::index);
       insert(at, record, found);
+      host_.enters(pm::Part::value);
     });
   }
 

@@ -80,6 +80,7 @@ class BtreeRun {
       group.keys[group.count++] = parts_.make_key({keys.at(ops[k]), keys.size(ops[k])});
     }
     host_.begin();
+    host_.enters(pm::Part::index);
     parts_.table.find_group(host_, std::span<btree::Key const>(group.keys).first(group.count),
                             std::span(group.answers).first(group.count),
                             std::span(group.words).first(group.count));
@@ -156,6 +157,7 @@ class BtreeWrites : BtreeRun<Parts, Host> {
             host_.begin();
             operate(group.which[k], group.keys[k], group.answers[k] == btree::Answer::done);
           }
+          host_.enters(pm::Part::space);
         });
   }
 
@@ -292,14 +294,24 @@ class BtreeWrites : BtreeRun<Parts, Host> {
     pm::RecordHeader const header{0, static_cast<std::uint32_t>(value.size()),
                                   static_cast<std::uint32_t>(key.size), 0, sequence};
     std::byte* const at = parts_.records.at(record);
+    host_.enters(pm::Part::value);
     Parts::kAlone ? pm::prepare_record(host_, at, header, key.bytes, value.data())
                   : pm::write_whole(host_, at, header, key.bytes, value.data());
+    host_.enters(pm::Part::index);
   }
   void validate(std::uint64_t record, std::uint64_t sequence) {
-    if constexpr (Parts::kAlone) pm::make_valid(host_, parts_.records.at(record), sequence);
+    if constexpr (Parts::kAlone) {
+      host_.enters(pm::Part::value);
+      pm::make_valid(host_, parts_.records.at(record), sequence);
+      host_.enters(pm::Part::index);
+    }
   }
   void free(std::uint64_t record) {
-    if constexpr (Parts::kAlone) pm::make_free(host_, parts_.records.at(record));
+    if constexpr (Parts::kAlone) {
+      host_.enters(pm::Part::space);
+      pm::make_free(host_, parts_.records.at(record));
+      host_.enters(pm::Part::index);
+    }
   }
 
   [[nodiscard]] std::uint64_t sequence_of(std::size_t i) const { return batch_.sequence + i; }

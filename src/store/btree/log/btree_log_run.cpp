@@ -19,7 +19,7 @@ BtreeLogRun::BtreeLogRun(threads::Batch const& batch, threads::Ops const& ops,
     bool const has_operand = kind == OpKind::put || kind == OpKind::update;
     pm::LogKey const key{keys.at(i), keys.size(i)};
     operations_.push_back({kind, key, has_operand ? batch.operand(i) : std::span<std::byte const>(),
-                           hash_bytes(key.data(), key.size())});
+                           hash_bytes(key.data(), key.size()), batch.call->rmw != Rmw::replace});
     which_.push_back(i);
   }
 }
@@ -62,7 +62,6 @@ KeyStatus BtreeLogRun::found(std::size_t i, pm::LogRecord const& item) {
 KeyStatus BtreeLogRun::update(std::size_t i, pm::LogRecord const& item,
                               std::span<std::byte const>& value) {
   Call const& call = *batch_.call;
-  if (call.rmw == Rmw::replace) return KeyStatus::ok;
   if (KeyStatus const status = check(i, item); status != KeyStatus::ok) return status;
   if (item.value.size() != value.size()) return KeyStatus::size_mismatch;
   scratch_.assign(item.value.begin(), item.value.end());
