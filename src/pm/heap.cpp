@@ -189,7 +189,8 @@ Status RecordHeap::add_superblocks(std::uint64_t stride, std::uint64_t n, std::u
 Status RecordHeap::take_superblock(std::uint64_t stride) {
   auto run = pool_->take_run(1);
   if (!run) return run.status();
-  if (pool_->header().records_alone()) free_all_records(pool_->base() + run->bytes, shape_, stride);
+  if (pool_->header().records_alone() && !mutated("btree_stale_records_kept"))
+    free_all_records(pool_->base() + run->bytes, shape_, stride);
   // Reached only through words published after the batch's first ordering point, which orders this
   // too.
   headers_.write(*run, stride);

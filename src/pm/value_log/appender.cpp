@@ -6,6 +6,7 @@
 
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
+#include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
 #include "pm/stream.hpp"
 
@@ -100,7 +101,9 @@ void LogAppender::stream_out() {
 
 void LogAppender::order() {
   stream_out();
-  pm::order();
+  if (mutated("vlog_sealed_before_ordered"))
+    for (Owned const& each : left_) segments_->seal(*each.segment, each.fill.end);
+  if (!mutated("vlog_item_not_ordered")) pm::order();
   begins_piece_ = true;
   // Once all of their records are durable, and made durable by any later fence.
   for (Owned const& each : left_) segments_->seal(*each.segment, each.fill.end);

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/assert.hpp"
+#include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
 #include "pm/value_log/segments.hpp"
 
@@ -11,6 +12,7 @@ namespace perdure::pm {
 void LogSegments::admit() {
   MutexLock const lock(mutex_);
   if (queue_.size() < options_.most_queued || stopped_) return;
+  if (mutated("vlog_queue_not_bounded")) return;
   auto const begin = std::chrono::steady_clock::now();
   while (queue_.size() >= options_.most_queued && !stopped_) room_.wait(mutex_);
   auto const took = std::chrono::steady_clock::now() - begin;
