@@ -10,6 +10,24 @@
 namespace perdure::explore {
 namespace {
 
+/// Where one thread is all there is, it collects itself what it would wait for.
+class CollectsItself final : public fault::SimulatedThreads {
+ public:
+  explicit CollectsItself(pm::LogCollector& collector) : collector_(collector) {
+    fault::simulated_threads = this;
+  }
+  ~CollectsItself() override { fault::simulated_threads = nullptr; }
+  void give_way() override {
+    if (collector_.collect_queued() == 0) throw Stuck();
+  }
+  void locks() override {}
+  void locked(void const*) override {}
+  void unlocks(void const*) override {}
+
+ private:
+  pm::LogCollector& collector_;
+};
+
 class LogStore final : public OpenedStore {
  public:
   LogStore(pm::Pool opened, bool keeps_order, std::uint64_t most_queued)
@@ -92,6 +110,8 @@ class LogStore final : public OpenedStore {
   void write(threads::Batch const& batch, threads::Ops const& ops) override {
     auto const before = queued();
     threads::Tally tally;
+    std::optional<CollectsItself> alone;
+    if (!fault::simulated()) alone.emplace(log_.collector());
     BtreeLogRun(batch, ops, options_, tally).run(log_);
     auto const after = queued();
     // It is to have waited until a collector took one of them.
