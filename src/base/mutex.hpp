@@ -5,14 +5,23 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "base/simulated.hpp"
 #include "base/thread_annotations.hpp"
 
 namespace perdure {
 
 class PERDURE_CAPABILITY("mutex") Mutex {
  public:
-  void lock() PERDURE_ACQUIRE() { mutex_.lock(); }
-  void unlock() PERDURE_RELEASE() { mutex_.unlock(); }
+  void lock() PERDURE_ACQUIRE() {
+    fault::locks();
+    while (fault::simulated() && !mutex_.try_lock()) fault::give_way();
+    if (!fault::simulated()) mutex_.lock();
+    fault::locked(this);
+  }
+  void unlock() PERDURE_RELEASE() {
+    fault::unlocks(this);
+    mutex_.unlock();
+  }
   [[nodiscard]] bool try_lock() PERDURE_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
   /// For lambdas that are called by who holds it. Nothing is looked at.
   void is_held() const PERDURE_ASSERT_CAPABILITY(this) {}
@@ -51,6 +60,7 @@ class PERDURE_SCOPED_CAPABILITY MutexLock {
 class Condition {
  public:
   void wait(Mutex& mutex) PERDURE_REQUIRES(mutex) {
+    if (fault::simulated()) return let_others_go_on(mutex);
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
     condition_.wait(lock);
     static_cast<void>(lock.release());  // held, as before
@@ -66,6 +76,12 @@ class Condition {
   void notify_all() noexcept { condition_.notify_all(); }
 
  private:
+  static void let_others_go_on(Mutex& mutex) PERDURE_REQUIRES(mutex) {
+    mutex.unlock();
+    fault::give_way();
+    mutex.lock();
+  }
+
   std::condition_variable condition_;
 };
 

@@ -16,6 +16,8 @@ constexpr std::pair<char const*, System> kSystems[] = {{"store", System::store},
                                                        {"dash-lh", System::dash_lh},
                                                        {"dash-records", System::dash_records},
                                                        {"btree", System::btree},
+                                                       {"btree-store", System::btree_store},
+                                                       {"btree-log", System::btree_log},
                                                        {"gwal", System::gwal}};
 
 constexpr std::uint32_t kBatchesOverALog = 9;  // so that checkpoints come about
@@ -30,16 +32,18 @@ void add_systems(CLI::App& program, Arguments& a) {
           "--index", a.index,
           "store; or of libGPM gpm-log (hierarchical coalesced), gpm-conv (conventional), "
           "gpm-checkpoint; or of Dash dash-eh (extendible), dash-lh (linear), dash-records "
-          "(extendible, over records); or btree, in DRAM, which no crash leaves; or gwal, the "
-          "log of the LSM store: these take no layout, and none of the store's flags")
+          "(extendible, over records); or btree, in DRAM, which no crash leaves; or btree-store, "
+          "the "
+          "store over it, or btree-log, whose values are in a log; "
+          "or gwal, the log of the LSM store: these take no layout, and none of the store's flags")
       ->check(CLI::IsMember({"store", "gpm-log", "gpm-conv", "gpm-checkpoint", "dash-eh", "dash-lh",
-                             "dash-records", "btree", "gwal"}));
+                             "dash-records", "btree", "btree-store", "btree-log", "gwal"}));
   program.add_option("--layout", a.layout, "word or in_place")
       ->check(CLI::IsMember({"word", "in_place"}));
   program
       .add_option(
           "--model", a.model,
-          "fence or commit: what orders what persists; of dash-eh and dash-lh fence or flush")
+          "fence or commit: what orders what persists; of Dash and btree-store fence or flush")
       ->check(CLI::IsMember({"fence", "commit", "flush"}));
 }
 
@@ -104,10 +108,12 @@ void read_names(Arguments& a) {
 
 /// What does not go together, or null.
 char const* contradiction(Options const& o) {
-  bool const flushes = is_dash(o.system);
+  bool const flushes = is_dash(o.system) || is_btree_store(o.system);
   if (o.model == (flushes ? Model::commit : Model::flush))
-    return flushes ? "the threads of dash-eh and dash-lh order as they go: --model fence or flush"
-                   : "--model flush is for dash-eh and dash-lh";
+    return flushes
+               ? "the threads of Dash's tables and the B+-tree's store order as they go: --model "
+                 "fence or flush"
+               : "--model flush is for Dash's tables and the B+-tree's store";
   Bounds const& b = o.bounds;
   if (b.device_ops && (o.layout != Layout::word || o.model != Model::fence))
     return "--device-ops orders by fences, in layout word";

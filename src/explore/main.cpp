@@ -10,6 +10,7 @@
 
 #include "explore/arguments.hpp"
 #include "explore/btree/btree_runner.hpp"
+#include "explore/btree/store_runner.hpp"
 #include "explore/dash/dash_runner.hpp"
 #include "explore/gpm/gpm_checkpoint_runner.hpp"
 #include "explore/gpm/gpm_log_runner.hpp"
@@ -41,6 +42,8 @@ std::unique_ptr<Crasher> make_crasher(Options const& options, Totals& totals) {
       return std::make_unique<DashRunner<dash::Extendible<dash::RecordKeys<SimRecords>>>>(options,
                                                                                           totals);
     case System::btree: return std::make_unique<BTreeRunner>(options, totals);
+    case System::btree_store:
+    case System::btree_log: return std::make_unique<StoreRunner>(options, totals);
     case System::gwal:
       if (options.bounds.power) return std::make_unique<GwalPowerRunner>(options, totals);
       return std::make_unique<GwalRunner>(options, totals);
@@ -199,7 +202,8 @@ int replay(Arguments const& a) {
 }
 
 Options steered(Options options, Steer const& steer) {
-  if (is_dash(options.system)) options.model = steer.flushes ? Model::flush : Model::fence;
+  if (is_dash(options.system) || is_btree_store(options.system))
+    options.model = steer.flushes ? Model::flush : Model::fence;
   options.seed = steer.seed;
   options.scenarios = steer.scenarios;
   options.preemptions = steer.preemptions;
@@ -296,6 +300,8 @@ constexpr Kind kKinds[] = {
     {"dash-lh", "dash", System::dash_lh, Layout::word, nullptr},
     {"dash-records", "", System::dash_records, Layout::word, nullptr},
     {"btree", "", System::btree, Layout::word, nullptr},
+    {"btree-store", "", System::btree_store, Layout::word, nullptr},
+    {"btree-log", "", System::btree_log, Layout::word, nullptr},
     {"gwal", "", System::gwal, Layout::word, nullptr},
     {"gwal-power", "", System::gwal, Layout::word, &Bounds::power},
 };

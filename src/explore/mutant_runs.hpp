@@ -26,7 +26,8 @@ struct MutantInfo {
                         // "mirrored-atomic", "device", "full", "power"; of in_place "cached"; of
                         // libGPM "gpm-log", "gpm-conv", "gpm-logs" (both), "gpm-logs-commit" (both,
                         // where the host alone orders), "gpm-checkpoint"; of Dash "dash-eh",
-                        // "dash-lh", "dash" (both), "dash-records"; "gwal", "gwal-power"; "btree"
+                        // "dash-lh", "dash" (both), "dash-records"; "gwal", "gwal-power"; "btree";
+                        // of its store "btree-store", "btree-log"
   char const* what;
   // set: no run can tell it from the original, so --mutants leaves it out
   char const* why_equal = nullptr;

@@ -23,15 +23,22 @@ enum class System : std::uint8_t {
   dash_lh,
   dash_records,
   gwal,
-  btree
+  btree,
+  btree_store,
+  btree_log
 };
 [[nodiscard]] constexpr bool is_dash(System system) {
   return system == System::dash_eh || system == System::dash_lh || system == System::dash_records;
 }
 
+/// The store over the B+-tree, whose threads order as they go.
+[[nodiscard]] constexpr bool is_btree_store(System system) {
+  return system == System::btree_store || system == System::btree_log;
+}
+
 /// Threads of the host, which take no locks to read.
 [[nodiscard]] constexpr bool has_searches(System system) {
-  return is_dash(system) || system == System::btree;
+  return is_dash(system) || system == System::btree || is_btree_store(system);
 }
 
 struct Options {

@@ -45,6 +45,7 @@ Mapping::Mapping(Mapping&& other) noexcept { *this = std::move(other); }
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
   data_ = std::exchange(other.data_, nullptr);
   size_ = std::exchange(other.size_, 0);
+  reserved_ = other.reserved_;
   max_bytes_ = other.max_bytes_;
   options_ = other.options_;
   return *this;
@@ -71,6 +72,7 @@ Result<Mapping> Mapping::create(std::string const&, std::uint64_t bytes, std::ui
                                 MakeOptions const&, MapOptions const& options) {
   Mapping m;
   m.data_ = explore::arena->data();
+  m.reserved_ = explore::Arena::kCapacity;
   m.max_bytes_ = max_bytes;
   m.options_ = options;
   explore::arena->file_bytes = 0;
@@ -89,6 +91,7 @@ Result<Mapping> Mapping::copy_live(std::string const& path, MapOptions const&, F
 Result<Mapping> Mapping::open(std::string const&, MapOptions const& options, FileCheck const&) {
   Mapping m;
   m.data_ = explore::arena->data();
+  m.reserved_ = explore::Arena::kCapacity;
   m.size_ = explore::arena->file_bytes;
   m.options_ = options;
   return m;

@@ -1,6 +1,15 @@
 #include "explore/tracker.hpp"
 
+#include "exec/sim/sim_scheduler.hpp"
+
 namespace perdure::explore {
+
+void Tracker::order() {
+  exec::SimScheduler* const running = exec::sim_scheduler;
+  if (!threads_order_ || running == nullptr || running->thread() == 0) return recorder.cut(false);
+  exec::sim_point();
+  recorder.fence();
+}
 
 void Tracker::will_read(void const* at, std::size_t bytes) {
   if (bytes == 0) return;

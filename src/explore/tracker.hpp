@@ -19,13 +19,16 @@ class Tracker final : public fault::Observer {
   void wrote(void const* at, std::size_t bytes) override;
   void flush(void const* at, std::size_t bytes) override { recorder.flush(at, bytes); }
   void fence() override { recorder.fence(); }
-  void order() override { recorder.cut(false); }
+  void order() override;
+  /// An ordering point of a thread of a run orders what that thread wrote, and no more.
+  void threads_order(bool on) { threads_order_ = on; }
 
   Recorder recorder;
   CrashedMedium crashed;
 
  private:
   Arena* arena_;
+  bool threads_order_ = false;
 };
 
 }  // namespace perdure::explore

@@ -216,7 +216,7 @@ Status RecordHeap::take_superblock(std::uint64_t stride) {
   if (!run) return run.status();
   if (shape_.maps)
     write_empty_map(run->bytes, stride);
-  else if (pool_->header().records_alone())
+  else if (pool_->header().records_alone() && !mutated("btree_stale_records_kept"))
     free_all_records(pool_->base() + run->bytes, shape_, stride);
   // Reached only through words published after the batch's first ordering point, which orders this
   // too.

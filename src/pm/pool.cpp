@@ -116,7 +116,7 @@ bool has_sane_type(PoolHeader const& h) {
 Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64_t superblocks,
                           MakeOptions const& make, MapOptions const& options) {
   PERDURE_ASSERT(superblocks > 0 && std::has_single_bit(shape.superblock_bytes));
-  PERDURE_ASSERT(shape.superblock_bytes >= kMinSuperblock);
+  PERDURE_ASSERT(shape.superblock_bytes >= kLeastSuperblock);
   std::uint64_t const bytes = superblocks * shape.superblock_bytes;
   if (shape.max_bytes != 0 && bytes > shape.max_bytes) {
     return Status{Code::no_space, "pool " + path + ": max_bytes " +
@@ -240,7 +240,7 @@ Status Pool::check_header(std::string const& path) {
   if (header_.hash_id != kHashId)
     return corrupt(path, "keys are placed by hash " + std::to_string(header_.hash_id) +
                              ", which this build lacks");
-  bool const sane = header_.superblock_bytes >= kMinSuperblock &&
+  bool const sane = header_.superblock_bytes >= kLeastSuperblock &&
                     header_.superblock_bytes <= kMaxSuperblock &&
                     (header_.superblock_bytes & (header_.superblock_bytes - 1)) == 0 &&
                     header_.levels >= 1 && header_.hashes >= 1 && header_.slots >= 1 &&

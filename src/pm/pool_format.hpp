@@ -31,6 +31,15 @@ inline constexpr std::uint64_t kRepairNoteOffset = kHeadBytes;
 inline constexpr std::uint32_t kMaxRootEntries = 64;
 inline constexpr std::uint64_t kMinSuperblock = 1u << 20;
 inline constexpr std::uint64_t kMaxSuperblock = 4u << 20;
+/// What a pool may have, and of the text of a repair's note the most. The explorer's are smaller,
+/// where it looks at all that is in a pool.
+#if defined(PERDURE_EXPLORE)
+inline constexpr std::uint64_t kLeastSuperblock = 32u << 10;
+inline constexpr std::uint32_t kMostRepairText = 8u << 10;
+#else
+inline constexpr std::uint64_t kLeastSuperblock = kMinSuperblock;
+inline constexpr std::uint32_t kMostRepairText = 64u << 10;
+#endif
 
 /// Constant after creation.
 struct PoolHeader {  // bytes
@@ -171,13 +180,12 @@ struct RepairNote {  // bytes
   std::uint32_t crc;  //  60  CRC-32C of bytes 0..59
 };
 inline constexpr std::uint64_t kRepaired = 0x6465726961706572u;  // "repaired"
-inline constexpr std::uint32_t kMostRepairText = 64u << 10;
 static_assert(offsetof(RepairNote, state) == 0 && offsetof(RepairNote, repaired_unix_s) == 8 &&
               offsetof(RepairNote, count) == 16 && offsetof(RepairNote, text_bytes) == 24 &&
               offsetof(RepairNote, text_crc) == 28 && offsetof(RepairNote, reserved) == 32 &&
               offsetof(RepairNote, crc) == 60);
 static_assert(sizeof(RepairNote) == 64 &&
-              kRepairNoteOffset + sizeof(RepairNote) + kMostRepairText <= kMinSuperblock);
+              kRepairNoteOffset + sizeof(RepairNote) + kMostRepairText <= kLeastSuperblock);
 static_assert(std::has_unique_object_representations_v<RepairNote>);
 
 /// First bytes of a heap superblock. Records of `record_bytes` each follow at kFirstRecord

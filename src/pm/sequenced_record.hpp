@@ -16,6 +16,7 @@
 
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
+#include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
 #include "pm/pool_format.hpp"
 #include "pm/record_shape.hpp"
@@ -87,7 +88,7 @@ void prepare_record(Host& host, std::byte* record, RecordHeader header, std::byt
                     std::byte const* value) {
   PERDURE_ASSERT(header.sequence != 0 && header.tag == 0);
   header.crc = sum_of(header, key, value);
-  header.sequence = 0;
+  if (!mutated("btree_record_valid_before_whole")) header.sequence = 0;
   write_parts(host, record, header, key, value);
 }
 
@@ -120,6 +121,7 @@ template <class Host>
 void make_valid(Host& host, std::byte* record, std::uint64_t sequence) {
   PERDURE_ASSERT(sequence != 0);
   host.store(sequence_word(record), sequence);
+  if (mutated("btree_record_not_flushed")) return;
   host.flush(sequence_word(record), sizeof sequence);
   host.fence();
 }
@@ -128,7 +130,8 @@ void make_valid(Host& host, std::byte* record, std::uint64_t sequence) {
 template <class Host>
 void make_free(Host& host, std::byte* record) {
   host.store(sequence_word(record), 0);
-  host.persist(sequence_word(record), sizeof(std::uint64_t));
+  if (!mutated("btree_free_not_flushed"))
+    host.persist(sequence_word(record), sizeof(std::uint64_t));
 }
 
 /// All records of a superblock that is nobody's, ordered.

@@ -6,6 +6,7 @@
 
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
+#include "base/hooks.hpp"
 
 namespace perdure::pm {
 
@@ -98,7 +99,9 @@ void LogAppender::stream_out() {
 
 void LogAppender::order() {
   stream_out();
-  host_->fence();
+  if (mutated("vlog_sealed_before_ordered"))
+    for (Owned const& each : left_) segments_->seal(*each.segment, each.fill.end);
+  if (!mutated("vlog_item_not_ordered")) host_->fence();
   begins_piece_ = true;
   // Once all of their records are durable, and made durable by any later fence.
   for (Owned const& each : left_) segments_->seal(*each.segment, each.fill.end);

@@ -5,6 +5,7 @@
 
 #include "base/assert.hpp"
 #include "base/caught.hpp"
+#include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
 
 namespace perdure::pm {
@@ -46,13 +47,14 @@ void LogCollector::collect(LogSegment& victim, LogIndex& index) {
   exec::SharedHold const begun(rest_);
   LogWalk walk(segments_->base(), victim.at, segments_->segment_bytes(), victim.generation,
                victim.fill.end);
+  if (mutated("vlog_freed_before_moved")) segments_->free(victim);
   bool const moved = move_all(walk, index);
   if (!moved || !walk.holes().empty()) {  // what cannot be read may be current
     ++failed_;
     return segments_->put_back(victim, moved ? LogSegment::Use::damaged : LogSegment::Use::full);
   }
-  segments_->free(victim);
-  index.epochs().synchronize();
+  if (!mutated("vlog_freed_before_moved")) segments_->free(victim);
+  if (!mutated("vlog_reused_under_readers")) index.epochs().synchronize();
   ++collections_;
   segments_->reuse(victim);
 }
@@ -87,13 +89,16 @@ bool LogCollector::copy(std::span<LogRecord const> group, std::span<Copy> copies
   std::uint64_t const lowest = tombstones ? segments_->lowest_death() : 0;
   for (std::size_t i = 0; i < group.size(); ++i) {
     LogRecord const& item = group[i];
-    bool const needed = copies[i].address == 0 && lowest <= item.header.sequence;
+    bool const needed = copies[i].address == 0 && lowest <= item.header.sequence &&
+                        !mutated("vlog_tombstone_dropped_early");
     if (item.tag.tombstone ? !needed : copies[i].address != item.at.bytes) {
       dropped_tombstones_ += item.tag.tombstone;
       continue;
     }
     if (!to.reserve(item.bytes(), LogSegments::For::collecting).ok()) return false;
-    copies[i].to = to.append(item.key, item.value, item.header.sequence, item.tag.tombstone).bytes;
+    std::uint64_t const newer = mutated("vlog_move_with_new_sequence") ? 100 : 0;
+    copies[i].to =
+        to.append(item.key, item.value, item.header.sequence + newer, item.tag.tombstone).bytes;
     moved_bytes_ += item.bytes();
   }
   return true;
@@ -103,8 +108,11 @@ bool LogCollector::copy(std::span<LogRecord const> group, std::span<Copy> copies
 /// was written: for while it stands, no tombstone that outranks it may go. Its segment notes that
 /// before the index leads to the copy, whose own death says nothing of the first.
 void LogCollector::publish(LogRecord const& item, LogIndex& index, std::uint64_t to) {
-  std::uint64_t const death = item.header.sequence + 1;
+  std::uint64_t const death =
+      mutated("vlog_death_not_noted") ? LogSegment::kNoDeath : item.header.sequence + 1;
   segments_->note_outdated(item.at, 0, death);
+  if (std::uint64_t before = 0; mutated("vlog_move_not_checked"))
+    static_cast<void>(index.put(item.key, to, before));
   bool const moved = index.swap(item.key, item.at.bytes, to);
   segments_->note_outdated(moved ? item.at : Offset{to}, item.bytes(), death);
 }

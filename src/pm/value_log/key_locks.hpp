@@ -10,6 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/hooks.hpp"
+#include "base/simulated.hpp"
+
 namespace perdure::pm {
 
 /// Words instead of mutexes: a piece holds hundreds of them, more than a thread sanitizer can
@@ -24,11 +27,17 @@ class KeyLocks {
 
   void lock(std::uint32_t stripe) {
     std::atomic<std::uint32_t>& word = words_[stripe];
-    std::uint32_t free = kFree;
-    if (word.compare_exchange_strong(free, kHeld, std::memory_order_acquire)) return;
-    while (word.exchange(kWaitedFor, std::memory_order_acquire) != kFree) word.wait(kWaitedFor);
+    fault::locks();
+    std::uint32_t free = mutated("vlog_lock_ignored") ? word.load() : kFree;
+    if (!word.compare_exchange_strong(free, kHeld, std::memory_order_acquire))
+      while (word.exchange(kWaitedFor, std::memory_order_acquire) != kFree) wait(word);
+    fault::locked(&word);
+  }
+  static void wait(std::atomic<std::uint32_t>& word) {
+    fault::simulated() ? fault::give_way() : word.wait(kWaitedFor);
   }
   void unlock(std::uint32_t stripe) {
+    fault::unlocks(&words_[stripe]);
     if (words_[stripe].exchange(kFree, std::memory_order_release) == kWaitedFor)
       words_[stripe].notify_one();
   }

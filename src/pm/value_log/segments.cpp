@@ -5,6 +5,7 @@
 
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
+#include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
 
 namespace perdure::pm {
@@ -70,11 +71,12 @@ Result<LogSegment*> LogSegments::add() {
   first.magic = 0;
   std::byte* const to = pool_->base() + at->bytes;
   write_bytes(to, &first, sizeof first);
-  order();
+  if (!mutated("vlog_header_not_ordered")) order();
   std::uint64_t word = 0;
   std::memcpy(&word, &header, sizeof word);
   store_word(reinterpret_cast<std::uint64_t*>(to), word);
-  order();  // before its state: with that, and without magic, it would look damaged
+  // before its state: with that, and without magic, it would look damaged
+  if (!mutated("vlog_magic_not_ordered")) order();
   return &attach(*at);
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/assert.hpp"
+#include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
 #include "pm/value_log/segments.hpp"
 
@@ -12,6 +13,7 @@ void LogSegments::admit() {
   if (queued_.load() < options_.most_queued) return;
   MutexLock const lock(mutex_);
   if (queue_.size() < options_.most_queued || stopped_) return;
+  if (mutated("vlog_queue_not_bounded")) return;
   auto const begin = std::chrono::steady_clock::now();
   while (queue_.size() >= options_.most_queued && !stopped_) room_.wait(mutex_);
   auto const took = std::chrono::steady_clock::now() - begin;

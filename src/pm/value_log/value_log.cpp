@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "base/hooks.hpp"
+
 namespace perdure::pm {
 
 ValueLog::ValueLog(Pool& pool, Mutex& memory, MakeLogIndex make_index, LogSettings const& options)
@@ -33,14 +35,14 @@ Result<std::uint64_t> ValueLog::segment_bytes(Pool const& pool) {
 Result<LogRecovered> ValueLog::recover(exec::Workers& workers) {
   LogRecovered found;
   if (Status s = recovery_.scan(workers, found); !s.ok()) return s;
-  sequence_ = found.last_sequence;
+  if (!mutated("vlog_sequence_restarts")) sequence_ = found.last_sequence;
   return found;
 }
 
 void ValueLog::begin_reading() { recovery_.finish(); }
 
 void ValueLog::begin() {
-  recovery_.fill_holes();
+  if (!mutated("vlog_holes_not_filled")) recovery_.fill_holes();
   recovery_.finish();
   collector_.begin(options_.collectors);
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/hooks.hpp"
 
 namespace perdure::pm {
 namespace {
@@ -127,6 +128,11 @@ void LogWriter::append(std::size_t i, LogOperation const& operation, std::uint64
   bool const tombstone = operation.kind == OpKind::erase;
   if (tombstone) value = {};
   pending.sequence = log_->next_sequence();
+  // Only the index is told. The address is that of what the key had.
+  if (tombstone && mutated("vlog_tombstone_left_out")) {
+    pending.record = Offset{address};
+    return;
+  }
   pending.bytes = log_bytes(operation.key.size(), value.size());
   pending.record = appender_.append(operation.key, value, pending.sequence, tombstone);
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/assert.hpp"
+#include "base/hooks.hpp"
 #include "exec/epochs.hpp"
 #include "pm/record_shape.hpp"
 #include "store/btree/btree_reader.hpp"
@@ -30,7 +31,7 @@ class BtreeLook {
     for_each_valid(superblocks, [&](std::uint64_t at, pm::SequencedRecord const& record) {
       if (reader_.fault(record) != nullptr) return found.damaged.push_back(at);
       host_.enters(pm::Part::space);
-      static_cast<void>(parts_.space.note_used(at));
+      if (!mutated("btree_rebuild_notes_nothing")) static_cast<void>(parts_.space.note_used(at));
       host_.enters(pm::Part::index);
       insert(at, record, found);
       host_.enters(pm::Part::value);
@@ -58,7 +59,9 @@ class BtreeLook {
         std::uint64_t const at = superblock.at + shape_.address(superblock.stride, i);
         pm::SequencedRecord const record =
             pm::view_sequenced(host_, parts_.records.at(at), superblock.stride);
-        if (!record.free()) f(at, record);
+        if (record.free()) continue;
+        host_.read(record.key, std::uint64_t{record.header.key_bytes} + record.header.value_bytes);
+        f(at, record);
       }
     }
   }

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/hooks.hpp"
 #include "batch/arithmetic.hpp"
 #include "exec/counts.hpp"
 #include "exec/epochs.hpp"
@@ -191,7 +192,9 @@ class BtreeWrites : BtreeRun<Parts, Host> {
 
   void erase(std::size_t i, btree::Key const& key) {
     std::uint64_t word = 0;
-    auto const last = [&](std::uint64_t leads_to) { free(leads_to); };
+    auto const last = [&](std::uint64_t leads_to) {
+      if (!mutated("btree_erase_not_marked")) free(leads_to);
+    };
     btree::Answer const answer = parts_.table.erase(host_, key, last, word);
     if (answer != btree::Answer::done) return not_done(i, answer);
     batch_.complete(i, KeyStatus::ok);
@@ -242,6 +245,7 @@ class BtreeWrites : BtreeRun<Parts, Host> {
     std::uint64_t const stride = stride_of(i), record = pieces_.take(stride);
     std::uint64_t sequence = sequence_of(i);
     prepare(record, sequence, key, batch_.operand(i));
+    if (mutated("btree_update_leaves_valid")) validate(record, sequence);
     btree::Answer const answer = replace(key, record, sequence);
     if (answer == btree::Answer::done) return batch_.complete(i, KeyStatus::ok);
     pieces_.put_back(stride, record);
@@ -280,12 +284,17 @@ class BtreeWrites : BtreeRun<Parts, Host> {
   void supersede(std::uint64_t stored, std::uint64_t record, std::uint64_t& sequence) {
     if constexpr (Parts::kAlone) {
       std::uint64_t const older = parts_.records.view(host_, stored).header.sequence;
-      if (older >= sequence) {
+      if (mutated("btree_replaced_freed_first")) free(stored);
+      if (older >= sequence && !mutated("btree_sequence_not_above")) {
         sequence = parts_.numbers.take(1);  // above it, unless that one is damaged
         pm::prepare_again(host_, parts_.records.at(record), sequence);
       }
+      if (mutated("btree_replaced_freed_before_durable")) {
+        host_.store(pm::sequence_word(parts_.records.at(record)), sequence);
+        free(stored);
+      }
       validate(record, sequence);
-      free(stored);
+      if (!mutated("btree_replaced_not_freed")) free(stored);
     }
   }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/hooks.hpp"
 #include "exec/epochs.hpp"
 #include "store/threads/engine.hpp"
 #include "store/threads/reservation.hpp"
@@ -73,6 +74,8 @@ class WritePieces {
       PERDURE_ASSERT(unlinked_.size() <= to - from);  // one an operation at most
       records_.freed();
       waiting = space_.wait_for_readers(unlinked_.size());
+      if (mutated("btree_record_reused_early"))
+        return space_.give_waiting(std::exchange(unlinked_, {}));
       epochs_.retire([space = &space_, records = std::exchange(unlinked_, {})] {
         space->give_waiting(records);
       });

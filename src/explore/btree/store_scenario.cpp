@@ -1,0 +1,82 @@
+#include "explore/btree/store_scenario.hpp"
+
+#include <algorithm>
+#include <random>
+#include <sstream>
+
+namespace perdure::explore {
+namespace {
+
+using Draw = std::mt19937_64;
+
+OpKind draw_kind(Draw& draw) {
+  switch (draw() % 8) {
+    case 0: return OpKind::get;
+    case 1: return OpKind::update;
+    case 2:
+    case 3: return OpKind::erase;
+    default: return OpKind::put;
+  }
+}
+
+StoreOp draw_operation(Draw& draw, StoreScenario const& s, bool reads) {
+  return {reads ? OpKind::get : draw_kind(draw), s.keys[draw() % s.keys.size()], draw() % 1000};
+}
+
+/// Segments are nearly full of what is outdated; so a few records more make one due.
+void draw_log(StoreScenario& s, Draw& draw) {
+  for (std::uint64_t const key : s.keys)
+    if (std::ranges::find(s.there, key) == s.there.end() && draw() % 2 == 0)
+      s.log.erased.push_back(key);
+  for (std::uint64_t n = draw() % 4; n > 0; --n) s.log.left.push_back(draw() % 4 * 60);
+  s.log.collected = draw() % 3 == 0;
+  s.log.closed = draw() % 4 == 0;
+  s.log.most_queued = draw() % 2 == 0 ? 1 : 4;
+  if (draw() % 4 == 0) s.log.superblocks = 5;
+}
+
+}  // namespace
+
+StoreScenario make_store_scenario(std::uint64_t seed, bool in_log, std::uint32_t most_batches) {
+  Draw draw(seed * 2654435761u + in_log);
+  StoreScenario s;
+  s.grows = draw() % 8 == 0 && !in_log;
+  for (std::uint64_t i = draw() % 3; i > 0; --i) s.fillers.push_back(1000 + i);
+  for (std::uint64_t i = 1 + draw() % 4; i > 0; --i) s.keys.push_back(i);
+  for (std::uint64_t const key : s.keys)
+    if (draw() % 2 == 0) s.there.push_back(key);
+  if (s.grows) s.there = s.fillers = {};
+  if (in_log) draw_log(s, draw);
+  for (std::uint64_t threads = 2 + draw() % 2; threads > 0; --threads) {
+    auto& mine = s.batches.emplace_back();
+    bool const reads = draw() % 4 == 0;
+    for (std::uint64_t n = 1 + draw() % most_batches; n > 0; --n) {
+      StoreBatch& batch = mine.emplace_back();
+      for (std::uint64_t k = draw() % 4 == 0 ? 2 + draw() % 2 : 1; k > 0; --k)
+        batch.push_back(draw_operation(draw, s, reads));
+    }
+  }
+  return s;
+}
+
+std::string StoreScenario::describe() const {
+  static constexpr char const* kNames[] = {"get", "put", "erase", "update"};
+  std::ostringstream text;
+  text << fillers.size() << " fillers, there:";
+  for (std::uint64_t const key : there) text << ' ' << key;
+  for (std::uint64_t const bytes : log.left) text << ", a segment with " << bytes << " bytes left";
+  if (grows) text << "; a superblock is added";
+  for (auto const& mine : batches) {
+    text << "\n  thread:";
+    for (StoreBatch const& batch : mine) {
+      text << " [";
+      for (StoreOp const& op : batch)
+        text << ' ' << kNames[static_cast<std::size_t>(op.kind)] << ' ' << op.key << '='
+             << op.value;
+      text << " ]";
+    }
+  }
+  return text.str();
+}
+
+}  // namespace perdure::explore

@@ -1,0 +1,45 @@
+// A scenario of a B+-tree's store, from one number: a few keys, and what a few threads do to them
+// in batches. Invariant: fillers are there all the while; operations are on the other keys.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "perdure/batch.h"
+
+namespace perdure::explore {
+
+struct StoreOp {
+  OpKind kind = OpKind::get;  // get, put, update, erase
+  std::uint64_t key = 0;
+  std::uint64_t value = 0;
+  std::uint32_t bytes = sizeof value;  // of it, the rest zeros
+};
+using StoreBatch = std::vector<StoreOp>;
+
+struct StoreScenario {
+  std::vector<std::uint64_t> fillers;  // key = value
+  std::vector<std::uint64_t> keys;  // what operations are on
+  std::vector<std::uint64_t> there;  // of those, there from the beginning, key = value
+  bool grows = false;  // the first record needs a superblock, which holds what looks like records
+  /// Of a log, before the run: which keys were there once, how much room is left in segments whose
+  /// contents are outdated by then, and whether what is due has been collected, and the log closed.
+  struct Log {
+    std::vector<std::uint64_t> erased;
+    std::vector<std::uint64_t> left;
+    bool collected = false, closed = false;
+    std::uint32_t collectors = 1;  // threads of the run beside those with batches
+    std::uint64_t most_queued = 4;
+    std::uint64_t superblocks = 8;
+  };
+  Log log;
+  std::vector<std::vector<StoreBatch>> batches;  // of each thread
+  [[nodiscard]] std::string describe() const;
+};
+
+/// `in_log`: values are.
+[[nodiscard]] StoreScenario make_store_scenario(std::uint64_t seed, bool in_log,
+                                                std::uint32_t most_batches);
+
+}  // namespace perdure::explore
