@@ -40,13 +40,13 @@ nb::object plain(nb::handle value) {
   return nb::borrow(value);
 }
 
-/// One field as a person reads it: names of enums bare, text quoted, the lines of a record
-/// indented.
+/// One field as a person reads it: names of enums bare, text quoted, the lines of a record, or of a
+/// list of them, indented.
 std::string shown_value(nb::handle value) {
   nb::object const what =
       is_enum(value) ? nb::object(value.attr("name")) : nb::object(nb::repr(value));
   auto text = nb::cast<std::string>(what);
-  if (!is_record(value)) return text;
+  if (!is_record(value) && !nb::isinstance<nb::list>(value)) return text;
   for (auto at = text.find('\n'); at != text.npos; at = text.find('\n', at + 1))
     text.insert(at + 1, "    ");
   return text;
