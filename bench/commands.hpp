@@ -32,5 +32,6 @@ struct Command {
 [[nodiscard]] Command add_ordered(CommandLine& program);
 [[nodiscard]] Command add_prestores(CommandLine& program);
 [[nodiscard]] Command add_hetero(CommandLine& program);
+[[nodiscard]] Command add_shared_gets(CommandLine& program);
 
 }  // namespace perdure::bench

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -126,7 +127,10 @@ std::uint64_t buckets_of(CreateOptions const& made) {
 }
 
 PoolFile::PoolFile(std::string path) : path_(std::move(path)) {
-  if (path_.empty()) path_ = "/dev/shm/perdure-bench-" + std::to_string(getpid()) + ".pool";
+  static std::atomic<int> chosen{0};
+  if (path_.empty())
+    path_ = "/dev/shm/perdure-bench-" + std::to_string(getpid()) + "-" + std::to_string(++chosen) +
+            ".pool";
   if (access(path_.c_str(), F_OK) == 0) {
     throw Failure(
         "--pool " + path_ +

@@ -71,7 +71,6 @@ class Bench {
   void put_twice(Table& table);
   void split(Table& table, std::string const& memory);
   void split_batch(Table& table, std::string const& memory, std::size_t dist, std::size_t batch);
-  double gets(Table& table, Walk& walk, std::size_t batch, hetero::Way way, double seconds);
   void check(hetero::Keys keys, Rates& rates) const;
   void hot_cold();
   void hot_cold_by(hetero::HotCold& tables, std::size_t dist, std::string const& how);

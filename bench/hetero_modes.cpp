@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "hetero_bench.hpp"
+#include "turns.hpp"
 
 namespace perdure::bench::shared {
 
@@ -172,53 +173,25 @@ void Bench::put_twice(Table& table) {
   if (o_.json != "-") std::printf("WRONG: the copies differ\n");
 }
 
-/// The first batches find what another way left behind, so they do not count.
-double Bench::gets(Table& table, Walk& walk, std::size_t batch, hetero::Way way, double seconds) {
-  constexpr int kUncounted = 2;
-  std::uint64_t done = 0;
-  double took = 0;
-  auto start = Clock::now();
-  for (int number = 0; took < seconds || number < kUncounted + 2; ++number) {
-    if (number == kUncounted) {
-      start = Clock::now();
-      done = 0;
-    }
-    hetero::Keys const keys = walk.keys(walk.next(batch), batch);
-    require(table.get(keys, answers_->all().first(batch), way), "get");
-    done += batch;
-    took = std::chrono::duration<double>(Clock::now() - start).count();
-  }
-  return static_cast<double>(done) / took * 1e-6;
-}
-
 void Bench::check(hetero::Keys keys, Rates& rates) const {
   for (std::size_t i = 0; i < keys.size(); ++i)
     rates.faults += right(keys[i], answers_->all()[i]) ? 0 : 1;
   rates.checked += keys.size();
 }
 
-/// The three in turns, so that what else the machine does meets all of them, and each first, second
-/// and last equally often.
 void Bench::split_batch(Table& table, std::string const& memory, std::size_t dist,
                         std::size_t batch) {
-  constexpr int kTurns = 9, kTrials = 48;
   constexpr hetero::Way kWays[] = {hetero::Way::host, hetero::Way::device, hetero::Way::automatic};
   Walk walk(*pools_[dist], 0);
-  for (int i = 0; i < kTrials; ++i) {
-    hetero::Keys const keys = walk.keys(walk.next(batch), batch);
-    require(table.get(keys, answers_->all().first(batch)), "get");
-  }
-  std::vector<double> mops[3], ratio;
-  for (int turn = 0; turn < kTurns; ++turn) {
-    for (int k = 0; k < 3; ++k) {
-      int const way = (turn + k) % 3;
-      mops[way].push_back(gets(table, walk, batch, kWays[way], o_.seconds / kTurns));
-    }
-    ratio.push_back(mops[2].back() / std::max(mops[0].back(), mops[1].back()));
-  }
-  hetero::Keys const keys = walk.keys(walk.next(batch), batch);
+  hetero::Keys keys;
+  auto const one = [&](int way) {
+    keys = walk.keys(walk.next(batch), batch);
+    require(table.get(keys, answers_->all().first(batch), kWays[way]), "get");
+  };
+  let_settle([&] { one(2); });
+  Compared const compared = compare_in_turns(batch, o_.seconds, one);
   Rates rates;
-  require(table.get(keys, answers_->all().first(batch)), "get");
+  one(2);
   check(keys, rates);
   hetero::SplitStats const stats = table.split(batch);
   char const* const names[] = {"host", "device", "both"};
@@ -227,10 +200,10 @@ void Bench::split_batch(Table& table, std::string const& memory, std::size_t dis
        {"dist", o_.dists[dist]},
        {"memory", memory},
        {"batch", batch},
-       {"host_mops", median(mops[0])},
-       {"device_mops", median(mops[1])},
-       {"mops", median(mops[2])},
-       {"ratio", median(ratio)},
+       {"host_mops", compared.alone[0]},
+       {"device_mops", compared.alone[1]},
+       {"mops", compared.chosen},
+       {"ratio", compared.ratio},
        {"way", names[static_cast<int>(stats.way)]},
        {"device_share", stats.share}},
       rates);

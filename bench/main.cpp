@@ -23,7 +23,8 @@ int run(int argc, char** argv) {
                             add_index_load(program),   add_index_segments(program),
                             add_index_reopen(program), add_emulation(program),
                             add_ordered(program),      add_prestores(program),
-                            add_hetero(program),       add_kv(program)};
+                            add_hetero(program),       add_kv(program),
+                            add_shared_gets(program)};
   int status = kUsage;
   if (!program.parse(argc, argv, status)) return status;
   for (Command const& command : commands) {

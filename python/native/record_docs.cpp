@@ -96,6 +96,35 @@ cache_hits : int
     Gets that the record cache answered, or whose key the bucket cache found.
 )";
 
+constexpr char const* kSharedSize =
+    R"(Gets of batches of one size, measured while running: who answers them, and how long it took.
+
+Attributes
+----------
+batch : int
+    Keys: from here to twice as many.
+by : GetsBy
+    Who answers them: "host", "device" or "both".
+device_share : float
+    Of the keys, where both answer.
+host_us, device_us, both_us : float
+    A batch of `batch` keys, in microseconds; 0 where that way was not tried.
+)";
+
+constexpr char const* kSharingStats =
+    R"(Gets that the host's threads share with the device (`Options.gets_by`).
+
+Attributes
+----------
+shared : bool
+note : str
+    Why they are not, where that was not asked for.
+host_keys, device_keys : int
+    Of batches that may be shared, by who answered.
+sizes : list of SharedSize
+    That came, ascending.
+)";
+
 constexpr char const* kValueLogStats =
     R"(Of a pool of values "log"; zeros elsewhere. What has been counted, since the store was opened.
 
@@ -196,6 +225,8 @@ mirror_bytes : int
     Of the device's memory.
 residency_note : str
     What the mirror lacks, and why; empty where it lacks nothing.
+sharing : SharingStats
+    Gets that the host's threads share with the device.
 damage : str
     Of a Dash index: what the counting met, so that `records` lacks some; empty where it met
     nothing.
@@ -224,7 +255,8 @@ char const* doc_of(std::string_view record) {
       {"Survival", kSurvival},         {"RecoveryReport", kRecoveryReport},
       {"VerifyReport", kVerifyReport}, {"DeviceInfo", kDeviceInfo},
       {"AccessCounts", kAccessCounts}, {"ValueLogStats", kValueLogStats},
-      {"CacheReport", kCacheReport},   {"Stats", kStats}};
+      {"CacheReport", kCacheReport},   {"Stats", kStats},
+      {"SharedSize", kSharedSize},     {"SharingStats", kSharingStats}};
   for (Documented const& one : kDocs)
     if (one.record == record) return one.doc;
   return "";

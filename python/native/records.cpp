@@ -31,17 +31,22 @@ nb::object plain(nb::handle value) {
   if (is_record(value)) return as_dict(value);
   if (is_enum(value)) return value.attr("name");
   if (nb::isinstance<nb::tuple>(value)) return nb::list(value);
+  if (nb::isinstance<nb::list>(value)) {
+    nb::list all;
+    for (nb::handle one : value) all.append(plain(one));
+    return all;
+  }
   if (nb::isinstance<Shape>(value)) return nb::str(nb::repr(value));
   return nb::borrow(value);
 }
 
-/// One field as a person reads it: names of enums bare, text quoted, the lines of a record
-/// indented.
+/// One field as a person reads it: names of enums bare, text quoted, the lines of a record, or of a
+/// list of them, indented.
 std::string shown_value(nb::handle value) {
   nb::object const what =
       is_enum(value) ? nb::object(value.attr("name")) : nb::object(nb::repr(value));
   auto text = nb::cast<std::string>(what);
-  if (!is_record(value)) return text;
+  if (!is_record(value) && !nb::isinstance<nb::list>(value)) return text;
   for (auto at = text.find('\n'); at != text.npos; at = text.find('\n', at + 1))
     text.insert(at + 1, "    ");
   return text;
@@ -123,6 +128,12 @@ void bind_store_enums(nb::module_& module) {
       .value("in_order", Gather::in_order)
       .value("by_host", Gather::by_host)
       .value("shared", Gather::shared);
+  nb::enum_<GetsBy>(module, "GetsBy")
+      .value("automatic", GetsBy::automatic)
+      .value("device", GetsBy::device)
+      .value("host", GetsBy::host)
+      .value("both", GetsBy::both)
+      .value("measured", GetsBy::measured);
   nb::enum_<CachePolicy>(module, "CachePolicy")
       .value("lfu", CachePolicy::lfu)
       .value("lru", CachePolicy::lru)
@@ -275,6 +286,7 @@ void bind_open_options(nb::module_& module) {
       .def_rw("lock_memory", &OpenOptions::lock_memory)
       .def_rw("displacement", &OpenOptions::displacement)
       .def_rw("grow", &OpenOptions::grow)
+      .def_rw("gets_by", &OpenOptions::gets_by)
       .def_prop_rw("expect_key_bytes", from(&OpenOptions::expect, &ExpectedSizes::key_bytes),
                    into(&OpenOptions::expect, &ExpectedSizes::key_bytes))
       .def_prop_rw("expect_value_bytes", from(&OpenOptions::expect, &ExpectedSizes::value_bytes),
@@ -370,6 +382,21 @@ void bind_parts_of_stats(nb::module_& module) {
       .field("bytes", &CacheReport::bytes)
       .field("seconds", &CacheReport::seconds)
       .done();
+  Record<SharedSize>(module, "SharedSize")
+      .field("batch", &SharedSize::batch)
+      .field("by", &SharedSize::by)
+      .field("device_share", &SharedSize::device_share)
+      .field("host_us", &SharedSize::host_us)
+      .field("device_us", &SharedSize::device_us)
+      .field("both_us", &SharedSize::both_us)
+      .done();
+  Record<SharingStats>(module, "SharingStats")
+      .field("shared", &SharingStats::shared)
+      .field("note", &SharingStats::note)
+      .field("host_keys", &SharingStats::host_keys)
+      .field("device_keys", &SharingStats::device_keys)
+      .field("sizes", &SharingStats::sizes)
+      .done();
   Record<ValueLogStats>(module, "ValueLogStats")
       .field("segments", &ValueLogStats::segments)
       .field("free_segments", &ValueLogStats::free_segments)
@@ -419,6 +446,7 @@ void bind_stats(nb::module_& module) {
       .field("residency", &Stats::memory, &MemoryStats::residency)
       .field("mirror_bytes", &Stats::memory, &MemoryStats::mirror_bytes)
       .field("residency_note", &Stats::memory, &MemoryStats::note)
+      .field("sharing", &Stats::sharing)
       .field("damage", &Stats::damage)
       .field("cache_records", &Stats::memory, &MemoryStats::cache_records)
       .field("cache_bytes", &Stats::memory, &MemoryStats::cache_bytes)

@@ -23,6 +23,7 @@ Operation = Literal["replace", "add", "min", "max"]
 LayoutName = Literal["word", "in_place"]
 ResidencyName = Literal["automatic", "pm", "mirrored"]
 GatherName = Literal["automatic", "at_once", "in_order", "by_host", "shared"]
+GetsByName = Literal["automatic", "device", "host", "both", "measured"]
 CachePolicyName = Literal["lfu", "lru", "random"]
 
 
@@ -88,6 +89,12 @@ class Options:
     gather : {"automatic", "at_once", "in_order", "by_host", "shared"}
         How values that were found are fetched: by each warp at once, in the order of addresses, by
         the host, or by both sides. "automatic" measures and chooses.
+    gets_by : {"automatic", "device", "host", "both", "measured"}
+        Who answers gets whose arrays lie in host memory: the device, the host's threads, which read
+        the pool themselves, or both, each a part of the batch. "measured" finds the fastest of them
+        for each size of batch while running. "automatic" does so on a GPU, unless accesses are
+        counted or records cached, and elsewhere leaves gets to the device. `Stats.sharing` says
+        what came of it.
     memory_budget : int or None
         Bytes of the device's memory for mirror and cache; None is 7/8 of what is free.
     cache_bytes : int or None
@@ -117,6 +124,7 @@ class Options:
     grow: bool = True
     residency: ResidencyName = "automatic"
     gather: GatherName = "automatic"
+    gets_by: GetsByName = "automatic"
     memory_budget: int | None = None
     cache_bytes: int | None = None
     cache_policy: CachePolicyName = "lfu"
@@ -132,6 +140,7 @@ class Options:
             setattr(opening, name, _checks.flag(name, getattr(self, name)))
         opening.residency = _checks.named("residency", self.residency, _native.Residency)
         opening.gather = _checks.named("gather", self.gather, _native.Gather)
+        opening.gets_by = _checks.named("gets_by", self.gets_by, _native.GetsBy)
         opening.memory_budget = _checks.size("memory_budget", self.memory_budget)
         opening.cache_bytes = _checks.size("cache_bytes", self.cache_bytes)
         opening.cache_policy = _checks.named("cache_policy", self.cache_policy, _native.CachePolicy)

@@ -55,6 +55,30 @@ def test_a_budget_that_is_too_small_is_reported(pool):
         assert "1000" in store.stats().residency_note
 
 
+@pytest.mark.parametrize("by", ["device", "host", "both", "measured"])
+def test_gets_are_answered_by_whom_the_options_say_and_alike(pool, by):
+    with perdure.create(pool, 8, 128, options=Options(gets_by=by)) as store:
+        store.put(KEYS, VALUES)
+        for _ in range(3):
+            get_all(store)
+        missing = store.get(KEYS + 500)
+        assert missing.found.sum() == 500 and np.array_equal(missing.values[:500], VALUES[500:])
+        sharing = store.stats().sharing
+        assert (sharing.shared, sharing.note) == (by != "device", "")
+        assert sharing.host_keys + sharing.device_keys == (0 if by == "device" else 4000)
+        assert (sharing.device_keys == 0) or by in ("both", "measured")
+        if by == "measured":
+            (size,) = sharing.sizes
+            assert size.batch == 512 and size.by.name == "host" and size.device_share == 0.5
+            assert repr(store.stats()).count("SharedSize(") == 1
+
+
+def test_gets_of_values_of_any_length_are_the_devices_and_the_store_says_so(pool):
+    with perdure.create(pool, options=Options(gets_by="host")) as store:
+        assert not store.stats().sharing.shared
+        assert "any length" in store.stats().sharing.note
+
+
 def test_what_cannot_be_is_refused_with_the_way_out(pool):
     with pytest.raises(perdure.InvalidArgument, match="residency pm"):
         perdure.create(

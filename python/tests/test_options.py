@@ -20,6 +20,7 @@ OTHERS = {  # another value than the default, of every option
         "grow": False,
         "residency": "pm",
         "gather": "by_host",
+        "gets_by": "measured",
         "memory_budget": 1 << 20,
         "cache_bytes": 1 << 10,
         "cache_policy": "random",

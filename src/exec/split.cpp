@@ -14,6 +14,11 @@ constexpr std::uint32_t kMostLost = 4;  // after so many, its budget is halved n
 constexpr std::uint32_t kFewestBatches = 256;  // between two contests of a way
 constexpr std::uint32_t kSampled = 8;  // of so many batches of the way that stays one is watched
 constexpr double kChanged = 1.5;  // a middle that moved by as much is another machine
+// The way that stays takes so much longer than another last did: that one is tried again after a
+// shorter wait.
+constexpr double kWorse = 1.05;
+constexpr double kWorseBudget = 1.0 / 64;
+constexpr std::uint32_t kWorseBatches = 64;
 constexpr std::uint32_t kSettling = 2;  // batches that make buffers and wake threads
 constexpr std::uint32_t kShareSettling = 10;  // that the share needs, too
 
@@ -73,6 +78,9 @@ bool Split::is_due(Class const& c, std::size_t way) {
   Rival const& rival = c.rivals[way];
   if (way == number(c.best)) return false;
   if (!rival.tried) return true;
+  if (c.watched.is_full() && c.watched.value() > kWorse * c.middle[way] &&
+      rival.batches >= kWorseBatches && rival.since >= rival.excess / kWorseBudget)
+    return true;
   double const wait = rival.excess / kBudget * static_cast<double>(1u << rival.lost);
   return rival.batches >= kFewestBatches && rival.since >= wait;
 }
@@ -104,11 +112,13 @@ void Split::end_contest(Class& c, SplitContest::Verdict verdict) {
     c.middle[number(c.best)] = stays.middle;
     c.middle[number(challenger)] = challenges.middle;
   }
-  auto const& lost = wins ? stays : challenges;
   Rival& rival = c.rivals[number(wins ? c.best : challenger)];
   rival.lost = wins || !rival.tried ? 0 : std::min(rival.lost + 1, kMostLost);
   rival.tried = true;
-  rival.excess = std::max(0.0, lost.seconds - (wins ? challenges : stays).middle * lost.keys);
+  // What changing from one to the other costs the way that stays is in it.
+  rival.excess =
+      std::max(0.0, stays.seconds + challenges.seconds -
+                        (wins ? challenges : stays).middle * (stays.keys + challenges.keys));
   rival.since = 0;
   rival.batches = 0;
   if (wins) c.best = challenger;

@@ -6,7 +6,8 @@
 // thesis on heterogeneous memory: who waits for the device answers meanwhile).
 //
 // Invariants: contests that a way lost have cost at most 1/256 of the time that its class has taken
-// since, and less each time it loses again. A way that is slower by a few hundredths does not take
+// since, and less each time it loses again (1/64 where the way that stays has become slower than it
+// was). A way that is slower by a few hundredths does not take
 // over, nor does one that was fast by chance once. Deciding takes some 20 ns, beside batches of a
 // few microseconds. One thread at a time.
 #pragma once

@@ -94,6 +94,28 @@ TEST(Split, ComesBackToASideThatHasBecomeFaster) {
   EXPECT_EQ(way_after(100'000, 5e-6), SplitWay::device) << "nothing told of it but trying again";
 }
 
+/// As where parts have been moved to what suits them less.
+TEST(Split, LeavesAWayThatHasBecomeALittleSlowerThanAnother) {
+  Split split;
+  constexpr std::size_t kBatch = 4096;
+  auto const slow_batches = [&](int batches, double both) {
+    int slow = 0;
+    for (int i = 0; i < batches; ++i) {
+      Split::Choice const choice = split.next(kBatch);
+      double const seconds = choice.way == SplitWay::host     ? 40e-6
+                             : choice.way == SplitWay::device ? 90e-6
+                                                              : both;
+      slow += choice.way == SplitWay::both;
+      split.noted(choice, kBatch, {seconds, seconds, seconds, false});
+    }
+    return slow;
+  };
+  slow_batches(2000, 36e-6);
+  ASSERT_EQ(split.report(kBatch).best, SplitWay::both);
+  EXPECT_LT(slow_batches(20'000, 46e-6), 1000);
+  EXPECT_EQ(split.report(kBatch).best, SplitWay::host);
+}
+
 TEST(Split, TriesEveryWayAlsoAfterBatchesThatWereToBeParted) {
   Split split;
   constexpr std::size_t kBatch = 1000;

@@ -1,0 +1,60 @@
+// Two sides alone and what chooses between them, measured in turns.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <vector>
+
+#include "common.hpp"
+
+namespace perdure::bench {
+
+struct Compared {
+  double alone[2] = {};  // middle rates, in millions a second
+  double chosen = 0;
+  double ratio = 0;  // of what was chosen to the better side alone: the middle of all turns
+};
+
+/// one(way) runs a batch of n by side 0, by side 1, or (2) as is chosen. So that what else the
+/// machine does meets all of them, each comes first, second and last equally often; the first two
+/// batches of a turn find what another way left behind, and do not count. Which side is better the
+/// middles of all turns say: of two that are alike the luckier one of each turn is better than
+/// either.
+template <class F>
+Compared compare_in_turns(std::size_t n, double seconds, F one) {
+  constexpr int kTurns = 15, kUncounted = 2, kFewest = 2;
+  using Clock = std::chrono::steady_clock;
+  auto const turn = [&](int way) {
+    for (int i = 0; i < kUncounted; ++i) one(way);
+    auto const start = Clock::now();
+    std::size_t done = 0;
+    double took = 0;
+    for (int i = 0; i < kFewest || took < seconds / kTurns; ++i) {
+      one(way);
+      done += n;
+      took = std::chrono::duration<double>(Clock::now() - start).count();
+    }
+    return static_cast<double>(done) / took * 1e-6;
+  };
+  std::vector<double> mops[3];
+  for (int t = 0; t < kTurns; ++t)
+    for (int k = 0; k < 3; ++k) mops[(t + k) % 3].push_back(turn((t + k) % 3));
+  Compared compared{{median(mops[0]), median(mops[1])}, median(mops[2]), 0};
+  auto const& better = mops[compared.alone[0] > compared.alone[1] ? 0 : 1];
+  std::vector<double> ratios;
+  for (int t = 0; t < kTurns; ++t)
+    ratios.push_back(mops[2][static_cast<std::size_t>(t)] / better[static_cast<std::size_t>(t)]);
+  compared.ratio = median(ratios);
+  return compared;
+}
+
+/// Until what chooses has chosen: one() runs a batch.
+template <class F>
+void let_settle(F one) {
+  constexpr int kBatches = 300;
+  constexpr std::chrono::seconds kMost{3};
+  auto const start = std::chrono::steady_clock::now();
+  for (int i = 0; i < kBatches && std::chrono::steady_clock::now() - start < kMost; ++i) one();
+}
+
+}  // namespace perdure::bench
