@@ -210,6 +210,8 @@ key_order : KeyOrder
     Of index "btree": which of two keys comes first.
 values : Values
     Of index "btree": where records are, in a "heap" or a "log".
+persist : Persist
+    Of index "btree": what of it is durable, "minimal" or "index".
 value_log : ValueLogStats
     Of values "log".
 segments : int

@@ -115,6 +115,10 @@ void bind_store_enums(nb::module_& module) {
       .value("unsigned", KeyOrder::unsigned_integer)
       .value("signed", KeyOrder::signed_integer);
   nb::enum_<Values>(module, "Values").value("heap", Values::heap).value("log", Values::log);
+  nb::enum_<Persist>(module, "Persist")
+      .value("minimal", Persist::minimal)
+      .value("index", Persist::index)
+      .value("full", Persist::full);
   nb::enum_<Layout>(module, "Layout")
       .value("word", Layout::word)
       .value("in_place", Layout::in_place);
@@ -239,6 +243,7 @@ void bind_file_options(nb::module_& module) {
       .def_rw("index", &CreateOptions::index)
       .def_rw("key_order", &CreateOptions::key_order)
       .def_rw("values", &CreateOptions::values)
+      .def_rw("persist", &CreateOptions::persist)
       .def_rw("layout", &CreateOptions::layout)
       .def_rw("shape", &CreateOptions::shape)
       .def_rw("durability", &CreateOptions::durability)
@@ -437,6 +442,7 @@ void bind_stats(nb::module_& module) {
       .field("index", &Stats::index)
       .field("key_order", &Stats::key_order)
       .field("values", &Stats::values)
+      .field("persist", &Stats::persist)
       .field("value_log", &Stats::value_log)
       .field("segments", &Stats::segments)
       .field("index_bytes", &Stats::index_bytes)

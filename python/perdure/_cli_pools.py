@@ -59,6 +59,12 @@ class ValuesChoice(StrEnum):
     log = "log"
 
 
+class PersistChoice(StrEnum):
+    minimal = "minimal"
+    index = "index"
+    full = "full"
+
+
 class LayoutChoice(StrEnum):
     word = "word"
     in_place = "in_place"
@@ -93,6 +99,10 @@ KeyOrderOption = Annotated[
 ]
 ValuesOption = Annotated[
     ValuesChoice, typer.Option(help="Of a B+-tree: where records are, in a heap or in logs.")
+]
+PersistOption = Annotated[
+    PersistChoice,
+    typer.Option(help="Of a B+-tree: what is durable, its records alone or the index as well."),
 ]
 LayoutOption = Annotated[
     LayoutChoice, typer.Option(help="8-byte slot words, or GPHash as published.")
@@ -156,6 +166,7 @@ def create(
     index: IndexOption = IndexChoice.gphash,
     key_order: KeyOrderOption = KeyOrderChoice.bytes,
     values: ValuesOption = ValuesChoice.heap,
+    persist: PersistOption = PersistChoice.minimal,
     layout: LayoutOption = LayoutChoice.word,
     shape: ShapeOption = "2L-2H-8S",
     max_bytes: MaxBytesOption = None,
@@ -181,6 +192,7 @@ def create(
         index=_index(index, layout, shape),
         key_order=key_order.value,
         values=values.value,
+        persist=persist.value,
         durability=durability.value,
         log_dir=log_dir,
         log_bytes=log_size(log_dir, log_bytes),
@@ -205,12 +217,14 @@ def _show_index(index: IndexChoice, layout: LayoutChoice, stats: perdure.Stats) 
         return f"{layout.value} {stats.shape!r}"
     if index is IndexChoice.btree:
         order = f"{index.value} in the order of {_ORDERS[stats.key_order.name]}"
-        return f"{order}, records in {_VALUES[stats.values.name]}"
+        records = f"records in {_VALUES[stats.values.name]}"
+        return f"{order}, {records}{_DURABLE[stats.persist.name]}"
     return f"{index.value} of {plural(stats.segments, 'segment')}"
 
 
 _ORDERS = {"bytes": "bytes", "unsigned": "unsigned integers", "signed": "signed integers"}
 _VALUES = {"heap": "a heap", "log": "logs"}
+_DURABLE = {"minimal": "", "index": ", with durable leaves", "full": ", all of it durable"}
 
 
 def _check_log_dir(durability: DurabilityChoice | None, log_dir: str | None) -> None:

@@ -59,6 +59,11 @@ class Values(enum.Enum):
     heap = 0
     log = 1
 
+class Persist(enum.Enum):
+    minimal = 0
+    index = 1
+    full = 2
+
 class Layout(enum.Enum):
     word = 0
     in_place = 1
@@ -129,6 +134,7 @@ class CreateOptions:
     index: Index
     key_order: KeyOrder
     values: Values
+    persist: Persist
     layout: Layout
     shape: Shape
     durability: Durability
@@ -372,6 +378,8 @@ class Stats:
     def key_order(self) -> KeyOrder: ...
     @property
     def values(self) -> Values: ...
+    @property
+    def persist(self) -> Persist: ...
     @property
     def value_log(self) -> ValueLogStats: ...
     @property

@@ -17,6 +17,7 @@ from perdure.options import (
     KeyOrderName,
     Options,
     PathLike,
+    PersistName,
     ValuesName,
 )
 from perdure.store import Store
@@ -37,6 +38,7 @@ def create(
     index: IndexName | GPHash = "gphash",
     key_order: KeyOrderName = "bytes",
     values: ValuesName = "heap",
+    persist: PersistName = "minimal",
     durability: DurabilityName = "process",
     log_dir: PathLike | None = None,
     log_bytes: int | None = None,
@@ -76,6 +78,10 @@ def create(
     values : {"heap", "log"}
         Of index "btree": records are in a heap, or one behind the other in log segments whose
         outdated records threads collect (`Options.collectors`).
+    persist : {"minimal", "index", "full"}
+        Of index "btree": only records are durable, and each opening makes the tree of them; or its
+        leaves as well, so that an opening goes through those and through no record ("index", with
+        values "heap"). This build has no "full" yet.
     durability : {"process", "none", "power"}
         What acknowledged operations outlive: the process; nothing; or a power loss, by a log on a
         disk.
@@ -144,6 +150,7 @@ def create(
     _set_index(making, index)
     making.key_order = _checks.named("key_order", key_order, _native.KeyOrder)
     making.values = _checks.named("values", values, _native.Values)
+    making.persist = _checks.named("persist", persist, _native.Persist)
     making.durability = _checks.named("durability", durability, _native.Durability)
     _set_log(making, log_dir, log_bytes)
     _checks.set_file(making, overwrite, force, mode)

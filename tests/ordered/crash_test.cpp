@@ -303,10 +303,14 @@ void write_until_killed(std::string const& path, Progress& progress) {
   }
 }
 
-TEST(Kills, LeaveWhatWasAcknowledged) {
+class Kills : public testing::TestWithParam<Persist> {};
+
+TEST_P(Kills, LeaveWhatWasAcknowledged) {
   ScratchDir scratch;
   std::string const path = scratch.file("pool");
-  ASSERT_TRUE(opened(Store::create(path, kKind.create())).close().ok());
+  CreateOptions create = kKind.create();
+  create.persist = GetParam();
+  ASSERT_TRUE(opened(Store::create(path, create)).close().ok());
   void* const shared =
       ::mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(shared, MAP_FAILED);
@@ -337,6 +341,11 @@ TEST(Kills, LeaveWhatWasAcknowledged) {
   }
   ::munmap(shared, sizeof(Progress));
 }
+
+INSTANTIATE_TEST_SUITE_P(Persistence, Kills, testing::Values(Persist::minimal, Persist::index),
+                         [](auto const& one) {
+                           return std::string(one.param == Persist::index ? "index" : "minimal");
+                         });
 
 }  // namespace
 }  // namespace perdure::test

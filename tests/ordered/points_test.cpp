@@ -5,10 +5,12 @@
 
 #include <functional>
 
+#include "index/btree/pool_nodes.hpp"
 #include "ordered_store.hpp"
 #include "pm/host.hpp"
 #include "pm/root.hpp"
 #include "store/btree/btree_runs.hpp"
+#include "store/btree/leaves/btree_leaves.hpp"
 
 namespace perdure::test {
 namespace {
@@ -34,17 +36,21 @@ class CutHost : public pm::OrderedHost {
   std::function<void()> look_;
 };
 
+/// `Nodes`: where leaves lie, in DRAM or in the pool.
+template <class Nodes>
 class CutStore {
  public:
   using Keys = btree::ByteKeys<BtreeRecords>;
-  using Tree = btree::Tree<Keys>;
+  using Tree = btree::Tree<Keys, Nodes>;
 
   CutStore() : pool_(make()) {
     pm::Root root = pool_.root();
     root.clean = 0;
-    pool_.publish_root(root);
     pm::OrderedHost host;
+    if constexpr (Nodes::kDurable) blocks_.find_superblocks_later();
     if (tree_.create(host) != btree::Answer::done) throw std::runtime_error("no memory");
+    if constexpr (Nodes::kDurable) root.set(kBtreeLeaves, tree_.first_leaf(host), 0);
+    pool_.publish_root(root);
     numbers_.begin();
   }
 
@@ -81,7 +87,9 @@ class CutStore {
  private:
   [[nodiscard]] std::string path() const { return scratch_.file("pool"); }
   pm::Pool make() {
-    if (Status s = opened(Store::create(path(), Kind{"", 0}.create())).close(); !s.ok())
+    Persist const persist = Nodes::kDurable ? Persist::index : Persist::minimal;
+    Kind const kind{"", 0, KeyOrder::bytes, persist};
+    if (Status s = opened(Store::create(path(), kind.create())).close(); !s.ok())
       throw std::runtime_error(s.message());
     auto pool = pm::Pool::open(path(), {});
     if (!pool) throw std::runtime_error(pool.status().message());
@@ -106,7 +114,14 @@ class CutStore {
   std::atomic<bool> given_up_{false};
   BtreeOptions options_{0, 0, KeyOrder::bytes, true, false, &given_up_};
   BtreeRecords records_{pool_.base(), pool_.superblock_bytes()};
-  Tree tree_{Keys(records_)};
+  static Tree make_tree(CutStore& of) {
+    if constexpr (Nodes::kDurable)
+      return Tree(Keys(of.records_), of.pool_, of.blocks_);
+    else
+      return Tree(Keys(of.records_));
+  }
+  pm::Blocks blocks_{pool_, memory_, sizeof(btree::Leaf)};
+  Tree tree_{make_tree(*this)};
   BtreeParts<Tree, Keys> parts_{tree_,    records_, BtreeKeyMaker<Keys>(KeyOrder::bytes),
                                 options_, space_,   numbers_};
 };
@@ -122,7 +137,8 @@ struct Step {
 
 Bytes eight(std::uint64_t n) { return Bytes(reinterpret_cast<char const*>(&n), sizeof n); }
 
-TEST(CrashPoints, AfterEachStoreAnOperationIsDoneOrNot) {
+template <class Nodes>
+void cut_after_each_store() {
   Step const steps[] = {
       {OpKind::put, "a", eight(1)},
       {OpKind::put, "b", "text"},
@@ -141,7 +157,7 @@ TEST(CrashPoints, AfterEachStoreAnOperationIsDoneOrNot) {
       {OpKind::erase, "a", ""},
       {OpKind::put, "c", "text"},
   };
-  CutStore store;
+  CutStore<Nodes> store;
   Contents now;
   for (Step const& step : steps) {
     Contents const before = now;
@@ -161,11 +177,17 @@ TEST(CrashPoints, AfterEachStoreAnOperationIsDoneOrNot) {
     std::uint64_t const replaced = store.sequence_of(step.key);
     EXPECT_EQ(store.run(step.kind, step.key, step.value, step.rmw, step.number), step.answers);
     EXPECT_EQ(seen, now) << "an operation that was answered is done; key " << step.key;
-    bool const replaces = before.contains(step.key) && now.contains(step.key) && before != now;
+    bool const replaces =
+        !Nodes::kDurable && before.contains(step.key) && now.contains(step.key) && before != now;
     EXPECT_TRUE(!replaces || store.sequence_of(step.key) > replaced) << "key " << step.key;
   }
   EXPECT_GT(store.looks, 2 * std::size(steps));
 }
+
+TEST(CrashPoints, AfterEachStoreAnOperationIsDoneOrNot) {
+  cut_after_each_store<btree::DramNodes>();
+}
+TEST(CrashPoints, AndSoItIsWhereLeavesAreDurable) { cut_after_each_store<btree::PoolNodes>(); }
 
 }  // namespace
 }  // namespace perdure::test

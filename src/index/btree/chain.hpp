@@ -39,6 +39,7 @@ struct ChainFound {
   };
   std::vector<Leftover> leftovers;
   std::vector<std::uint64_t> locked;  // leaves
+  std::uint64_t broken = 0;  // the leaf from which the chain leads nowhere; 0: none
 
   void add_fault(std::uint64_t leaf, std::string const& what) {
     ++faults;
@@ -92,6 +93,7 @@ class Chain {
         break;
       }
       if (come != Come::first) {
+        found.broken = from;
         found.add_fault(from, come == Come::again
                                   ? "it leads back to the leaf at byte " + std::to_string(at)
                                   : "it leads to byte " + std::to_string(at) + ", which is none");
@@ -156,6 +158,27 @@ class Chain {
     for (std::uint64_t const each : found.locked) host.store(&leaf_at(each).version, 0);
   }
 
+  /// Of all that a leaf says: whatever changes of it changes the sum.
+  template <class Host>
+  [[nodiscard]] static std::uint64_t sum_of(Host& host, std::uint64_t at, Leaf const& leaf) {
+    std::uint64_t sum = at;
+    auto const add = [&](std::uint64_t word) {
+      constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
+      sum = (sum ^ word) * kOdd;
+      sum ^= sum >> 32;
+    };
+    Permutation const order = LeafOps<Keys>::permutation(host, leaf);
+    add(order.word());
+    add(host.load(&leaf.next));
+    add(host.load(&leaf.low));
+    for (unsigned rank = 0; rank < std::min(order.count(), Permutation::kSlots); ++rank) {
+      Entry const each = LeafOps<Keys>::entry(host, leaf, order.slot(rank) % Permutation::kSlots);
+      add(each.prefix);
+      add(each.word);
+    }
+    return sum;
+  }
+
  private:
   static constexpr std::size_t kAhead = 4;  // leaves that are brought near before they are read
 
@@ -177,7 +200,7 @@ class Chain {
     Leaf const& leaf = leaf_at(at);
     host.read(&leaf, sizeof leaf);
     Permutation const order = core_.leaves.permutation(host, leaf);
-    found.sum += sum_of(host, at);
+    found.sum += sum_of(host, at, leaf);
     if ((host.load(&leaf.version) & (kLocked | kChanging)) != 0) found.locked.push_back(at);
     if (!order.valid()) return found.add_fault(at, "the order of its entries is none");
     if (order.count() == 0) return;
@@ -251,28 +274,6 @@ class Chain {
   }
   [[nodiscard]] Key key_of(Entry const& entry) const {
     return core_.leaves.keys().key_of(entry.prefix, entry.word);
-  }
-
-  /// Whatever changes of it changes the sum.
-  template <class Host>
-  [[nodiscard]] std::uint64_t sum_of(Host& host, std::uint64_t at) const {
-    Leaf const& leaf = leaf_at(at);
-    std::uint64_t sum = at;
-    auto const add = [&](std::uint64_t word) {
-      constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
-      sum = (sum ^ word) * kOdd;
-      sum ^= sum >> 32;
-    };
-    Permutation const order = core_.leaves.permutation(host, leaf);
-    add(order.word());
-    add(host.load(&leaf.next));
-    add(host.load(&leaf.low));
-    for (unsigned rank = 0; rank < std::min(order.count(), Permutation::kSlots); ++rank) {
-      Entry const each = core_.leaves.entry(host, leaf, order.slot(rank) % Permutation::kSlots);
-      add(each.prefix);
-      add(each.word);
-    }
-    return sum;
   }
 
   /// Between two leaves that the tree has, of which the second has entries. Where `low` tells them

@@ -34,6 +34,18 @@ class Permutation {
     return Permutation(std::uint64_t{0xDCBA9876543210} << 4 | n);
   }
 
+  /// These slots in use, in this order.
+  static constexpr Permutation of_slots(unsigned const* slots, unsigned n) {
+    Permutation order = of_first(0);
+    for (unsigned rank = 0; rank < n; ++rank) {
+      unsigned at = rank;
+      while (order.slot(at) != slots[rank]) ++at;
+      std::uint64_t const differ = std::uint64_t{order.slot(rank)} ^ slots[rank];
+      order.word_ ^= differ << (4 * rank + 4) ^ differ << (4 * at + 4);
+    }
+    return Permutation(order.word_ | n);
+  }
+
   [[nodiscard]] constexpr std::uint64_t word() const { return word_; }
   [[nodiscard]] constexpr unsigned count() const { return static_cast<unsigned>(word_ & 15); }
   [[nodiscard]] constexpr bool full() const { return count() >= kSlots; }

@@ -125,17 +125,16 @@ struct BtreeOpening {
     core.make_engine(0);
     BtreeLeaves& leaves = *core.engine->leaves();
     core.leaf_blocks.find_superblocks_later();
-    core.leaf_blocks.begin_sweep();
-    core.space.find_superblocks();
-    BtreeLeavesFound found = leaves.look(entry->offset, core.workers);
-    records.records = found.chain.records;
-    sum = found.chain.sum;
-    wrong = found.chain.wrong;
-    // Nobody has a lock after an orderly close, and a reader would wait for it.
-    for (std::uint64_t const leaf : found.chain.locked)
-      if (core.recovery.clean)
-        wrong.push_back("the leaf at byte " + std::to_string(leaf) + " says that it is locked");
-    if (Status s = judge(records.records); !s.ok()) return s;
+    BtreeLeavesFound found = look_at_leaves(entry->offset);
+    std::uint64_t expected = records.records;
+    compare_with_note(expected);
+    if (!wrong.empty()) {
+      if (!core.options.repair) return refused();
+      note(wrong, "found: ");
+      std::uint64_t dropped = 0;
+      if (Status s = repair_leaves(entry->offset, found, dropped); !s.ok()) return s;
+      note_left(core.left ? core.left->records : records.records + dropped);
+    }
     if (Status s = leaves.build(found); !s.ok())
       return {s.code(), "pool " + core.path + ": " + s.message()};
     core.numbers.begin();
@@ -188,6 +187,35 @@ struct BtreeOpening {
     return {};
   }
 
+  BtreeLeavesFound look_at_leaves(std::uint64_t first) {
+    core.leaf_blocks.begin_sweep();
+    core.space.find_superblocks();
+    BtreeLeavesFound found = core.engine->leaves()->look(first, core.workers);
+    records.records = found.chain.records;
+    sum = found.chain.sum;
+    wrong = found.chain.wrong;
+    // Nobody has a lock after an orderly close, and a reader would wait for it.
+    for (std::uint64_t const leaf : found.chain.locked)
+      if (core.recovery.clean)
+        wrong.push_back("the leaf at byte " + std::to_string(leaf) + " says that it is locked");
+    return found;
+  }
+  /// Links of the chain one by one, and then all entries.
+  Status repair_leaves(std::uint64_t first, BtreeLeavesFound& found, std::uint64_t& dropped) {
+    auto const noted = core.left ? std::optional(core.left->sum) : std::nullopt;
+    for (int passes = 0; passes < 2 && !found.leaves.empty();) {
+      passes += found.chain.broken == 0;
+      std::vector<std::string> mended;
+      dropped += core.engine->leaves()->repair(found, noted, mended);
+      note(mended, "");
+      found = look_at_leaves(first);
+      if (found.chain.faults == 0 && (passes > 0 || sum == noted)) return {};
+    }
+    return {Code::corrupt, "pool " + core.path + ": no repair mends that " +
+                               found.chain.wrong.front() +
+                               "; restore a snapshot or load an export"};
+  }
+
   Status found_in_log(std::uint64_t segment_bytes) {
     if (Status s = core.make_tree(segment_bytes); !s.ok()) return s;
     pm::ValueLog& log = *core.engine->log();
@@ -210,11 +238,11 @@ struct BtreeOpening {
     return {};
   }
 
-  /// What says of superblocks that they are the heap's.
+  /// What says of superblocks that they are the heap's, or hold leaves.
   Status look_at_headers() {
     pm::HeapHeaders const headers(core.pool);
     for (Offset const at : headers.broken())
-      wrong.push_back("the header of the records at byte " + std::to_string(at.bytes) +
+      wrong.push_back("the header of the superblock at byte " + std::to_string(at.bytes) +
                       " is damaged");
     if (wrong.empty()) return {};
     if (!core.options.repair) return refused();
@@ -225,9 +253,16 @@ struct BtreeOpening {
       mended.push_back("the header of the records at byte " + std::to_string(one.at.bytes) +
                        ": put right, nothing is lost");
     headers.mend(mendable);
+    if (core.persist() == Persist::index) {
+      auto const of_leaves = core.leaf_blocks.damaged();
+      for (Offset const at : of_leaves)
+        mended.push_back("the header of the leaves at byte " + std::to_string(at.bytes) +
+                         ": put right, nothing is lost");
+      core.leaf_blocks.mend(of_leaves);
+    }
     for (Offset const at : headers.broken()) {
       mended.push_back("the superblock at byte " + std::to_string(at.bytes) +
-                       ": its header says nothing any more, and the records in it are lost");
+                       ": its header says nothing any more, and what was in it is lost");
       pm::store_word(reinterpret_cast<std::uint64_t*>(core.pool.base() + at.bytes), 0);
     }
     note(mended, "");
@@ -247,18 +282,14 @@ struct BtreeOpening {
 
   /// Of so many records, what counts of them is known, and what is wrong.
   Status judge(std::uint64_t expected) {
-    if (core.recovery.clean) {
-      auto noted = core.pool.closing_note();
-      if (!noted) wrong.push_back(noted.status().message());
-      if (noted && *noted) {
-        core.left = *noted;
-        expected = core.left->records;
-        compare(*core.left);
-      }
-    }
+    compare_with_note(expected);
     if (wrong.empty()) return {};
     if (!core.options.repair) return refused();
     note(wrong, "found: ");
+    note_left(expected);
+    return {};
+  }
+  void note_left(std::uint64_t expected) {
     core.recovery.dropped = expected > records.records ? expected - records.records : 0;
     std::vector<std::string> const left{std::to_string(records.records) + " records are left of " +
                                         std::to_string(expected)};
@@ -266,7 +297,15 @@ struct BtreeOpening {
     if (core.recovery.dropped != 0)
       core.recovery.why_dropped =
           std::to_string(core.recovery.dropped) + " records were lost to damage";
-    return {};
+  }
+  void compare_with_note(std::uint64_t& expected) {
+    if (!core.recovery.clean) return;
+    auto noted = core.pool.closing_note();
+    if (!noted) wrong.push_back(noted.status().message());
+    if (!noted || !*noted) return;
+    core.left = *noted;
+    expected = core.left->records;
+    compare(*core.left);
   }
   void compare(pm::ClosingNote const& left) {
     std::uint64_t const n = records.records + records.damaged.size();

@@ -40,8 +40,9 @@
 namespace perdure {
 
 /// What runs of one tree share.
-template <class Table, class Keys>
+template <class Table, class KeysOfTable>
 struct BtreeParts {
+  using Keys = KeysOfTable;
   static constexpr bool kAlone = !Table::kDurable;  // records say themselves whether they count
   Table& table;
   BtreeRecords records;

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "exec/workers.hpp"
@@ -34,6 +36,11 @@ class BtreeLeaves {
   virtual Status build(BtreeLeavesFound& found) = 0;
   /// Before the first write: what a crash left half done.
   virtual void settle(BtreeLeavesFound const& found) = 0;
+  /// Mends what look() found wrong, or something of it, after which the caller looks again.
+  /// `noted`: the sum that the last close left, if it did. What was done is in `lines`. Answers how
+  /// many entries were dropped. There are some leaves.
+  virtual std::uint64_t repair(BtreeLeavesFound const& found, std::optional<std::uint64_t> noted,
+                               std::vector<std::string>& lines) = 0;
   /// Of the tree's leaves as they are, while nobody writes: what a close notes.
   virtual btree::ChainFound sum(exec::Workers& workers) = 0;
 };

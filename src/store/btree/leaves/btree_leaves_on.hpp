@@ -7,6 +7,7 @@
 #include "index/btree/pool_nodes.hpp"
 #include "store/btree/btree_engine_on.hpp"
 #include "store/btree/leaves/btree_leaves.hpp"
+#include "store/btree/leaves/btree_leaves_repair.hpp"
 
 namespace perdure {
 
@@ -37,6 +38,15 @@ class BtreeLeavesOn final : public BtreeLeaves {
     auto& nodes = parts_.table.nodes();
     for (btree::Unlinked const& each : found.unlinked)
       for (std::uint64_t const leaf : each.leaves) nodes.give(nodes.at(leaf));
+  }
+  std::uint64_t repair(BtreeLeavesFound const& found, std::optional<std::uint64_t> noted,
+                       std::vector<std::string>& lines) override {
+    BtreeLeavesRepair<Parts, Host> repair(parts_, host_, lines);
+    if (found.chain.broken != 0)
+      repair.mend_next(found.chain.broken);
+    else if (!noted || !repair.mend_bit(found.leaves, *noted - found.chain.sum))
+      repair.mend_entries(found.leaves, found.chain);
+    return repair.dropped();
   }
   btree::ChainFound sum(exec::Workers& workers) override {
     btree::ChainFound found;
