@@ -1,5 +1,5 @@
-// A durable tree that is damaged: verify names what is wrong with each part of it, a repair makes it
-// anew of the records, and nothing that was whole is lost.
+// A durable tree that is damaged: verify names what is wrong with each part of it, a repair makes
+// it anew of the records, and nothing that was whole is lost.
 #include <gtest/gtest.h>
 
 #include <functional>

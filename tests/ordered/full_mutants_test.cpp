@@ -27,7 +27,7 @@ TEST_P(FullMutants, IsFound) {
   ::pid_t const child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    ::alarm(GetParam().may_hang ? 3 : 60);
+    ::alarm(GetParam().may_hang ? 1 : 60);
     planted = GetParam().mutant;
     std::string wrong;
     try {

@@ -122,8 +122,8 @@ Status UndoLines::undo_chunk(std::byte const* at, std::uint64_t transaction, std
     if (!read_live(at + i * sizeof entry, transaction, entry)) return {};
     if (entry.line % kCacheLine != 0 || entry.line < kHeadBytes ||
         entry.line + kCacheLine > pool_->bytes())
-      return {Code::corrupt, "its undo log names byte " + std::to_string(entry.line) +
-                                 ", which is none of it"};
+      return {Code::corrupt,
+              "its undo log names byte " + std::to_string(entry.line) + ", which is none of it"};
     write_bytes(base_ + entry.line, entry.old.data(), kCacheLine);
     ++lines;
   }
