@@ -6,9 +6,23 @@
 
 namespace perdure {
 
+namespace {
+
+// so short that a string holds it without memory of its own
+constexpr char const* kNoMemory = "out of memory";
+
+/// What the exception says, where there is memory for it.
+Status said(Code code, std::exception const& error) noexcept {
+  try {
+    return {code, error.what()};
+  } catch (...) {
+    return {Code::no_space, kNoMemory};
+  }
+}
+
+}  // namespace
+
 Status status_of_exception() noexcept {
-  // so short that a string holds it without memory of its own
-  constexpr char const* kNoMemory = "out of memory";
   try {
     throw;
   } catch (std::bad_alloc const&) {
@@ -16,17 +30,11 @@ Status status_of_exception() noexcept {
   } catch (std::length_error const&) {
     return {Code::no_space, kNoMemory};
   } catch (NoRoom const& error) {
-    try {
-      return {Code::no_space, error.what()};
-    } catch (...) {
-      return {Code::no_space, kNoMemory};
-    }
+    return said(Code::no_space, error);
+  } catch (Damaged const& error) {
+    return said(Code::corrupt, error);
   } catch (std::exception const& error) {
-    try {
-      return {Code::io_error, error.what()};  // of the system: a thread that it refuses, for one
-    } catch (...) {
-      return {Code::no_space, kNoMemory};
-    }
+    return said(Code::io_error, error);  // of the system: a thread that it refuses, for one
   } catch (...) {
     return {Code::io_error, "unknown"};
   }

@@ -10,7 +10,12 @@
 
 namespace perdure {
 
-/// What an exception says that is Code::no_space with a message of its own.
+/// What an exception says that is Code::corrupt: a file's word leads nowhere.
+class Damaged : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+/// What one says that is Code::no_space with a message of its own.
 class NoRoom : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

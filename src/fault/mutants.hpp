@@ -240,6 +240,17 @@ inline constexpr char const* kMutantNames[] = {
     "vlog_lock_ignored",
     "vlog_sequence_restarts",
     "vlog_sealed_before_ordered",
+    // A durable tree, whose batches are transactions: planted by tests/ordered and tests/units, but
+    // for the two that need a medium which keeps no order.
+    "undo_line_not_logged",
+    "undo_line_logged_late",
+    "undo_line_check_ignored",
+    "undo_commit_not_ordered",
+    "no_order_after_undone_lines",
+    "map_not_logged",
+    "unlinked_reused_before_commit",
+    "generation_stays",
+    "btree_generation_ignored",
     // The G-WAL.
     "gwal_record_without_checksum",
     "gwal_last_chunk_not_summed",

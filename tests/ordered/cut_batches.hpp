@@ -134,6 +134,9 @@ inline std::string cut_everywhere(std::uint64_t each) {
     many.push_back({OpKind::put, key(n), "value " + std::to_string(n)});
     if (n % 9 != 0) most_gone.push_back({OpKind::erase, key(n), ""});
   }
+  std::vector<CutOp> again;  // so many that what they replace would be taken again
+  for (std::uint64_t n = 0; n < 1600; ++n)
+    again.push_back({OpKind::put, key(n % 60), "again " + std::to_string(n)});
   for (std::uint64_t n = 0; n < 3; ++n) few.push_back({OpKind::put, key(20 * n), "another"});
   few.push_back({OpKind::erase, key(5), ""});
   few.push_back({OpKind::put, "a new one", Bytes(3000, 'l')});
@@ -141,7 +144,7 @@ inline std::string cut_everywhere(std::uint64_t each) {
   Contents now;
   std::string wrong;
   bool undone_once = false;
-  for (auto const* batch : {&many, &few, &most_gone, &few}) {
+  for (auto const* batch : {&many, &few, &again, &most_gone, &few}) {
     Contents const before = now, after = applied(now, *batch);
     bool committed = false;
     store.judge = [&](Store& found, bool undone) {
@@ -154,7 +157,7 @@ inline std::string cut_everywhere(std::uint64_t each) {
       if (!report.ok()) wrong = report.status().message();
       if (report.ok() && report->fault_count != 0) wrong = report->faults.front();
     };
-    store.run(*batch, batch == &few ? 1 : each);
+    store.run(*batch, batch == &few ? 1 : batch == &again ? 40 * each : each);
     if (!committed && wrong.empty()) wrong = "a batch that was acknowledged is not there";
     if (!wrong.empty()) return wrong;
     now = after;

@@ -72,20 +72,19 @@ Status UndoLines::add_superblock() {
 
 Status UndoLines::attach() {
   RootEntry const* const named = pool_->root().find(kUndoLines);
-  PERDURE_ASSERT(named != nullptr && superblocks_.empty());
-  for (std::uint64_t at = named->offset; at != 0;) {
+  PERDURE_ASSERT(superblocks_.empty());
+  for (std::uint64_t at = named != nullptr ? named->offset : 0; at != 0;) {
     UndoRoomHeader header{};
-    bool const possible = at != 0 && pool_->is_free_run(Offset{at}, 1);
+    bool const possible = pool_->is_free_run(Offset{at}, 1);
     if (possible) read_bytes(&header, base_ + at, sizeof header);
     if (!possible || header.magic != kUndoMagic || header.crc != sum_of(header) ||
         header.chunk_bytes != kChunkBytes)
-      return {Code::corrupt, "its undo log is damaged at byte " + std::to_string(at) +
-                                 "; restore it from a snapshot or an export"};
+      return {Code::corrupt, "its undo log is damaged at byte " + std::to_string(at)};
     pool_->claim_run(Offset{at}, 1);
     superblocks_.push_back(at);
     at = header.next;
   }
-  if (superblocks_.empty()) return {Code::corrupt, "its root names an undo log that lies nowhere"};
+  if (superblocks_.empty()) return {Code::corrupt, "its root names no undo log"};
   return {};
 }
 
@@ -123,8 +122,8 @@ Status UndoLines::undo_chunk(std::byte const* at, std::uint64_t transaction, std
     if (!read_live(at + i * sizeof entry, transaction, entry)) return {};
     if (entry.line % kCacheLine != 0 || entry.line < kHeadBytes ||
         entry.line + kCacheLine > pool_->bytes())
-      return {Code::corrupt, "its undo log names byte " + std::to_string(entry.line) +
-                                 ", which is none of it; restore it from a snapshot or an export"};
+      return {Code::corrupt,
+              "its undo log names byte " + std::to_string(entry.line) + ", which is none of it"};
     write_bytes(base_ + entry.line, entry.old.data(), kCacheLine);
     ++lines;
   }

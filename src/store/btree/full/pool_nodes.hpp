@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/caught.hpp"
@@ -42,6 +43,10 @@ struct NodeRoom {
     Status const took = caught([&] { return space.take(bytes, 1, taken); });
     return took.ok() ? taken.front() : 0;
   }
+  [[noreturn]] static void refuse(std::uint64_t address) {
+    throw Damaged("its tree leads to byte " + std::to_string(address) +
+                  ", where no node lies; run verify, which names all that is damaged");
+  }
   /// Where there is no memory to note it, the transaction cannot commit.
   void give(std::uint64_t at) const noexcept {
     if (!caught([&]() -> Status {
@@ -68,7 +73,12 @@ class PoolBlocks {
   }
   void give(Node* node) noexcept { room_.give(address_of(node)); }
   [[nodiscard]] static std::uint64_t bytes() { return 0; }  // all of it is the pool's
+  /// Throws Damaged where there can be none: so a damaged word leads out of the pool never.
   [[nodiscard]] Node* at(std::uint64_t address) const {
+    bool const possible =
+        address % pm::LineStamps::kUnit == 0 && address + sizeof(Node) <= room_.space.pool_bytes();
+    if (!possible) [[unlikely]]
+      room_.refuse(address);
     return reinterpret_cast<Node*>(room_.base + address);
   }
   [[nodiscard]] std::uint64_t address_of(Node const* node) const {
