@@ -249,7 +249,9 @@ int run(Options const& o) {
   std::fprintf(stderr, "\n");
   Json rows = Json::array();
   bool good = true;
+  std::uint64_t checked = 0;
   for (Case const& c : cases) {
+    checked += setting_of(o, c, 0).ops * o.repeats;
     rows.push_back(row_of(o, c, measured[c]));
     if (o.json != "-") print(o, rows.back());
     good = good && rows.back()["faults"] == 0;
@@ -267,6 +269,7 @@ int run(Options const& o) {
                       {"most_queued", o.most_queued},
                       {"series_ms", o.series_ms},
                       {"repeats", o.repeats},
+                      {"checked", checked},
                       {"cores", std::thread::hardware_concurrency()},
                       {"rows", rows}});
   return good ? kGood : kFaults;

@@ -12,6 +12,7 @@ from perdure_figures import (
     gpm,
     hetero,
     hrocks,
+    kv,
     prestores,
     real_world,
     tables,
@@ -368,6 +369,7 @@ _ALL = (
     *hrocks.FIGURES,
     *prestores.FIGURES,
     *hetero.FIGURES,
+    *kv.FIGURES,
 )
 
 FIGURES = {figure.name: figure for figure in _ALL}

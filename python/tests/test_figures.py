@@ -53,6 +53,7 @@ def test_every_figure_of_the_evaluations_is_there():
         *(f"hrocks-{name}" for name in of_hrocks),
         *(f"prestores-{name}" for name in ("3.3", "3.5", "misuse")),
         *(f"hetero-{name}" for name in of_hetero),
+        *(f"kv-{name}" for name in (*range(1, 8), "table-1", "table-2")),
     ]
 
 
