@@ -55,7 +55,7 @@ void erase_what_moves(StoreScenario& s) {
   s.keys = {1};
   s.there = {1};
   s.log.cancelled = true;
-  s.log.filled = {{32, false}, {16, true}};
+  s.log.filled = {{0, false}, {16, true}};
   s.log.superblocks = 12;
   s.log.writer_collects = true;
   s.batches = {{{{OpKind::erase, 1, 0}}}};
