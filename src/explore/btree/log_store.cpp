@@ -34,7 +34,9 @@ class LogStore final : public OpenedStore {
       : OpenedStore(std::move(opened), keeps),
         most_queued_(most_queued),
         index_(parts_, host_),
-        log_(pool_, memory_, index_, {kSuperblock, 0, most_queued}) {
+        log_(
+            pool_, memory_, [this] { return make_btree_log_index(parts_, host_); },
+            {kSuperblock, 0, most_queued}) {
     options_.value_bytes = 0;
   }
 
@@ -105,7 +107,7 @@ class LogStore final : public OpenedStore {
   }
 
   std::shared_ptr<void> hold() override {
-    auto held = std::make_shared<pm::LogAppender>(log_.segments());
+    auto held = std::make_shared<pm::LogAppender>(log_.segments(), index_.host());
     static_cast<void>(held->reserve(1, pm::LogSegments::For::puts));
     return held;
   }
@@ -132,7 +134,8 @@ class LogStore final : public OpenedStore {
     threads::Tally tally;
     std::optional<CollectsItself> alone;
     if (!fault::simulated()) alone.emplace(log_.collector());
-    BtreeLogRun(batch, ops, options_, tally).run(log_);
+    BtreeLogIndex index(parts_, host_);
+    BtreeLogRun(batch, ops, options_, tally).run(log_, index);
     auto const after = queued();
     // It is to have waited until a collector took one of them.
     if (before.size() >= most_queued_ && std::ranges::includes(after, before))
