@@ -34,9 +34,8 @@ class LogStore final : public OpenedStore {
       : OpenedStore(std::move(opened), keeps),
         most_queued_(most_queued),
         index_(parts_, host_),
-        log_(
-            pool_, memory_, [this] { return make_btree_log_index(parts_, host_); },
-            {kSuperblock, 0, most_queued}) {
+        log_(pool_, memory_, [this] { return make_btree_log_index(parts_, host_); },
+             {kSuperblock, 0, most_queued}) {
     options_.value_bytes = 0;
   }
 
@@ -89,12 +88,13 @@ class LogStore final : public OpenedStore {
       std::uint64_t const room = full - end - left;
       std::uint64_t const whole = room >= kBig + kSmall ? kBig : room;
       auto const bytes = static_cast<std::uint32_t>(whole - sizeof(pm::RecordHeader) - 8 -
-                                                    (pm::kRecordAlign - 1)) / 16 * 16 + 16;
+                                                    (pm::kRecordAlign - 1)) /
+                             16 * 16 +
+                         16;
       if (apply({{OpKind::put, key, key, bytes}}).statuses[0] != 0) break;
       keys.push_back(key++);
     }
-    for (; !how.stay && !keys.empty(); keys.pop_back())
-      apply({{OpKind::erase, keys.back(), 0}});
+    for (; !how.stay && !keys.empty(); keys.pop_back()) apply({{OpKind::erase, keys.back(), 0}});
     return keys;
   }
 
@@ -172,8 +172,7 @@ class LogStore final : public OpenedStore {
 
 }  // namespace
 
-std::unique_ptr<OpenedStore> open_log_store(pm::Pool pool, Keeps keeps,
-                                            std::uint64_t most_queued) {
+std::unique_ptr<OpenedStore> open_log_store(pm::Pool pool, Keeps keeps, std::uint64_t most_queued) {
   return std::make_unique<LogStore>(std::move(pool), keeps, most_queued);
 }
 

@@ -35,9 +35,7 @@ class StoreHost : public SimHost {
     exec::sim_point();
     pm::will_read(at, bytes);
   }
-  void fence() const {
-    keeps_ == Keeps::ordered ? exec::sim_point() : SimHost::fence();
-  }
+  void fence() const { keeps_ == Keeps::ordered ? exec::sim_point() : SimHost::fence(); }
   void persist(void const* at, std::size_t bytes) const {
     flush(at, bytes);
     fence();

@@ -52,8 +52,9 @@ class StoreRunner final : public Crasher {
   void work(OpenedStore& opened, std::uint32_t thread);
   [[nodiscard]] std::uint32_t collectors() const { return in_log() ? scenario_.log.collectors : 0; }
   [[nodiscard]] Keeps keeps() const {
-    return in_log() ? Keeps::ordered : options_.model == Model::fence ? Keeps::order
-                                                                      : Keeps::flushed;
+    return in_log()                         ? Keeps::ordered
+           : options_.model == Model::fence ? Keeps::order
+                                            : Keeps::flushed;
   }
   void soil(pm::Pool& pool) const;
   std::unique_ptr<OpenedStore> open(std::optional<std::string>& wrong);

@@ -48,9 +48,9 @@ void cross_segments(StoreScenario& s, Draw& draw) {
   s.batches.push_back({{{OpKind::get, 2, 0}}});
 }
 
-/// A collector moves key 1 out of a segment that is due for what was cancelled, and in which nothing
-/// has died. Before it frees that, key 1 is erased, what was moved is collected, and so is the
-/// tombstone, in a segment where all else has died after it.
+/// A collector moves key 1 out of a segment that is due for what was cancelled, and in which
+/// nothing has died. Before it frees that, key 1 is erased, what was moved is collected, and so is
+/// the tombstone, in a segment where all else has died after it.
 void erase_what_moves(StoreScenario& s) {
   s.keys = {1};
   s.there = {1};

@@ -35,8 +35,8 @@ struct StoreScenario {
   struct Log {
     std::vector<std::uint64_t> erased;
     std::vector<Filled> filled;
-    // The first segment holds nothing more that died; and who fills another leaves the one before it
-    // room.
+    // The first segment holds nothing more that died; and who fills another leaves the one before
+    // it room.
     bool cancelled = false;
     bool writer_collects = false;  // the first thread, when it has written; its keys fill segments
     bool collected = false, closed = false;
