@@ -108,12 +108,12 @@ void read_names(Arguments& a) {
 
 /// What does not go together, or null.
 char const* contradiction(Options const& o) {
-  bool const flushes = is_dash(o.system) || is_btree_store(o.system);
+  bool const flushes = is_dash(o.system) || o.system == System::btree_store;
   if (o.model == (flushes ? Model::commit : Model::flush))
-    return flushes
-               ? "the threads of Dash's tables and the B+-tree's store order as they go: --model "
-                 "fence or flush"
-               : "--model flush is for Dash's tables and the B+-tree's store";
+    return flushes ? "the threads of Dash's tables and of btree-store order as they go: --model "
+                     "fence or "
+                     "flush"
+                   : "--model flush is for Dash's tables and btree-store";
   Bounds const& b = o.bounds;
   if (b.device_ops && (o.layout != Layout::word || o.model != Model::fence))
     return "--device-ops orders by fences, in layout word";

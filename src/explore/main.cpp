@@ -202,7 +202,7 @@ int replay(Arguments const& a) {
 }
 
 Options steered(Options options, Steer const& steer) {
-  if (is_dash(options.system) || is_btree_store(options.system))
+  if (is_dash(options.system) || options.system == System::btree_store)
     options.model = steer.flushes ? Model::flush : Model::fence;
   options.seed = steer.seed;
   options.scenarios = steer.scenarios;
@@ -226,7 +226,7 @@ void try_everything(Options const& options, Steer const& steer, Totals& totals) 
                    : runs.system == System::dash_records ? 3000
                                                          : 400;
   work(runs, totals);
-  if (has_searches(runs.system) &&
+  if (has_searches(runs.system) && !is_btree_store(runs.system) &&
       totals.findings.empty()) {  // one long wait in the midst of a search
     runs.preemptions = 1;
     runs.scenarios = 60;

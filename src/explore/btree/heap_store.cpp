@@ -10,8 +10,8 @@ namespace {
 
 class HeapStore final : public OpenedStore {
  public:
-  HeapStore(pm::Pool opened, bool keeps_order)
-      : OpenedStore(std::move(opened), keeps_order), torn_(!keeps_order) {}
+  HeapStore(pm::Pool opened, Keeps keeps)
+      : OpenedStore(std::move(opened), keeps), torn_(keeps == Keeps::flushed) {}
 
   bool begin() override { return table_.create(host_) == btree::Answer::done; }
 
@@ -93,8 +93,8 @@ class HeapStore final : public OpenedStore {
 
 }  // namespace
 
-std::unique_ptr<OpenedStore> open_heap_store(pm::Pool pool, bool keeps_order) {
-  return std::make_unique<HeapStore>(std::move(pool), keeps_order);
+std::unique_ptr<OpenedStore> open_heap_store(pm::Pool pool, Keeps keeps) {
+  return std::make_unique<HeapStore>(std::move(pool), keeps);
 }
 
 }  // namespace perdure::explore

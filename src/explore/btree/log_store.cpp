@@ -30,11 +30,12 @@ class CollectsItself final : public fault::SimulatedThreads {
 
 class LogStore final : public OpenedStore {
  public:
-  LogStore(pm::Pool opened, bool keeps_order, std::uint64_t most_queued)
-      : OpenedStore(std::move(opened), keeps_order),
+  LogStore(pm::Pool opened, Keeps keeps, std::uint64_t most_queued)
+      : OpenedStore(std::move(opened), keeps),
         most_queued_(most_queued),
         index_(parts_, host_),
-        log_(pool_, memory_, index_, {kSuperblock, 0, most_queued}) {
+        log_(pool_, memory_, [this] { return make_btree_log_index(parts_, host_); },
+             {kSuperblock, 0, most_queued}) {
     options_.value_bytes = 0;
   }
 
@@ -79,16 +80,36 @@ class LogStore final : public OpenedStore {
     return collected;
   }
 
-  /// Until a segment has no more than so many bytes left before nobody appends to it.
-  void fill(std::uint64_t left, std::uint64_t key) override {
+  std::vector<std::uint64_t> fill(Filled const& how, std::uint64_t key) override {
     std::uint64_t const full = kSuperblock - kSuperblock / 8;
-    std::uint64_t const first = key;
-    for (std::uint64_t end = fullest(); full - end > left + 200; end = fullest()) {
-      std::uint64_t const bytes = std::min<std::uint64_t>(full - end - left - 160, kBig);
-      if (apply({{OpKind::put, key++, 0, static_cast<std::uint32_t>(bytes)}}).statuses[0] != 0)
-        return;
+    std::uint64_t const left = how.left + (how.stay ? 0 : kMostOfFill * pm::log_bytes(8, 0));
+    std::vector<std::uint64_t> keys;
+    for (std::uint64_t end = fullest(); full > end + left + kSmall; end = fullest()) {
+      std::uint64_t const room = full - end - left;
+      std::uint64_t const whole = room >= kBig + kSmall ? kBig : room;
+      auto const bytes = static_cast<std::uint32_t>(whole - sizeof(pm::RecordHeader) - 8 -
+                                                    (pm::kRecordAlign - 1)) /
+                             16 * 16 +
+                         16;
+      if (apply({{OpKind::put, key, key, bytes}}).statuses[0] != 0) break;
+      keys.push_back(key++);
     }
-    while (key > first) apply({{OpKind::erase, --key, 0}});
+    for (; !how.stay && !keys.empty(); keys.pop_back()) apply({{OpKind::erase, keys.back(), 0}});
+    return keys;
+  }
+
+  void cancel(std::uint64_t key) override {
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      apply({{OpKind::put, key + i, 0, 7200}});
+      std::uint64_t const word = word_of(key + i);
+      pm::store_word(pm::sequence_word(pool_.base() + word), 0);
+    }
+  }
+
+  std::shared_ptr<void> hold() override {
+    auto held = std::make_shared<pm::LogAppender>(log_.segments(), index_.host());
+    static_cast<void>(held->reserve(1, pm::LogSegments::For::puts));
+    return held;
   }
 
   std::optional<std::string> fault_of_room() override {
@@ -105,18 +126,27 @@ class LogStore final : public OpenedStore {
   std::optional<std::string> fault_of_writes() override { return wrong_; }
 
  private:
-  static constexpr std::uint64_t kBig = 7000;  // bytes of a value
+  static constexpr std::uint64_t kBig = 7040, kSmall = 48;  // bytes of records
+  static constexpr std::uint64_t kMostOfFill = 5;  // large records of a segment
 
   void write(threads::Batch const& batch, threads::Ops const& ops) override {
     auto const before = queued();
     threads::Tally tally;
     std::optional<CollectsItself> alone;
     if (!fault::simulated()) alone.emplace(log_.collector());
-    BtreeLogRun(batch, ops, options_, tally).run(log_);
+    BtreeLogIndex index(parts_, host_);
+    BtreeLogRun(batch, ops, options_, tally).run(log_, index);
     auto const after = queued();
     // It is to have waited until a collector took one of them.
     if (before.size() >= most_queued_ && std::ranges::includes(after, before))
       wrong_ = "a write goes on though " + std::to_string(before.size()) + " segments are queued";
+  }
+  [[nodiscard]] std::uint64_t word_of(std::uint64_t key) {
+    pm::LogKey const bytes = std::as_bytes(std::span(&key, 1));
+    std::uint64_t word = 0;
+    exec::EpochGuard const guard(epochs());
+    index_.find({&bytes, 1}, {&word, 1});
+    return word;
   }
   [[nodiscard]] std::vector<pm::LogSegment const*> queued() const {
     std::vector<pm::LogSegment const*> all;
@@ -142,9 +172,8 @@ class LogStore final : public OpenedStore {
 
 }  // namespace
 
-std::unique_ptr<OpenedStore> open_log_store(pm::Pool pool, bool keeps_order,
-                                            std::uint64_t most_queued) {
-  return std::make_unique<LogStore>(std::move(pool), keeps_order, most_queued);
+std::unique_ptr<OpenedStore> open_log_store(pm::Pool pool, Keeps keeps, std::uint64_t most_queued) {
+  return std::make_unique<LogStore>(std::move(pool), keeps, most_queued);
 }
 
 }  // namespace perdure::explore

@@ -17,12 +17,12 @@ std::uint64_t word_of(std::span<std::byte const> bytes) {
 
 }  // namespace
 
-OpenedStore::OpenedStore(pm::Pool opened, bool keeps_order)
+OpenedStore::OpenedStore(pm::Pool opened, Keeps keeps)
     : pool_(std::move(opened)),
       space_(pool_, memory_),
       numbers_(pool_, memory_),
       options_{8, 8, KeyOrder::unsigned_integer, true, false, nullptr},
-      host_(keeps_order),
+      host_(keeps),
       parts_{table_,
              BtreeRecords(pool_.base(), pool_.superblock_bytes()),
              BtreeKeyMaker<btree::WordKeys>(KeyOrder::unsigned_integer),

@@ -32,7 +32,7 @@ class OpenedStore {
   using Contents = std::map<std::uint64_t, std::uint64_t>;
   static constexpr std::uint64_t kSuperblock = pm::kLeastSuperblock;
 
-  OpenedStore(pm::Pool opened, bool keeps_order);
+  OpenedStore(pm::Pool opened, Keeps keeps);
   OpenedStore(OpenedStore const&) = delete;
   OpenedStore& operator=(OpenedStore const&) = delete;
   virtual ~OpenedStore() = default;
@@ -47,9 +47,13 @@ class OpenedStore {
   virtual void make_room() = 0;
   /// Of a log: collects what is queued, by the running thread; how many segments.
   virtual std::uint64_t collect() { return 0; }
-  /// Of a log: leaves so much room in a segment, the rest of which is outdated. `key` and those
-  /// above it have been there afterwards.
-  virtual void fill(std::uint64_t /*left*/, std::uint64_t /*key*/) {}
+  /// Of a log: leaves so much room in the segment that is appended to, by large values of `key` and
+  /// keys above it. Answers which of them are there afterwards.
+  virtual std::vector<std::uint64_t> fill(Filled const&, std::uint64_t /*key*/) { return {}; }
+  /// Of a log: fills a segment with large values of `key` and keys above it that were cancelled.
+  virtual void cancel(std::uint64_t /*key*/) {}
+  /// Of a log: the segment that is appended to is somebody's, for as long as the answer stands.
+  virtual std::shared_ptr<void> hold() { return nullptr; }
 
   /// A batch by the running thread.
   Answers apply(StoreBatch const& batch);
@@ -86,10 +90,10 @@ class OpenedStore {
   Parts parts_;
 };
 
-/// Values in the heap, or in a log. `keeps_order`: see StoreHost.
-[[nodiscard]] std::unique_ptr<OpenedStore> open_heap_store(pm::Pool pool, bool keeps_order);
+/// Values in the heap, or in a log. `keeps`: see StoreHost.
+[[nodiscard]] std::unique_ptr<OpenedStore> open_heap_store(pm::Pool pool, Keeps keeps);
 /// So many segments may wait for a collector before writers wait, too.
-[[nodiscard]] std::unique_ptr<OpenedStore> open_log_store(pm::Pool pool, bool keeps_order,
+[[nodiscard]] std::unique_ptr<OpenedStore> open_log_store(pm::Pool pool, Keeps keeps,
                                                           std::uint64_t most_queued);
 
 }  // namespace perdure::explore

@@ -1,7 +1,9 @@
 // Simulated threads as the Host of a B+-tree's store (pm/host.hpp), and what they do where the
-// store's locks would have them wait. Invariants: whatever they read of durable memory is reported
-// before they look at it; under model fence a store is a release, as every Host's is.
+// store's locks would have them wait. Invariant: whatever they read of durable memory is reported
+// before they look at it.
 #pragma once
+
+#include <cstdint>
 
 #include "exec/sim/sim_scheduler.hpp"
 #include "explore/dash/dash_host.hpp"
@@ -10,11 +12,16 @@
 
 namespace perdure::explore {
 
+/// What the run's memory keeps of what was stored.
+enum class Keeps : std::uint8_t {
+  order,  // all of it, in the order in which each thread stored it (tmpfs)
+  flushed,  // what was flushed and then fenced; of other lines whatever reached memory
+  ordered,  // all that was there at an ordering point, pm::order(); the index is elsewhere
+};
+
 class StoreHost : public SimHost {
  public:
-  /// `keeps_order`: what was stored is there in the order in which it was (tmpfs); else it is in
-  /// caches until it is flushed.
-  explicit StoreHost(bool keeps_order) : keeps_order_(keeps_order) {}
+  explicit StoreHost(Keeps keeps) : keeps_(keeps) {}
 
   void store(std::uint64_t* at, std::uint64_t value) const {
     release();
@@ -28,37 +35,39 @@ class StoreHost : public SimHost {
     exec::sim_point();
     pm::will_read(at, bytes);
   }
-
- private:
+  void fence() const { keeps_ == Keeps::ordered ? exec::sim_point() : SimHost::fence(); }
+  void persist(void const* at, std::size_t bytes) const {
+    flush(at, bytes);
+    fence();
+  }
+  /// What was stored comes before what other threads store once they have seen it.
   void release() const {
-    if (!keeps_order_) return;
-    if (auto* const o = fault::observer) o->fence();
+    if (auto* const o = fault::observer; o != nullptr && keeps_ == Keeps::order) o->fence();
   }
 
-  bool keeps_order_;
+ private:
+  Keeps keeps_;
 };
 
 static_assert(pm::Host<StoreHost>);
 
 /// Locks of a run's threads, as long as this stands. What a thread wrote before it released one
-/// comes before what the next one writes.
+/// comes before what the next one writes, where memory keeps that order.
 class LocksOfThreads final : public fault::SimulatedThreads {
  public:
-  explicit LocksOfThreads(bool keeps_order) : keeps_order_(keeps_order) {
-    fault::simulated_threads = this;
-  }
+  explicit LocksOfThreads(Keeps keeps) : host_(keeps) { fault::simulated_threads = this; }
   ~LocksOfThreads() override { fault::simulated_threads = nullptr; }
 
   void give_way() override { StoreHost::pause(); }
   void locks() override { exec::sim_point(); }
   void locked(void const* lock) override { pm::will_read(lock, sizeof(std::uint32_t)); }
   void unlocks(void const* lock) override {
-    if (auto* const o = fault::observer; o != nullptr && keeps_order_) o->fence();
+    host_.release();
     pm::wrote(lock, sizeof(std::uint32_t));
   }
 
  private:
-  bool keeps_order_;
+  StoreHost host_;
 };
 
 }  // namespace perdure::explore

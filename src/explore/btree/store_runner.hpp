@@ -47,9 +47,15 @@ class StoreRunner final : public Crasher {
     return make_store_scenario(scenario_seed, in_log(), options_.bounds.operations);
   }
   [[nodiscard]] std::unique_ptr<OpenedStore> opened_in(pm::Pool pool) const;
-  bool fill(OpenedStore& made) const;
+  bool fill(std::unique_ptr<OpenedStore>& made);
+  bool fill_segments(std::unique_ptr<OpenedStore>& made);
   void work(OpenedStore& opened, std::uint32_t thread);
-  [[nodiscard]] bool keeps_order() const { return options_.model == Model::fence; }
+  [[nodiscard]] std::uint32_t collectors() const { return in_log() ? scenario_.log.collectors : 0; }
+  [[nodiscard]] Keeps keeps() const {
+    return in_log()                         ? Keeps::ordered
+           : options_.model == Model::fence ? Keeps::order
+                                            : Keeps::flushed;
+  }
   void soil(pm::Pool& pool) const;
   std::unique_ptr<OpenedStore> open(std::optional<std::string>& wrong);
   void operate(OpenedStore& opened, std::size_t thread);

@@ -28,11 +28,37 @@ void draw_log(StoreScenario& s, Draw& draw) {
   for (std::uint64_t const key : s.keys)
     if (std::ranges::find(s.there, key) == s.there.end() && draw() % 2 == 0)
       s.log.erased.push_back(key);
-  for (std::uint64_t n = draw() % 4; n > 0; --n) s.log.left.push_back(draw() % 4 * 60);
+  for (std::uint64_t n = draw() % 4; n > 0; --n)
+    s.log.filled.push_back({draw() % 4 * 60, draw() % 3 == 0});
   s.log.collected = draw() % 3 == 0;
   s.log.closed = draw() % 4 == 0;
+  s.log.collectors = static_cast<std::uint32_t>(1 + draw() % 2);
   s.log.most_queued = draw() % 2 == 0 ? 1 : 4;
-  if (draw() % 4 == 0) s.log.superblocks = 5;
+  s.log.superblocks = draw() % 4 == 0 ? 6 : 10;
+}
+
+/// A piece of three large values, which goes on in the next segment.
+void cross_segments(StoreScenario& s, Draw& draw) {
+  s.keys = {1, 2, 3};
+  s.there = {2};
+  s.log.filled = {{draw() % 100, draw() % 2 == 0}};
+  auto& mine = s.batches.emplace_back();
+  mine.emplace_back();
+  for (std::uint64_t const key : s.keys) mine[0].push_back({OpKind::put, key, 500 + key, 1600});
+  s.batches.push_back({{{OpKind::get, 2, 0}}});
+}
+
+/// A collector moves key 1 out of a segment that is due for what was cancelled, and in which
+/// nothing has died. Before it frees that, key 1 is erased, what was moved is collected, and so is
+/// the tombstone, in a segment where all else has died after it.
+void erase_what_moves(StoreScenario& s) {
+  s.keys = {1};
+  s.there = {1};
+  s.log.cancelled = true;
+  s.log.filled = {{0, false}, {16, true}};
+  s.log.superblocks = 12;
+  s.log.writer_collects = true;
+  s.batches = {{{{OpKind::erase, 1, 0}}}};
 }
 
 }  // namespace
@@ -40,6 +66,14 @@ void draw_log(StoreScenario& s, Draw& draw) {
 StoreScenario make_store_scenario(std::uint64_t seed, bool in_log, std::uint32_t most_batches) {
   Draw draw(seed * 2654435761u + in_log);
   StoreScenario s;
+  if (in_log && seed % 16 == 3) {
+    cross_segments(s, draw);
+    return s;
+  }
+  if (in_log && seed % 16 == 4) {
+    erase_what_moves(s);
+    return s;
+  }
   s.grows = draw() % 8 == 0 && !in_log;
   for (std::uint64_t i = draw() % 3; i > 0; --i) s.fillers.push_back(1000 + i);
   for (std::uint64_t i = 1 + draw() % 4; i > 0; --i) s.keys.push_back(i);
@@ -64,7 +98,10 @@ std::string StoreScenario::describe() const {
   std::ostringstream text;
   text << fillers.size() << " fillers, there:";
   for (std::uint64_t const key : there) text << ' ' << key;
-  for (std::uint64_t const bytes : log.left) text << ", a segment with " << bytes << " bytes left";
+  if (log.cancelled) text << ", a segment of cancelled records";
+  for (Filled const& each : log.filled)
+    text << ", a segment with " << each.left << " bytes left"
+         << (each.stay ? " of what stays" : " of what is outdated");
   if (grows) text << "; a superblock is added";
   for (auto const& mine : batches) {
     text << "\n  thread:";

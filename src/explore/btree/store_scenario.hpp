@@ -18,16 +18,27 @@ struct StoreOp {
 };
 using StoreBatch = std::vector<StoreOp>;
 
+/// A segment of a log that is filled before the run: bytes left until nobody appends to it, and
+/// whether what is in it stays; else it is outdated by then.
+struct Filled {
+  std::uint64_t left = 0;
+  bool stay = false;
+};
+
 struct StoreScenario {
   std::vector<std::uint64_t> fillers;  // key = value
   std::vector<std::uint64_t> keys;  // what operations are on
   std::vector<std::uint64_t> there;  // of those, there from the beginning, key = value
   bool grows = false;  // the first record needs a superblock, which holds what looks like records
-  /// Of a log, before the run: which keys were there once, how much room is left in segments whose
-  /// contents are outdated by then, and whether what is due has been collected, and the log closed.
+  /// Of a log, before the run: which keys were there once, which segments are filled, and whether
+  /// what is due has been collected, and the log closed.
   struct Log {
     std::vector<std::uint64_t> erased;
-    std::vector<std::uint64_t> left;
+    std::vector<Filled> filled;
+    // The first segment holds nothing more that died; and who fills another leaves the one before
+    // it room.
+    bool cancelled = false;
+    bool writer_collects = false;  // the first thread, when it has written; its keys fill segments
     bool collected = false, closed = false;
     std::uint32_t collectors = 1;  // threads of the run beside those with batches
     std::uint64_t most_queued = 4;

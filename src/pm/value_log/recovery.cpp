@@ -1,6 +1,7 @@
 #include "pm/value_log/recovery.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <mutex>
 #include <utility>
 
@@ -9,6 +10,13 @@
 #include "pm/host_verbs.hpp"
 
 namespace perdure::pm {
+namespace {
+
+// The word of a record's header that has its tag.
+constexpr std::size_t kTagWord = offsetof(RecordHeader, key_bytes);
+static_assert(kTagWord == 8 && offsetof(RecordHeader, tag) == kTagWord + sizeof(std::uint32_t));
+
+}  // namespace
 
 Status LogRecovery::scan(exec::Workers& workers, LogRecovered& to) {
   std::vector<Offset> damaged;
@@ -128,17 +136,24 @@ void LogRecovery::drop_tombstones(LogRecovered& to) {
   }
 }
 
-/// A cancelled record over it, so that the next opening passes over it.
-void LogRecovery::fill(LogHole const& hole, std::uint32_t generation) {
-  if (hole.bytes < sizeof(RecordHeader)) return;
-  RecordHeader const header{0, static_cast<std::uint32_t>(hole.bytes - sizeof(RecordHeader)), 0,
-                            LogTag{generation, false, false}.word(), 0};
-  write_bytes(segments_->base() + hole.at.bytes, &header, sizeof header);
-}
-
+/// A cancelled record over each, so that the next opening passes over it. Its tag goes first and
+/// comes last: until it is there, a hole is what it was, and not a record of other sizes.
 void LogRecovery::fill_holes() {
-  for (Scanned const& each : scanned_)
-    for (LogHole const& hole : each.holes) fill(hole, each.state.generation);
+  for_each_hole([&](std::byte* at, LogHole const&, std::uint32_t) {
+    store_word(reinterpret_cast<std::uint64_t*>(at + kTagWord), 0);
+  });
+  order();
+  for_each_hole([&](std::byte* at, LogHole const& hole, std::uint32_t) {
+    RecordHeader header{};
+    header.value_bytes = static_cast<std::uint32_t>(hole.bytes - sizeof header);
+    write_bytes(at, &header, kTagWord);
+    store_word(reinterpret_cast<std::uint64_t*>(at + offsetof(RecordHeader, sequence)), 0);
+  });
+  order();
+  for_each_hole([&](std::byte* at, LogHole const&, std::uint32_t generation) {
+    std::uint64_t const tag = LogTag{generation, false, false}.word();
+    store_word(reinterpret_cast<std::uint64_t*>(at + kTagWord), tag << 32);
+  });
   order();
 }
 

@@ -58,7 +58,14 @@ class LogRecovery {
   Status scan_segment(LogSegment& segment, Scanned& scanned, Tally& tally);
   Status offer(LogRecord const& record, Tally& tally);
   void drop_tombstones(LogRecovered& to);
-  void fill(LogHole const& hole, std::uint32_t generation);
+  /// f(bytes of the pool, hole, generation) for each that has room for a record.
+  template <class F>
+  void for_each_hole(F f) const {
+    for (Scanned const& each : scanned_)
+      for (LogHole const& hole : each.holes)
+        if (hole.bytes >= sizeof(RecordHeader))
+          f(segments_->base() + hole.at.bytes, hole, each.state.generation);
+  }
 
   LogSegments* segments_;
   MakeLogIndex const* make_index_;
