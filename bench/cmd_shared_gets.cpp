@@ -127,7 +127,7 @@ class Bench {
       require(stores_[store].get(keys_.column(at, batch), values_.output(batch), statuses), "get");
     };
     auto const one = [&](int store) { get(static_cast<std::size_t>(store), {}); };
-    for (int store = 0; store < 3; ++store) let_settle([&] { one(store); });
+    for (int const store : {0, 1, 2}) let_settle([&] { one(store); });
     Compared const compared = compare_in_turns(batch, o_.seconds, one);
     std::atomic<std::uint64_t> faults = 0;
     for (std::size_t store = 0; store < stores_.size(); ++store) {

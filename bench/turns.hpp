@@ -51,10 +51,12 @@ Compared compare_in_turns(std::size_t n, double seconds, F one) {
 /// Until what chooses has chosen: one() runs a batch.
 template <class F>
 void let_settle(F one) {
-  constexpr int kBatches = 300;
-  constexpr std::chrono::seconds kMost{3};
-  auto const start = std::chrono::steady_clock::now();
-  for (int i = 0; i < kBatches && std::chrono::steady_clock::now() - start < kMost; ++i) one();
+  using Clock = std::chrono::steady_clock;
+  constexpr int kFewest = 400;  // batches
+  constexpr std::chrono::milliseconds kLeast{400}, kMost{5000};
+  auto const start = Clock::now();
+  auto const took = [&] { return Clock::now() - start; };
+  for (int i = 0; (i < kFewest || took() < kLeast) && took() < kMost; ++i) one();
 }
 
 }  // namespace perdure::bench

@@ -9,18 +9,17 @@
 namespace perdure::exec {
 namespace {
 
-constexpr double kBudget = 1.0 / 256;  // of the time, for contests of a way that lost
+constexpr std::uint32_t kAgain = 2;  // batches that settle a way which has been tried before
+constexpr double kBudget = 1.0 / 512;  // of the time, for contests of a way that lost
 constexpr std::uint32_t kMostLost = 4;  // after so many, its budget is halved no further
 constexpr std::uint32_t kFewestBatches = 256;  // between two contests of a way
-constexpr std::uint32_t kSampled = 8;  // of so many batches of the way that stays one is watched
 constexpr double kChanged = 1.5;  // a middle that moved by as much is another machine
 // The way that stays takes so much longer than another last did: that one is tried again after a
 // shorter wait.
 constexpr double kWorse = 1.05;
-constexpr double kWorseBudget = 1.0 / 64;
+constexpr double kWorseBudget = 1.0 / 128;
 constexpr std::uint32_t kWorseBatches = 64;
-constexpr std::uint32_t kSettling = 2;  // batches that make buffers and wake threads
-constexpr std::uint32_t kShareSettling = 10;  // that the share needs, too
+constexpr std::uint32_t kShareSettling = 10;  // batches that the share needs, too
 
 std::size_t class_of(std::size_t n) {
   return static_cast<std::size_t>(std::bit_width(std::max<std::size_t>(n, 1))) - 1;
@@ -29,10 +28,10 @@ std::size_t number(SplitWay way) { return static_cast<std::size_t>(way); }
 double within(double share) { return std::clamp(share, 1.0 / 64, 1 - 1.0 / 1024); }
 
 /// The ratio of times below which a challenger takes over. Two sides at work disturb more than
-/// they do themselves, so both must be worth it, and one alone need not be faster than both.
+/// they do themselves, so both must be worth it, and one alone need not even be as fast as both.
 double takes_over_below(SplitWay stays, SplitWay challenger) {
-  if (challenger == SplitWay::both) return 0.97;
-  return stays == SplitWay::both ? 1.0 : 0.98;
+  if (challenger == SplitWay::both) return 0.94;
+  return stays == SplitWay::both ? 1.02 : 0.98;
 }
 
 }  // namespace
@@ -42,14 +41,9 @@ Split::Choice Split::next(std::size_t n) {
   c.came = true;
   if (!c.contest.is_open()) begin_contest(c);
   if (!c.contest.is_open()) return choice(c, c.best, n);
-  if (!c.contest.has_next()) {
-    if (c.contest.waited_too_long()) end_contest(c, SplitContest::Verdict::stays);
-    return choice(c, c.best, n);
-  }
-  SplitContest::Step const step = c.contest.next();
-  Choice chosen = choice(c, step.way, n);
+  Choice chosen = choice(c, c.contest.way(), n);
   chosen.contest = c.contests;
-  chosen.step = step.number;
+  chosen.block = c.contest.block();
   return chosen;
 }
 
@@ -62,11 +56,11 @@ void Split::noted(Choice const& was, std::size_t n, Times const& took) {
   Class& c = classes_[class_of(n)];
   if (was.way == Way::both) move_share(c, was, n, took);
   if (was.contest == 0) {
-    watch(c, took.seconds, took.seconds / static_cast<double>(n));
+    watch(c, n, took.seconds);
     return;
   }
   if (was.contest != c.contests || !c.contest.is_open()) return;  // decided without it
-  auto const verdict = c.contest.noted(was.step, n, took.seconds);
+  auto const verdict = c.contest.noted(was.block, n, took.seconds);
   if (verdict != SplitContest::Verdict::open) end_contest(c, verdict);
 }
 
@@ -85,7 +79,7 @@ bool Split::is_due(Class const& c, std::size_t way) {
   return rival.batches >= kFewestBatches && rival.since >= wait;
 }
 
-void Split::begin_contest(Class& c) {
+void Split::begin_contest(Class& c) const {
   for (std::size_t k = 1; k <= kSplitWays; ++k) {
     std::size_t const way = (c.last_rival + k) % kSplitWays;
     if (!is_due(c, way)) continue;
@@ -96,7 +90,8 @@ void Split::begin_contest(Class& c) {
       if (host + device > 0) c.share = within(host / (host + device));
     }
     c.last_rival = way;
-    c.contest.begin(c.best, static_cast<Way>(way), both && first ? kShareSettling : kSettling,
+    c.contest.begin(c.best, static_cast<Way>(way),
+                    first ? settling_ + (both ? kShareSettling : 0) : kAgain,
                     takes_over_below(c.best, static_cast<Way>(way)));
     ++c.contests;
     return;
@@ -108,9 +103,9 @@ void Split::end_contest(Class& c, SplitContest::Verdict verdict) {
   auto const stays = c.contest.sum(false), challenges = c.contest.sum(true);
   bool const wins = verdict == SplitContest::Verdict::challenger;
   c.contest.end();
-  if (stays.middle > 0 && challenges.middle > 0) {
-    c.middle[number(c.best)] = stays.middle;
-    c.middle[number(challenger)] = challenges.middle;
+  if (stays.each > 0 && challenges.each > 0) {
+    c.middle[number(c.best)] = stays.each;
+    c.middle[number(challenger)] = challenges.each;
   }
   Rival& rival = c.rivals[number(wins ? c.best : challenger)];
   rival.lost = wins || !rival.tried ? 0 : std::min(rival.lost + 1, kMostLost);
@@ -118,22 +113,24 @@ void Split::end_contest(Class& c, SplitContest::Verdict verdict) {
   // What changing from one to the other costs the way that stays is in it.
   rival.excess =
       std::max(0.0, stays.seconds + challenges.seconds -
-                        (wins ? challenges : stays).middle * (stays.keys + challenges.keys));
+                        (wins ? challenges : stays).each * (stays.keys + challenges.keys));
   rival.since = 0;
   rival.batches = 0;
   if (wins) c.best = challenger;
   c.watched = {};
+  c.window = {};
 }
 
 /// Of a batch of the way that stays. Where it is no longer what it was, the others may be tried at
 /// once that were faster than it is now.
-void Split::watch(Class& c, double seconds, double each) {
+void Split::watch(Class& c, std::size_t n, double seconds) {
   for (Rival& rival : c.rivals) {
     rival.since += seconds;
     ++rival.batches;
   }
-  if (c.batches++ % kSampled != 0) return;
-  c.watched.add(each);
+  if (!c.window.add(n, seconds)) return;
+  c.watched.add(c.window.each());
+  c.window = {};
   double& usual = c.middle[number(c.best)];
   if (!c.watched.is_full() || usual <= 0) return;
   double const now = c.watched.value();

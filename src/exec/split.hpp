@@ -1,15 +1,15 @@
 // Who answers a batch: the host's threads, a device, or both, each a part. Nobody knows beforehand
 // which is fastest, so ways are compared while running, of each size class by itself. A way takes
-// over only in a contest (split_contest.hpp): a few batches of the way that stays and a few of its
+// over only in a contest (split_contest.hpp): some batches of the way that stays and some of its
 // challenger, in turns, so that what else the machine does meets both. The device's part begins
 // with what the two took alone, and moves until both end at one time (section 4.3.3.2 of the
 // thesis on heterogeneous memory: who waits for the device answers meanwhile).
 //
-// Invariants: contests that a way lost have cost at most 1/256 of the time that its class has taken
-// since, and less each time it loses again (1/64 where the way that stays has become slower than it
-// was). A way that is slower by a few hundredths does not take
-// over, nor does one that was fast by chance once. Deciding takes some 20 ns, beside batches of a
-// few microseconds. One thread at a time.
+// Invariants: contests that a way lost have cost at most 1/512 of the time that its class has taken
+// since, and less each time it loses again (1/128 where the way that stays has become slower than
+// it was). A way that is slower by a few hundredths does not take over, nor does one that was fast
+// by chance once. Deciding takes some 20 ns, beside batches of a few microseconds. One thread at a
+// time.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ class Split {
     Way way = Way::host;
     std::size_t device_n = 0;  // the first keys of the batch are the device's
     std::uint32_t contest = 0;  // that this batch belongs to; 0 = none
-    std::uint32_t step = 0;
+    std::uint32_t block = 0;  // of the contest
   };
   /// Of one batch that went as chosen.
   struct Times {
@@ -46,6 +46,10 @@ class Split {
     std::array<double, kSplitWays> seconds{};  // a batch of `batch`, by way; 0 = not tried
     Way best = Way::host;
   };
+
+  /// `settling`: batches that a way takes the first time until it is as fast as it will be: threads
+  /// wake, buffers are made, a device finds its own best way.
+  explicit Split(std::uint32_t settling = 2) : settling_(settling) {}
 
   Choice next(std::size_t n);
   [[nodiscard]] Choice asked(Way way, std::size_t n) const;
@@ -75,20 +79,21 @@ class Split {
     SplitContest contest;
     std::uint32_t contests = 0;  // begun
     std::size_t last_rival = 0;
-    Middle watched;  // of the way that stays, since its last contest
-    std::uint32_t batches = 0;
+    Window window;  // of the way that stays, since its last contest
+    Middle watched;  // such windows
     double share = 0.5;
     std::uint32_t moves = 0;  // of the share
   };
 
   static bool is_due(Class const& c, std::size_t way);
-  static void begin_contest(Class& c);
+  void begin_contest(Class& c) const;
   static void end_contest(Class& c, SplitContest::Verdict verdict);
-  static void watch(Class& c, double seconds, double each);
+  static void watch(Class& c, std::size_t n, double seconds);
   static Choice choice(Class const& c, Way way, std::size_t n);
   static void move_share(Class& c, Choice const& was, std::size_t n, Times const& took);
   static Report report_of(Class const& c, std::size_t k);
 
+  std::uint32_t settling_;
   std::array<Class, 64> classes_;
 };
 

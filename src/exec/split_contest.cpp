@@ -1,31 +1,23 @@
 #include "exec/split_contest.hpp"
 
-#include <vector>
-
 #include "base/assert.hpp"
 
 namespace perdure::exec {
 namespace {
 
-/// Of some, all at least 0.
-double middle_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  auto const at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
+/// 0 of none.
+template <std::size_t kMost>
+double middle_of(std::array<double, kMost> values, std::uint32_t n) {
+  if (n == 0) return 0;
+  std::sort(values.begin(), values.begin() + n);
+  return values[n / 2];
 }
 
 }  // namespace
 
-double SplitContest::Block::middle() const {
-  auto sorted = each;
-  std::sort(sorted.begin(), sorted.end());
-  return sorted[kCounted / 2];
-}
-
 void SplitContest::begin(SplitWay stays, SplitWay challenger, std::uint32_t settling,
                          double below) {
-  PERDURE_ASSERT(!open_ && stays != challenger);
+  PERDURE_ASSERT(!open_ && stays != challenger && settling > 0);
   *this = {};
   open_ = true;
   stays_ = stays;
@@ -34,52 +26,63 @@ void SplitContest::begin(SplitWay stays, SplitWay challenger, std::uint32_t sett
   below_ = below;
 }
 
-SplitContest::Step SplitContest::next() {
-  PERDURE_ASSERT(open_ && has_next());
-  std::uint32_t const number = next_++;
-  bool const of_challenger = number < settling_ || (number - settling_) / kBlock % 2 == 1;
-  return {of_challenger ? challenger_ : stays_, number};
+SplitContest::Verdict SplitContest::noted(std::uint32_t block, std::size_t keys, double seconds) {
+  PERDURE_ASSERT(open_ && block <= block_ && keys > 0);
+  Sum& sum = sums_[is_of_challenger(block) ? 1 : 0];
+  sum.seconds += seconds;
+  sum.keys += static_cast<double>(keys);
+  if (block != block_) return Verdict::open;  // it ran beside others, and ended after its block
+  ++batches_;
+  if (block == 0) {
+    if (batches_ == settling_) end_block();
+    return Verdict::open;
+  }
+  bool const counts = batches_ > kUncounted && seconds_ >= kUncountedSeconds;
+  seconds_ += seconds;
+  if (!counts || !window_.add(keys, seconds)) return Verdict::open;
+  windows_[windows_done_++] = window_.each();
+  window_ = {};
+  if (windows_done_ < kWindows) return Verdict::open;
+  double const most = kSlow * middle_of(windows_, kWindows);
+  double all = 0;
+  for (double const one : windows_) all += std::min(one, most);
+  std::size_t const side = is_of_challenger(block) ? 1 : 0;
+  each_[side][done_[side]++] = all / kWindows;
+  end_block();
+  return side == 1 ? verdict() : Verdict::open;
 }
 
-SplitContest::Verdict SplitContest::noted(std::uint32_t step, std::size_t keys, double seconds) {
-  PERDURE_ASSERT(open_ && step < next_ && keys > 0);
-  std::uint32_t const at = step < settling_ ? 0 : step - settling_;
-  std::size_t const side = step < settling_ ? 1 : at / kBlock % 2;
-  sums_[side].seconds += seconds;
-  sums_[side].keys += static_cast<double>(keys);
-  if (step < settling_ || at % kBlock < kUncounted) return Verdict::open;
-  Block& block = blocks_[at / (2 * kBlock)][side];
-  block.each[at % kBlock - kUncounted] = seconds / static_cast<double>(keys);
-  ++block.count;
-  return verdict();
+void SplitContest::end_block() {
+  ++block_;
+  batches_ = 0;
+  seconds_ = 0;
+  window_ = {};
+  windows_done_ = 0;
 }
 
 SplitContest::Verdict SplitContest::verdict() const {
-  std::vector<double> ratios;
-  for (auto const& [stays, challenger] : blocks_) {
-    if (stays.count < kCounted || challenger.count < kCounted) continue;
-    ratios.push_back(stays.middle() > 0 ? challenger.middle() / stays.middle() : 1);
-  }
-  if (ratios.empty()) return Verdict::open;
-  double const ratio = middle_of(ratios);
-  auto const all = [&](auto holds) { return std::ranges::all_of(ratios, holds); };
-  bool const some = ratios.size() >= kFewPairs;
+  PERDURE_ASSERT(done_[0] == done_[1] && done_[0] > 0);
+  std::uint32_t const pairs = done_[0];
+  std::array<double, kPairs> ratios{};
+  for (std::uint32_t p = 0; p < pairs; ++p)
+    ratios[p] = each_[0][p] > 0 ? each_[1][p] / each_[0][p] : 1;
+  double const ratio = middle_of(ratios, pairs);
+  auto const count = [&](auto holds) {
+    return static_cast<std::uint32_t>(std::count_if(ratios.begin(), ratios.begin() + pairs, holds));
+  };
+  std::uint32_t const slower = count([](double one) { return one > kPlain; });
+  std::uint32_t const faster = count([](double one) { return one < 1 / kPlain; });
   // That a challenger lost by chance costs little: it comes again.
-  if (ratio > kClear || (some && all([](double one) { return one > kPlain; })))
-    return Verdict::stays;
-  if (some && all([](double one) { return one < 1 / kPlain; })) return Verdict::challenger;
-  if (ratios.size() < kPairs) return Verdict::open;
+  if (ratio > kClear || (slower >= kFewPairs && 4 * slower >= 3 * pairs)) return Verdict::stays;
+  if (faster >= kFewPairs && faster == pairs) return Verdict::challenger;
+  if (pairs < kPairs) return Verdict::open;
   return ratio < below_ ? Verdict::challenger : Verdict::stays;
 }
 
 SplitContest::Sum SplitContest::sum(bool of_challenger) const {
   std::size_t const side = of_challenger ? 1 : 0;
-  std::vector<double> counted;
-  for (auto const& pair : blocks_)
-    if (pair[side].count == kCounted)
-      counted.insert(counted.end(), pair[side].each.begin(), pair[side].each.end());
   Sum sum = sums_[side];
-  sum.middle = middle_of(std::move(counted));
+  sum.each = middle_of(each_[side], done_[side]);
   return sum;
 }
 

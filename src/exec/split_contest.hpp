@@ -1,7 +1,8 @@
 // A contest between two ways of answering a batch (split.hpp): blocks of the way that stays and of
-// its challenger, in turns. The first batches of a block do not count, for they find what the other
-// way left behind: threads asleep, caches cold. Invariant: no challenger wins by fewer than three
-// pairs of blocks that agree; where they do not, the middle of the ratios of all pairs decides.
+// its challenger, in turns, each long enough that what counts is how it goes on and not how it
+// begins: after another way threads are asleep and caches cold. Invariants: no challenger wins by
+// fewer than three pairs of blocks that agree; where they do not, the middle of the ratios of all
+// pairs decides. A batch that is never noted is not waited for.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +14,23 @@ namespace perdure::exec {
 
 enum class SplitWay : std::uint8_t { host, device, both };
 inline constexpr std::size_t kSplitWays = 3;
+
+/// Batches that follow each other, as one: a mean tells of slow ones among small batches, where a
+/// middle one would not.
+class Window {
+ public:
+  /// Whether it is complete.
+  bool add(std::size_t keys, double seconds) {
+    keys_ += static_cast<double>(keys);
+    seconds_ += seconds;
+    return seconds_ >= kSeconds;
+  }
+  [[nodiscard]] double each() const { return seconds_ / keys_; }
+
+ private:
+  static constexpr double kSeconds = 150e-6;
+  double keys_ = 0, seconds_ = 0;
+};
 
 /// The middle one of the last few.
 class Middle {
@@ -39,15 +57,11 @@ class Middle {
 class SplitContest {
  public:
   enum class Verdict : std::uint8_t { open, stays, challenger };
-  struct Step {
-    SplitWay way = SplitWay::host;
-    std::uint32_t number = 0;
-  };
   /// What the batches of one of the two came to.
   struct Sum {
     double seconds = 0;
     double keys = 0;
-    double middle = 0;  // seconds a key, of what counted
+    double each = 0;  // seconds a key, of the middle block; 0 = none
   };
 
   /// `settling` batches of the challenger come first and do not count. It wins with a ratio of
@@ -55,37 +69,44 @@ class SplitContest {
   void begin(SplitWay stays, SplitWay challenger, std::uint32_t settling, double below);
   [[nodiscard]] bool is_open() const { return open_; }
   [[nodiscard]] SplitWay challenger() const { return challenger_; }
-  /// Whether there is a step that nobody has taken.
-  [[nodiscard]] bool has_next() const { return next_ < settling_ + kPairs * 2 * kBlock; }
-  Step next();
-  /// Batches that began meanwhile, and belong to no step, so that one that failed is not waited
-  /// for.
-  bool waited_too_long() { return ++waited_ > kMostWaited; }
-  Verdict noted(std::uint32_t step, std::size_t keys, double seconds);
+  /// Of the next batch: the block that it belongs to, and the way it goes.
+  [[nodiscard]] std::uint32_t block() const { return block_; }
+  [[nodiscard]] SplitWay way() const { return is_of_challenger(block_) ? challenger_ : stays_; }
+  Verdict noted(std::uint32_t block, std::size_t keys, double seconds);
   void end() { open_ = false; }
   [[nodiscard]] Sum sum(bool of_challenger) const;
 
  private:
-  static constexpr std::uint32_t kUncounted = 2, kCounted = 3, kBlock = kUncounted + kCounted;
+  // of a block, which do not count: so many batches, and so many seconds at least
+  static constexpr std::uint32_t kUncounted = 2;
+  static constexpr double kUncountedSeconds = 300e-6;
+  static constexpr std::uint32_t kWindows = 4;  // of a block, that count
+  static constexpr double kSlow =
+      1.5;  // a window that took more than so many others counts as them
   static constexpr std::uint32_t kPairs = 11;
   static constexpr double kClear = 1.5;  // a challenger that takes so much longer has lost
   static constexpr std::uint32_t kFewPairs = 3;
-  static constexpr double kPlain = 1.1;  // ratio that so many pairs decide by, where all agree
-  static constexpr std::uint32_t kMostWaited = 64;
+  static constexpr double kPlain = 1.1;  // ratio that so many pairs decide by, where they agree
 
-  struct Block {
-    std::array<double, kCounted> each{};  // seconds a key
-    std::uint32_t count = 0;
-    [[nodiscard]] double middle() const;
-  };
-
+  /// Block 0 settles the challenger; then they take turns, the way that stays first.
+  static bool is_of_challenger(std::uint32_t block) { return block % 2 == 0; }
+  void end_block();
   [[nodiscard]] Verdict verdict() const;
 
   bool open_ = false;
   SplitWay stays_ = SplitWay::host, challenger_ = SplitWay::host;
-  std::uint32_t settling_ = 0, next_ = 0, waited_ = 0;
+  std::uint32_t settling_ = 0;
   double below_ = 1;
-  std::array<std::array<Block, 2>, kPairs> blocks_{};  // of who stays, and of the challenger
+  std::uint32_t block_ = 0;
+  // of the block under way
+  std::uint32_t batches_ = 0;
+  double seconds_ = 0;
+  Window window_;
+  std::array<double, kWindows> windows_{};
+  std::uint32_t windows_done_ = 0;
+  // seconds a key of the blocks that are done, of who stays and of the challenger
+  std::array<std::array<double, kPairs>, 2> each_{};
+  std::array<std::uint32_t, 2> done_{};
   std::array<Sum, 2> sums_{};
 };
 

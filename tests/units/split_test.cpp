@@ -28,15 +28,15 @@ TEST(Split, FindsThePartThatEndsAtOneTimeAndRarelyTriesWhatIsSlower) {
     double share, seconds;  // where both end at one time
   };
   for (Rates const& r : {Rates{3e-9, 1e-9, 0.725, 82.5e-6}, Rates{1e-9, 5e-9, 0.15, 85e-6},
-                         Rates{3e-9, 0.18e-9, 0.912, 26.4e-6}}) {
+                         Rates{3e-9, 0.36e-9, 0.863, 41.1e-6}}) {
     Split split;
     constexpr std::size_t kBatch = 100000;
     double total = 0;
-    for (int i = 0; i < 2250; ++i) {
+    for (int i = 0; i < 2400; ++i) {
       Split::Choice const choice = split.next(kBatch);
       Split::Times const times = took(choice, kBatch, r.host, r.device, 10e-6);
       split.noted(choice, kBatch, times);
-      if (i >= 250) total += times.seconds;
+      if (i >= 400) total += times.seconds;
     }
     Split::Report const report = split.report(kBatch);
     EXPECT_EQ(report.best, SplitWay::both);
@@ -49,14 +49,15 @@ TEST(Split, LeavesBatchesToTheSideThatIsFasterAlone) {
   Split split;
   for (std::size_t const n : {std::size_t{100}, std::size_t{1} << 20}) {
     double total = 0, best = 0;
-    for (int i = 0; i < 2100; ++i) {
+    for (int i = 0; i < 200'000; ++i) {
       Split::Choice const choice = split.next(n);
       Split::Times times = took(choice, n, 4e-9, 0.2e-9, 10e-6);
       if (choice.way == SplitWay::both) times.seconds *= 2;  // they get in each other's way
       split.noted(choice, n, times);
-      if (i >= 100) total += times.seconds;
+      if (i >= 100'000) total += times.seconds;
     }
-    best = 2000 * std::min(4e-9 * static_cast<double>(n), 10e-6 + 0.2e-9 * static_cast<double>(n));
+    best =
+        100'000 * std::min(4e-9 * static_cast<double>(n), 10e-6 + 0.2e-9 * static_cast<double>(n));
     EXPECT_EQ(split.report(n).best, n == 100 ? SplitWay::host : SplitWay::device);
     EXPECT_LT(total, best / 0.99) << n;
   }
@@ -74,8 +75,8 @@ TEST(Split, FollowsTheFasterSideWhenTheOtherBecomesSlower) {
     }
     return split.report(kBatch).best;
   };
-  EXPECT_EQ(way_after(2000, 5e-6), SplitWay::device);
-  EXPECT_EQ(way_after(200, 50e-6), SplitWay::host);
+  EXPECT_EQ(way_after(20'000, 5e-6), SplitWay::device);
+  EXPECT_EQ(way_after(600, 50e-6), SplitWay::host);
 }
 
 TEST(Split, ComesBackToASideThatHasBecomeFaster) {
@@ -90,8 +91,8 @@ TEST(Split, ComesBackToASideThatHasBecomeFaster) {
     }
     return split.report(kBatch).best;
   };
-  EXPECT_EQ(way_after(1000, 50e-6), SplitWay::host);
-  EXPECT_EQ(way_after(100'000, 5e-6), SplitWay::device) << "nothing told of it but trying again";
+  EXPECT_EQ(way_after(20'000, 50e-6), SplitWay::host);
+  EXPECT_EQ(way_after(200'000, 5e-6), SplitWay::device) << "nothing told of it but trying again";
 }
 
 /// As where parts have been moved to what suits them less.
@@ -128,7 +129,7 @@ TEST(Split, TriesEveryWayAlsoAfterBatchesThatWereToBeParted) {
   }
   EXPECT_LT(parted, 0.9e-6) << "its parts were not moved until both ended at one time";
   int tried[3] = {};
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 10'000; ++i) {
     Split::Choice const choice = split.next(kBatch);
     ++tried[static_cast<int>(choice.way)];
     Split::Times times = took(choice, kBatch, 4e-9, 1e-9, 0);
@@ -145,7 +146,7 @@ TEST(Split, DecidesThoughSomeBatchesOfAContestAreNeverNoted) {
   constexpr std::size_t kBatch = 1000;
   std::mt19937_64 random(20261126);
   std::vector<Split::Choice> running;
-  for (int i = 0; i < 4000; ++i) {
+  for (int i = 0; i < 20'000; ++i) {
     running.push_back(split.next(kBatch));
     if (running.size() < 8) continue;
     std::swap(running[random() % 8], running.back());
@@ -173,12 +174,14 @@ constexpr Recorded kRecorded[] = {
     {1048576, {414, 126, 509}}, {1048576, {432, 4552, 4760}}, {1048576, {400, 13, 405}}};
 
 /// Seconds that batches took as the policy chose, and that the better side alone would have taken
-/// with the same noise. Times scatter by a tenth, drift, one of a hundred takes ten times as long,
-/// and batches that follow another way's take longer.
+/// with the same noise, once it has settled. Times scatter by a tenth, drift, one of a hundred
+/// takes ten times as long, and what follows another way's turn takes longer.
 struct Played {
   double chosen = 0, alone = 0;
 };
 Played play(Recorded const& machine, std::uint64_t seed) {
+  double const settled = std::max(
+      0.3, 600 * static_cast<double>(machine.n) * 1e-6 / *std::ranges::max_element(machine.rates));
   Split split;
   std::mt19937_64 random(seed);
   std::normal_distribution<double> noise(0, 0.1);
@@ -190,16 +193,19 @@ Played play(Recorded const& machine, std::uint64_t seed) {
   double drift = 1;
   int same = 0;
   SplitWay last = SplitWay::host;
-  for (int i = 0; played.chosen < 0.2; ++i) {
+  double time = 0, changed = 0;  // now, and when another way's turn began
+  while (played.chosen < 0.3) {
     Split::Choice const choice = split.next(machine.n);
     same = choice.way == last ? same + 1 : 0;
+    if (choice.way != last) changed = time;
     last = choice.way;
     drift = std::clamp(drift * (1 + 0.002 * noise(random)), 0.8, 1.3);
     double const factor = drift * std::exp(noise(random)) * (chance(random) < 0.01 ? 10 : 1);
-    double const took =
-        seconds[static_cast<std::size_t>(choice.way)] * factor * (same < 2 ? 1.4 : 1);
+    double const took = seconds[static_cast<std::size_t>(choice.way)] * factor *
+                        (same < 2 || time - changed < 200e-6 ? 1.4 : 1);
+    time += took;
     split.noted(choice, machine.n, {took, took * 0.97, took, false});
-    if (i < 250) continue;  // it settles
+    if (time < settled) continue;
     played.chosen += took;
     played.alone += std::min(seconds[0], seconds[1]) * factor;
   }

@@ -42,6 +42,9 @@ class SharedGets {
   using Choice = exec::Split::Choice;
   using Times = exec::Split::Times;
 
+  // batches of a size in which the device finds how to gather (gather_autotuner.hpp)
+  static constexpr std::uint32_t kSettling = 24;
+
   Status follow();
   Status follow_now() PERDURE_REQUIRES(mutex_);
   Status answered(Choice const& choice, Call const& call, std::span<std::uint8_t const> first,
@@ -65,7 +68,7 @@ class SharedGets {
   std::atomic<std::uint64_t> host_keys_{0}, device_keys_{0}, batches_of_host_{0};
   mutable Mutex mutex_;  // guards the rest
   std::string failed_ PERDURE_GUARDED_BY(mutex_);
-  exec::Split split_ PERDURE_GUARDED_BY(mutex_);
+  exec::Split split_ PERDURE_GUARDED_BY(mutex_){kSettling};
   std::vector<std::unique_ptr<exec::Aside>> asides_ PERDURE_GUARDED_BY(mutex_);
 };
 
