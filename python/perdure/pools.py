@@ -80,8 +80,8 @@ def create(
         outdated records threads collect (`Options.collectors`).
     persist : {"minimal", "index", "full"}
         Of index "btree": only records are durable, and each opening makes the tree of them; or its
-        leaves as well, so that an opening goes through those and through no record ("index", with
-        values "heap"). This build has no "full" yet.
+        leaves as well, so that an opening goes through those and not through the records; or all of
+        it ("full", with values "heap").
     durability : {"process", "none", "power"}
         What acknowledged operations outlive: the process; nothing; or a power loss, by a log on a
         disk.

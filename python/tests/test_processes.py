@@ -24,6 +24,7 @@ KINDS = {
     "dash-eh": {"index": "dash-eh"},
     "btree": {"index": "btree"},
     "btree-log": {"index": "btree", "values": "log"},
+    "btree-index": {"index": "btree", "persist": "index"},
     "dash-lh": {"index": "dash-lh"},
     "power": {"durability": "power"},
 }

@@ -34,6 +34,7 @@ Status Blocks::add_superblock() {
   write_front(*pool_, *run, blocks_front(pool_->header(), block_bytes_));
   order();
   std::uint64_t const index = run->bytes / pool_->superblock_bytes();
+  ++superblocks_;
   for (std::uint64_t i = capacity(); i-- > 0;) free_.push_back(block_at(index, i));
   return {};
 }
@@ -102,6 +103,11 @@ bool Blocks::is_block(Offset at) const {
   return possible && is_whole(header_of(superblock));
 }
 
+std::uint64_t Blocks::blocks() const {
+  MutexLock const lock(*memory_);
+  return superblocks_ * capacity();
+}
+
 void Blocks::find_superblocks_later() {
   MutexLock const lock(*memory_);
   pool_->find_owners_later([this] {
@@ -118,6 +124,7 @@ void Blocks::find_superblocks() {
     BlocksHeader const header = header_of(i);
     if (is_whole(header)) {
       unswept_[i];
+      ++superblocks_;
       pool_->claim_run(at, 1);
     } else if (header.magic == kBlocksMagic ||
                (header.magic != kSuperblockMagic && header.pool_id == pool_->header().pool_id)) {

@@ -30,6 +30,8 @@ class Blocks {
   void give(Offset block);
   /// Whether such a block lies there, in use or not: what a damaged word names need not be one.
   [[nodiscard]] bool is_block(Offset at) const;
+  /// Once they have been found: how many there are, in use or not.
+  [[nodiscard]] std::uint64_t blocks() const;
 
   /// At open: superblocks that hold such blocks are in use, and so are all blocks in them, until a
   /// sweep has ended. They are found when something is first taken or given, or the sweep begins.
@@ -63,6 +65,7 @@ class Blocks {
   Pool* pool_;
   Mutex* memory_;  // guards the rest
   std::uint64_t block_bytes_;
+  std::uint64_t superblocks_ PERDURE_GUARDED_BY(*memory_) = 0;
   std::vector<Offset> free_ PERDURE_GUARDED_BY(*memory_);
   // superblocks found at open, until the sweep has ended
   std::unordered_map<std::uint64_t, Unswept> unswept_ PERDURE_GUARDED_BY(*memory_);

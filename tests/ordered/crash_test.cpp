@@ -14,6 +14,7 @@
 #include <functional>
 #include <new>
 #include <thread>
+#include <tuple>
 
 #include "ordered_store.hpp"
 #include "pm/sequenced_record.hpp"
@@ -303,13 +304,13 @@ void write_until_killed(std::string const& path, Progress& progress) {
   }
 }
 
-class Kills : public testing::TestWithParam<Persist> {};
+class Kills : public testing::TestWithParam<std::pair<Persist, Values>> {};
 
 TEST_P(Kills, LeaveWhatWasAcknowledged) {
   ScratchDir scratch;
   std::string const path = scratch.file("pool");
   CreateOptions create = kKind.create();
-  create.persist = GetParam();
+  std::tie(create.persist, create.values) = GetParam();
   ASSERT_TRUE(opened(Store::create(path, create)).close().ok());
   void* const shared =
       ::mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -342,9 +343,14 @@ TEST_P(Kills, LeaveWhatWasAcknowledged) {
   ::munmap(shared, sizeof(Progress));
 }
 
-INSTANTIATE_TEST_SUITE_P(Persistence, Kills, testing::Values(Persist::minimal, Persist::index),
+INSTANTIATE_TEST_SUITE_P(Persistence, Kills,
+                         testing::Values(std::pair(Persist::minimal, Values::heap),
+                                         std::pair(Persist::index, Values::heap),
+                                         std::pair(Persist::index, Values::log)),
                          [](auto const& one) {
-                           return std::string(one.param == Persist::index ? "index" : "minimal");
+                           bool const index = one.param.first == Persist::index;
+                           return std::string(index ? "index" : "minimal") +
+                                  (one.param.second == Values::log ? "_log" : "");
                          });
 
 }  // namespace

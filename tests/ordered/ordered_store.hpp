@@ -23,6 +23,7 @@ struct Kind {
   std::uint32_t key_bytes;  // 0 = variable
   KeyOrder order = KeyOrder::bytes;
   Persist persist = Persist::minimal;
+  Values values = Values::heap;
 
   [[nodiscard]] CreateOptions create() const {
     CreateOptions o;
@@ -31,6 +32,7 @@ struct Kind {
     o.index = Index::btree;
     o.key_order = order;
     o.persist = persist;
+    o.values = values;
     return o;
   }
   /// Others come before and after it, and share their first bytes with it.

@@ -53,6 +53,8 @@ class PoolNodes {
   [[nodiscard]] pm::Blocks::Mark mark(std::uint64_t address) {
     return leaves_.mark(Offset{address});
   }
+  /// How many leaves there may be.
+  [[nodiscard]] std::uint64_t most() const { return leaves_.blocks(); }
   /// Why take() had none the last time.
   [[nodiscard]] Status refusal() {
     MutexLock const lock(mutex_);

@@ -1,6 +1,7 @@
 #include "pm/value_log/recovery.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <mutex>
 #include <utility>
@@ -18,14 +19,18 @@ static_assert(kTagWord == 8 && offsetof(RecordHeader, tag) == kTagWord + sizeof(
 
 }  // namespace
 
-Status LogRecovery::scan(exec::Workers& workers, LogRecovered& to) {
+void LogRecovery::find(LogRecovered& to) {
   std::vector<Offset> damaged;
   segments_->find(damaged);
   for (Offset const at : damaged)
     to.damage.push_back("the header of the log segment at byte " + std::to_string(at.bytes) +
                         " is damaged: what the segment holds is lost");
+  scanned_.resize(segments_->all().size());
+}
+
+Status LogRecovery::scan(exec::Workers& workers, LogRecovered& to) {
+  find(to);
   auto const segments = segments_->all();
-  scanned_.resize(segments.size());
   std::mutex mutex;
   Status failed;
   std::int64_t current = 0;
@@ -42,6 +47,14 @@ Status LogRecovery::scan(exec::Workers& workers, LogRecovered& to) {
     tombstones_.insert(tombstones_.end(), tally.tombstones.begin(), tally.tombstones.end());
   });
   if (!failed.ok()) return failed;
+  note_holes(to);
+  drop_tombstones(to);
+  PERDURE_ASSERT(current >= 0);
+  to.current = static_cast<std::uint64_t>(current);
+  return {};
+}
+
+void LogRecovery::note_holes(LogRecovered& to) const {
   for (Scanned const& each : scanned_) {
     to.segments += each.state.use != LogState::Use::free;
     for (LogHole const& hole : each.holes) {
@@ -52,10 +65,81 @@ Status LogRecovery::scan(exec::Workers& workers, LogRecovered& to) {
                             " bytes of records are lost, and older values of their keys may show");
     }
   }
-  drop_tombstones(to);
-  PERDURE_ASSERT(current >= 0);
-  to.current = static_cast<std::uint64_t>(current);
-  return {};
+}
+
+void LogRecovery::begin_count() {
+  auto const segments = segments_->all();
+  counted_.assign(segments.size(), {});
+  by_unit_.assign(segments_->pool_bytes() / kMinSuperblock, 0);
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    scanned_[i] = {segments_->state_of(*segments[i]), {}, {}};
+    counted_[i].seen.assign(segments_->segment_bytes() / kRecordAlign / 64, 0);
+    std::uint64_t const first = segments[i]->at.bytes / kMinSuperblock;
+    for (std::uint64_t n = 0; n < segments_->segment_bytes() / kMinSuperblock; ++n)
+      by_unit_[first + n] = static_cast<std::uint32_t>(i + 1);
+  }
+}
+
+/// Whose record lies there; none: nobody's.
+std::optional<std::size_t> LogRecovery::segment_at(Offset at, LogRecord* found) const {
+  std::uint64_t const unit = at.bytes / kMinSuperblock;
+  if (unit >= by_unit_.size() || by_unit_[unit] == 0) return std::nullopt;
+  std::size_t const i = by_unit_[unit] - 1;
+  LogState const& state = scanned_[i].state;
+  std::uint64_t const from = segments_->all()[i]->at.bytes;
+  bool const sealed = state.use == LogState::Use::sealed;
+  std::uint64_t const end = from + (sealed ? state.end : segments_->segment_bytes());
+  bool const possible = state.use != LogState::Use::free && at.bytes >= from + kFirstLogRecord &&
+                        at.bytes + sizeof(RecordHeader) <= end;
+  LogRecord record;
+  if (!possible || !view_log_record(segments_->base(), end, at, record)) return std::nullopt;
+  if (record.tag.generation != state.generation || record.tag.tombstone) return std::nullopt;
+  if (record.header.sequence == 0 || at.bytes + record.bytes() > end) return std::nullopt;
+  if (found != nullptr) *found = record;
+  return i;
+}
+
+LogRecovery::Mark LogRecovery::use(Offset at) {
+  LogRecord record;
+  auto const segment = segment_at(at, &record);
+  if (!segment) return Mark::invalid;
+  Counted& counted = counted_[*segment];
+  std::uint64_t const place = (at.bytes - segments_->all()[*segment]->at.bytes) / kRecordAlign;
+  std::uint64_t const bit = std::uint64_t{1} << place % 64;
+  if ((std::atomic_ref(counted.seen[place / 64]).fetch_or(bit) & bit) != 0) return Mark::again;
+  std::atomic_ref(counted.bytes).fetch_add(record.bytes());
+  std::atomic_ref<std::uint64_t> last(counted.last_sequence);
+  for (std::uint64_t before = last.load(); before < record.header.sequence;)
+    if (last.compare_exchange_weak(before, record.header.sequence)) break;
+  return Mark::first;
+}
+
+void LogRecovery::end_count(LogRecovered& to) {
+  auto const segments = segments_->all();
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    Scanned& scanned = scanned_[i];
+    if (scanned.state.use == LogState::Use::free) continue;
+    if (scanned.state.use == LogState::Use::sealed)
+      scanned.fill.end = scanned.state.end;
+    else
+      end_open(*segments[i], scanned);
+    std::uint64_t const used = scanned.fill.end - kFirstLogRecord;
+    PERDURE_ASSERT(counted_[i].bytes <= used);
+    segments[i]->note_outdated(used - counted_[i].bytes, LogSegment::kNoDeath);
+    to.last_sequence = std::max(to.last_sequence, counted_[i].last_sequence);
+  }
+  note_holes(to);
+  counted_ = {};
+  by_unit_ = {};
+}
+
+void LogRecovery::end_open(LogSegment const& segment, Scanned& scanned) const {
+  LogWalk walk(segments_->base(), segment.at, segments_->segment_bytes(), scanned.state.generation,
+               0);
+  for (LogRecord record; walk.next(record);) {
+  }
+  scanned.fill.end = walk.end();
+  scanned.holes.assign(walk.holes().begin(), walk.holes().end());
 }
 
 Status LogRecovery::scan_segment(LogSegment& segment, Scanned& scanned, Tally& tally) {

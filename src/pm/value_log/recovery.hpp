@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,20 @@ class LogRecovery {
 
   /// Fails where the index has no memory.
   Status scan(exec::Workers& workers, LogRecovered& to);
+
+  // Instead, where the index is durable, and says which records count (thesis, section 2.4, index
+  // persistence with logs): find() once, then begin_count(), use() and end_count().
+  void find(LogRecovered& to);
+  /// Nothing is in use yet.
+  void begin_count();
+  enum class Mark : std::uint8_t { first, again, invalid };
+  /// The index leads there. Any number of threads.
+  Mark use(Offset at);
+  /// Whether a record of the log's present use lies there.
+  [[nodiscard]] bool has(Offset at) const { return segment_at(at, nullptr).has_value(); }
+  /// All else is outdated. Segments that were open are read, for where their records end.
+  void end_count(LogRecovered& to);
+
   /// Damage is skipped from here on.
   void fill_holes();
   /// The segments know what is in them. Writes nothing.
@@ -49,12 +64,20 @@ class LogRecovery {
     LogFill fill;
     std::vector<LogHole> holes;
   };
+  /// Of a segment what the index leads to.
+  struct Counted {
+    std::vector<std::uint64_t> seen;  // bit i: the record at byte i * kRecordAlign
+    std::uint64_t bytes = 0, last_sequence = 0;
+  };
   struct Tally {
     std::unique_ptr<LogIndex> index;  // of the thread whose tally it is
     std::uint64_t records = 0, last_sequence = 0;
     std::int64_t current = 0;
     std::vector<Offset> tombstones = {};  // that counted when they were offered
   };
+  std::optional<std::size_t> segment_at(Offset at, LogRecord* found) const;
+  void end_open(LogSegment const& segment, Scanned& scanned) const;
+  void note_holes(LogRecovered& to) const;
   Status scan_segment(LogSegment& segment, Scanned& scanned, Tally& tally);
   Status offer(LogRecord const& record, Tally& tally);
   void drop_tombstones(LogRecovered& to);
@@ -72,6 +95,9 @@ class LogRecovery {
   KeyLocks* locks_;
   std::vector<Scanned> scanned_;  // by segment
   std::vector<Offset> tombstones_;
+  std::vector<Counted> counted_;  // by segment
+  std::vector<std::uint32_t>
+      by_unit_;  // of kMinSuperblock bytes: which segment, from 1 on; 0: none
 };
 
 }  // namespace perdure::pm

@@ -30,6 +30,12 @@ class ValueLog {
   /// At an opening, before anything else takes from the pool: fills the index. Nothing is written,
   /// and where there is damage neither begin need follow.
   Result<LogRecovered> recover(exec::Workers& workers);
+  /// Instead, where the index is durable: recovery.hpp has what to do with it, before end_count().
+  [[nodiscard]] LogRecovery& recovery() { return recovery_; }
+  void end_count(LogRecovered& found) {
+    recovery_.end_count(found);
+    sequence_ = found.last_sequence;
+  }
   /// Of a pool that is only read: counters() tells what was found, and nothing is written.
   void begin_reading();
   /// From here on there may be writers. Damage is passed over for good.

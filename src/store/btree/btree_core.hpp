@@ -39,6 +39,8 @@ struct BtreeCore final : threads::Core {
                               fixed ? pm::log_bytes(h.key_bytes, h.value_bytes) : 0};
     if (has_transactions())
       engine = make_btree_full(pool, memory, space, numbers, o);
+    else if (segment_bytes != 0 && persist() == Persist::index)
+      engine = make_btree_log_leaves(pool, memory, space, numbers, o, log, leaf_blocks);
     else if (segment_bytes != 0)
       engine = make_btree_log(pool, memory, space, numbers, o, log);
     else if (persist() == Persist::index)

@@ -133,5 +133,11 @@ std::unique_ptr<BtreeEngine> make_btree_log(pm::Pool& pool, Mutex& memory, threa
                                             threads::BatchNumbers& numbers,
                                             BtreeOptions const& options,
                                             pm::LogSettings const& log);
+/// The same with durable leaves.
+std::unique_ptr<BtreeEngine> make_btree_log_leaves(pm::Pool& pool, Mutex& memory,
+                                                   threads::Space& space,
+                                                   threads::BatchNumbers& numbers,
+                                                   BtreeOptions const& options,
+                                                   pm::LogSettings const& log, pm::Blocks& leaves);
 
 }  // namespace perdure

@@ -48,11 +48,12 @@ Status check_order(CreateOptions const& create) {
 Status check_persist(CreateOptions const& create) {
   if (create.persist == Persist::minimal) return {};
   if (create.persist <= Persist::full && create.values == Values::heap) return {};
+  if (create.persist == Persist::index && create.values == Values::log) return {};
   bool const known = create.persist <= Persist::full;
   return {
       known ? Code::unsupported : Code::invalid_argument,
       "persist " + std::to_string(static_cast<int>(create.persist)) +
-          ": a btree has minimal (0) with values in the heap or in a log, and index (1) and full "
+          ": a btree has minimal (0) and index (1) with values in the heap or in a log, and full "
           "(2) with values in the heap; choose one of those"};
 }
 
@@ -91,9 +92,9 @@ struct BtreeOpening {
     if (!known.ok()) return known;
     auto const segments = pm::ValueLog::segment_bytes(core.pool);
     if (!segments) return core.corrupt(segments.status().message());
-    Status const opened = segments.value() != 0     ? found_in_log(segments.value())
+    Status const opened = leaves                    ? found_in_leaves(segments.value())
+                          : segments.value() != 0   ? found_in_log(segments.value())
                           : core.has_transactions() ? found_whole()
-                          : leaves                  ? found_in_leaves()
                                                     : found_in_heap();
     if (!opened.ok()) return opened;
     core.recovery.counted = true;
@@ -118,15 +119,21 @@ struct BtreeOpening {
     return {};
   }
 
-  Status found_in_leaves() {
+  /// `segment_bytes`: of the log that records are in; 0: they are in the heap.
+  Status found_in_leaves(std::uint64_t segment_bytes) {
     pm::RootEntry const* const entry = core.pool.root().find(kBtreeLeaves);
     if (entry == nullptr) return core.corrupt("its root names no leaves");
-    if (Status s = look_at_headers(); !s.ok()) return s;
-    core.make_engine(0);
+    if (Status s = segment_bytes != 0 ? look_at_leaf_headers() : look_at_headers(); !s.ok())
+      return s;
+    core.make_engine(segment_bytes);
     BtreeLeaves& leaves = *core.engine->leaves();
+    pm::ValueLog* const log = core.engine->log();
+    pm::LogRecovered in_log;
+    if (log != nullptr) log->recovery().find(in_log);
     core.leaf_blocks.find_superblocks_later();
     BtreeLeavesFound found = look_at_leaves(entry->offset);
     std::uint64_t expected = records.records;
+    wrong.insert(wrong.end(), in_log.damage.begin(), in_log.damage.end());
     compare_with_note(expected);
     if (!wrong.empty()) {
       if (!core.options.repair) return refused();
@@ -139,12 +146,14 @@ struct BtreeOpening {
       return {s.code(), "pool " + core.path + ": " + s.message()};
     core.numbers.begin();
     core.counters.set_records(records.records, true);
+    if (log != nullptr) log->end_count(in_log);
     if (!core.pool.read_only()) {
       begin_writing();
       leaves.settle(found);
     }
     core.leaf_blocks.finish_sweep();
     core.space.finish_recovery();
+    if (log != nullptr) core.pool.read_only() ? log->begin_reading() : log->begin();
     core.recovery.records = records.records;
     return {};
   }
@@ -189,7 +198,8 @@ struct BtreeOpening {
 
   BtreeLeavesFound look_at_leaves(std::uint64_t first) {
     core.leaf_blocks.begin_sweep();
-    core.space.find_superblocks();
+    core.engine->log() != nullptr ? core.engine->log()->recovery().begin_count()
+                                  : core.space.find_superblocks();
     BtreeLeavesFound found = core.engine->leaves()->look(first, core.workers);
     records.records = found.chain.records;
     sum = found.chain.sum;
@@ -238,6 +248,29 @@ struct BtreeOpening {
     return {};
   }
 
+  /// Of a pool without a heap.
+  Status look_at_leaf_headers() {
+    auto const damaged = core.leaf_blocks.damaged();
+    for (Offset const at : damaged)
+      wrong.push_back("the header of the leaves at byte " + std::to_string(at.bytes) +
+                      " is damaged");
+    if (wrong.empty()) return {};
+    if (!core.options.repair) return refused();
+    note(wrong, "found: ");
+    note(mend_leaf_headers(), "");
+    wrong.clear();
+    return {};
+  }
+  std::vector<std::string> mend_leaf_headers() {
+    auto const damaged = core.leaf_blocks.damaged();
+    std::vector<std::string> mended;
+    for (Offset const at : damaged)
+      mended.push_back("the header of the leaves at byte " + std::to_string(at.bytes) +
+                       ": put right, nothing is lost");
+    core.leaf_blocks.mend(damaged);
+    return mended;
+  }
+
   /// What says of superblocks that they are the heap's, or hold leaves.
   Status look_at_headers() {
     pm::HeapHeaders const headers(core.pool);
@@ -253,13 +286,8 @@ struct BtreeOpening {
       mended.push_back("the header of the records at byte " + std::to_string(one.at.bytes) +
                        ": put right, nothing is lost");
     headers.mend(mendable);
-    if (core.persist() == Persist::index) {
-      auto const of_leaves = core.leaf_blocks.damaged();
-      for (Offset const at : of_leaves)
-        mended.push_back("the header of the leaves at byte " + std::to_string(at.bytes) +
-                         ": put right, nothing is lost");
-      core.leaf_blocks.mend(of_leaves);
-    }
+    if (core.persist() == Persist::index)
+      for (std::string& line : mend_leaf_headers()) mended.push_back(std::move(line));
     for (Offset const at : headers.broken()) {
       mended.push_back("the superblock at byte " + std::to_string(at.bytes) +
                        ": its header says nothing any more, and what was in it is lost");

@@ -16,6 +16,16 @@ namespace perdure {
 /// Where the pool's root names the first leaf.
 inline constexpr char const* kBtreeLeaves = "btree_leaves";
 
+/// The records that leaves lead to.
+class BtreeLeafRecords {
+ public:
+  virtual ~BtreeLeafRecords() = default;
+  /// Notes that the one there is in use, from any number of threads.
+  virtual btree::RecordMark use(std::uint64_t word) = 0;
+  /// Whether a record may lie there.
+  [[nodiscard]] virtual bool is_record(std::uint64_t word) const = 0;
+};
+
 /// What an opening found, and is to do before anybody writes.
 struct BtreeLeavesFound {
   std::vector<std::uint64_t> leaves;

@@ -11,10 +11,28 @@
 
 namespace perdure {
 
+/// Records of the heap.
+class HeapLeafRecords final : public BtreeLeafRecords {
+ public:
+  explicit HeapLeafRecords(threads::Space& space) : space_(space) {}
+  btree::RecordMark use(std::uint64_t word) override {
+    switch (space_.note_used(word)) {
+      case pm::RecordHeap::Mark::first: return btree::RecordMark::first;
+      case pm::RecordHeap::Mark::again: return btree::RecordMark::again;
+      default: return btree::RecordMark::invalid;
+    }
+  }
+  [[nodiscard]] bool is_record(std::uint64_t word) const override { return space_.is_record(word); }
+
+ private:
+  threads::Space& space_;
+};
+
 template <class Parts, class Host>
 class BtreeLeavesOn final : public BtreeLeaves {
  public:
-  BtreeLeavesOn(Parts& parts, Host const& host) : parts_(parts), host_(host) {}
+  BtreeLeavesOn(Parts& parts, BtreeLeafRecords& records, Host const& host)
+      : parts_(parts), records_(records), host_(host) {}
 
   std::uint64_t first() override {
     exec::EpochGuard const guard(parts_.table.epochs());
@@ -25,7 +43,7 @@ class BtreeLeavesOn final : public BtreeLeaves {
     auto const mark = [&](std::uint64_t at) { return parts_.table.nodes().mark(at); };
     found.leaves = parts_.table.chain().walk(host_, first, mark, found.chain);
     Host host = host_;
-    InUse records{parts_, host};
+    InUse records{parts_, records_, host};
     check(found.leaves, workers, records, found.chain);
     return found;
   }
@@ -41,7 +59,7 @@ class BtreeLeavesOn final : public BtreeLeaves {
   }
   std::uint64_t repair(BtreeLeavesFound const& found, std::optional<std::uint64_t> noted,
                        std::vector<std::string>& lines) override {
-    BtreeLeavesRepair<Parts, Host> repair(parts_, host_, lines);
+    BtreeLeavesRepair<Parts, Host> repair(parts_, records_, host_, lines);
     if (found.chain.broken != 0)
       repair.mend_next(found.chain.broken);
     else if (!noted || !repair.mend_bit(found.leaves, *noted - found.chain.sum))
@@ -50,7 +68,7 @@ class BtreeLeavesOn final : public BtreeLeaves {
   }
   btree::ChainFound sum(exec::Workers& workers) override {
     btree::ChainFound found;
-    std::uint64_t left = parts_.table.shape(host_).leaves;
+    std::uint64_t left = parts_.table.nodes().most();
     auto const mark = [&](std::uint64_t) {
       return left-- > 0 ? pm::Blocks::Mark::first : pm::Blocks::Mark::again;
     };
@@ -63,19 +81,14 @@ class BtreeLeavesOn final : public BtreeLeaves {
  private:
   static constexpr std::size_t kChunk = 1024;  // leaves that a worker takes at a time
 
-  /// Marks records in the heap.
+  /// Marks records.
   struct InUse {
     Parts& parts;
+    BtreeLeafRecords& records;
     Host& host;
-    btree::RecordMark use(std::uint64_t word) {
-      switch (parts.space.note_used(word)) {
-        case pm::RecordHeap::Mark::first: return btree::RecordMark::first;
-        case pm::RecordHeap::Mark::again: return btree::RecordMark::again;
-        default: return btree::RecordMark::invalid;
-      }
-    }
+    btree::RecordMark use(std::uint64_t word) { return records.use(word); }
     bool intact(std::uint64_t word) {
-      if (!parts.space.is_record(word)) return false;
+      if (!records.is_record(word)) return false;
       pm::SequencedRecord const record = parts.records.view(host, word);
       return !record.free() && pm::intact(record);
     }
@@ -100,6 +113,7 @@ class BtreeLeavesOn final : public BtreeLeaves {
   }
 
   Parts& parts_;
+  BtreeLeafRecords& records_;
   Host host_;
 };
 
@@ -113,11 +127,13 @@ class BtreeIndexEngineOn final : public BtreeEngineOn<Keys, btree::PoolNodes> {
                      threads::BatchNumbers& numbers, BtreeOptions const& options,
                      pm::Blocks& leaves)
       : Base(pool, keys, space, numbers, options, pool, leaves),
-        leaves_(this->parts_, OrderedHost(options.given_up)) {}
+        records_(space),
+        leaves_(this->parts_, records_, OrderedHost(options.given_up)) {}
 
   [[nodiscard]] BtreeLeaves* leaves() override { return &leaves_; }
 
  private:
+  HeapLeafRecords records_;
   BtreeLeavesOn<typename Base::Parts, OrderedHost> leaves_;
 };
 

@@ -15,14 +15,17 @@
 #include "index/btree/chain.hpp"
 #include "pm/sequenced_record.hpp"
 #include "store/btree/btree_reader.hpp"
+#include "store/btree/leaves/btree_leaves.hpp"
 
 namespace perdure {
 
 template <class Parts, class Host>
 class BtreeLeavesRepair {
  public:
-  BtreeLeavesRepair(Parts& parts, Host& host, std::vector<std::string>& lines)
+  BtreeLeavesRepair(Parts& parts, BtreeLeafRecords const& records, Host& host,
+                    std::vector<std::string>& lines)
       : parts_(parts),
+        records_(records),
         host_(host),
         lines_(lines),
         reader_(parts.table, parts.records, parts.options, host) {}
@@ -92,7 +95,7 @@ class BtreeLeavesRepair {
             host_.load(&leaf_at(at).entries[slot].word)};
   }
   [[nodiscard]] std::optional<btree::Key> key_of(std::uint64_t word) const {
-    if (!parts_.space.is_record(word)) return std::nullopt;
+    if (!records_.is_record(word)) return std::nullopt;
     pm::SequencedRecord const record = parts_.records.view(host_, word);
     if (record.free() || reader_.fault(record) != nullptr) return std::nullopt;
     return parts_.make_key(record.key_bytes());
@@ -236,6 +239,7 @@ class BtreeLeavesRepair {
   }
 
   Parts& parts_;
+  BtreeLeafRecords const& records_;
   Host& host_;
   std::vector<std::string>& lines_;
   BtreeReader<std::remove_reference_t<decltype(std::declval<Parts>().table)>, Host> reader_;

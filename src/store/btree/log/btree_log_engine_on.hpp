@@ -43,16 +43,19 @@ class BtreeLogRun final : public pm::LogAnswers {
   std::vector<std::byte> scratch_;  // a value that is computed
 };
 
-template <class Keys>
-class BtreeLogEngineOn final : public BtreeEngineOn<Keys> {
-  using Base = BtreeEngineOn<Keys>;
-  using typename Base::OrderedHost;
+template <class Keys, class Nodes = btree::DramNodes>
+class BtreeLogEngineOn : public BtreeEngineOn<Keys, Nodes> {
+  using Base = BtreeEngineOn<Keys, Nodes>;
 
  public:
+  using typename Base::OrderedHost;
+
+  /// `nodes`: what Nodes is made of.
+  template <class... OfNodes>
   BtreeLogEngineOn(pm::Pool& pool, Mutex& memory, Keys keys, threads::Space& space,
                    threads::BatchNumbers& numbers, BtreeOptions const& options,
-                   pm::LogSettings const& log)
-      : Base(pool, keys, space, numbers, options),
+                   pm::LogSettings const& log, OfNodes&&... nodes)
+      : Base(pool, keys, space, numbers, options, std::forward<OfNodes>(nodes)...),
         log_(pool, memory, [this] { return index_of_a_thread(); }, log) {}
 
   void write(threads::Batch const& batch, threads::Ops const& ops, threads::Tally& tally) override {
@@ -60,6 +63,11 @@ class BtreeLogEngineOn final : public BtreeEngineOn<Keys> {
       BtreeLogIndex index(this->parts_, host);
       BtreeLogRun(batch, ops, this->options_, tally).run(log_, index);
     });
+  }
+  /// Records of a log are its writer's, who puts them one behind the other by itself.
+  bool load(threads::Batch const&, exec::Workers&, std::atomic<bool> const*,
+            threads::Tally&) override {
+    return false;
   }
   [[nodiscard]] pm::ValueLog* log() override { return &log_; }
 

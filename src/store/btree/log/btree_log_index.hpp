@@ -47,8 +47,7 @@ class BtreeLogIndex : public pm::LogIndex {
         parts_.table.write(host_, parts_.make_key(key), address, btree::Write::put, replaced);
     before = replaced.value_or(0);
     if (answer == btree::Answer::done) return {};
-    if (answer == btree::Answer::full)
-      return {Code::no_space, "there is no memory for the tree of its keys"};
+    if (answer == btree::Answer::full) return parts_.table.why_full();
     return {Code::corrupt, "a record that keys are compared with is damaged"};
   }
   std::uint64_t erase(pm::LogKey key) override {
