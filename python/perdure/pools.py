@@ -81,7 +81,8 @@ def create(
     persist : {"minimal", "index", "full"}
         Of index "btree": only records are durable, and each opening makes the tree of them; or its
         leaves as well, so that an opening goes through those and through no record ("index", with
-        values "heap"). This build has no "full" yet.
+        values "heap"); or all of it and what is free, so that an opening looks at nothing and a
+        batch of writes is there whole or not at all after a crash ("full", likewise).
     durability : {"process", "none", "power"}
         What acknowledged operations outlive: the process; nothing; or a power loss, by a log on a
         disk.
