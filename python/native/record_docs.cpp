@@ -211,7 +211,7 @@ key_order : KeyOrder
 values : Values
     Of index "btree": where records are, in a "heap" or a "log".
 persist : Persist
-    Of index "btree": what of it is durable, "minimal" or "index".
+    Of index "btree": what of it is durable, "minimal", "index" or "full".
 value_log : ValueLogStats
     Of values "log".
 segments : int

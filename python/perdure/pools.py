@@ -80,8 +80,9 @@ def create(
         outdated records threads collect (`Options.collectors`).
     persist : {"minimal", "index", "full"}
         Of index "btree": only records are durable, and each opening makes the tree of them; or its
-        leaves as well, so that an opening goes through those and not through the records; or all of
-        it ("full", with values "heap").
+        leaves as well, so that an opening goes through those and not through the records ("index");
+        or all of it and what is free, so that an opening looks at nothing and a batch of writes is
+        there whole or not at all after a crash ("full", with values "heap").
     durability : {"process", "none", "power"}
         What acknowledged operations outlive: the process; nothing; or a power loss, by a log on a
         disk.

@@ -38,7 +38,9 @@ std::vector<Offset> HeapHeaders::broken() const {
   PERDURE_ASSERT(pool_->header().btree());
   std::vector<Offset> found;
   for (std::uint64_t i = 1; i < pool_->superblocks(); ++i) {
-    if (load_word(pool_->base() + at(i).bytes) == 0 || is_ours(read(at(i)))) continue;
+    if (!pool_->is_free(at(i)) || load_word(pool_->base() + at(i).bytes) == 0 ||
+        is_ours(read(at(i))))
+      continue;
     BlocksHeader header;
     read_bytes(&header, pool_->base() + at(i).bytes, sizeof header);
     BlocksHeader const blocks = blocks_front(pool_->header(), header.block_bytes);

@@ -30,6 +30,7 @@ struct Kind {
   Index index;
   Layout layout;
   bool power;
+  Persist persist = Persist::minimal;
 };
 inline void PrintTo(Kind const& kind, std::ostream* out) { *out << kind.name; }
 
@@ -86,6 +87,7 @@ class HostAllocation : public testing::TestWithParam<Kind> {
     o.expected_records = 64;
     o.index = GetParam().index;
     o.layout = GetParam().layout;
+    o.persist = GetParam().persist;
     if (GetParam().power) {
       o.durability = Durability::power;
       o.log.dir = log_;

@@ -164,6 +164,8 @@ INSTANTIATE_TEST_SUITE_P(Failures, HostAllocation,
                                          Kind{"dash_eh", Index::dash_eh, Layout::word, false},
                                          Kind{"dash_lh", Index::dash_lh, Layout::word, false},
                                          Kind{"btree", Index::btree, Layout::word, false},
+                                         Kind{"btree_full", Index::btree, Layout::word, false,
+                                              Persist::full},
                                          Kind{"power", Index::gphash, Layout::word, true}),
                          [](testing::TestParamInfo<Kind> const& kind) { return kind.param.name; });
 

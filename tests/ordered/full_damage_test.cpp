@@ -109,7 +109,7 @@ class DamagedWhole : public testing::Test {
 
 TEST_F(DamagedWhole, AChildOfAnInnerNodeIsNamedAndMended) {
   damage([](Image& image) {
-    image.flip(image.root() + offsetof(btree::Inner<true>, children) + 8 * 3 + 1, 3);
+    image.flip(image.root() + offsetof(btree::Inner<true>, children) + 1, 3);
   });
   expect_named();
   expect_mended();

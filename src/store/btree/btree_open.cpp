@@ -161,11 +161,11 @@ struct BtreeOpening {
   /// A tree that is durable as a whole: nothing is looked at but the log of what undoes a batch;
   /// all of it where a repair is asked for.
   Status found_whole() {
-    if (core.options.repair)
-      if (Status s = look_at_headers(); !s.ok()) return s;
     core.make_engine(0);
     auto recovered = core.engine->recover(core.pool.read_only());
     if (!recovered) return core.corrupt(recovered.status().message());
+    if (core.options.repair)  // the log's own superblocks are claimed by now
+      if (Status s = look_at_headers(); !s.ok()) return s;
     core.space.load_later();
     core.recovery.undone = recovered->undone_lines;
     records.records = recovered->records;
