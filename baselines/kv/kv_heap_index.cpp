@@ -13,13 +13,17 @@ class HeapIndex final : public HeapDesign<btree::PoolNodes> {
 
  public:
   HeapIndex(Base const& base, BtreeOptions const& options)
-      : HeapDesign(base, options, base.pool, base.leaves), pool_(base.pool), blocks_(base.leaves) {}
+      : HeapDesign(base, options, base.pool, base.leaves),
+        pool_(base.pool),
+        blocks_(base.leaves),
+        records_(base.space) {}
 
   Status create() override {
     if (Status s = HeapDesign::create(); !s.ok()) return s;
     pm::FlushedHost host;
     pm::Root root = pool_.root();
-    root.set(kBtreeLeaves, BtreeLeavesOn<Parts, pm::FlushedHost>(parts_, host).first(), 0);
+    root.set(kBtreeLeaves, BtreeLeavesOn<Parts, pm::FlushedHost>(parts_, records_, host).first(),
+             0);
     pool_.publish_root(root);
     return {};
   }
@@ -45,7 +49,7 @@ class HeapIndex final : public HeapDesign<btree::PoolNodes> {
   std::uint64_t look(AnyHost& any, Host& host, std::uint64_t first, Status& built) {
     exec::Workers workers(1);
     WithCurrent<Host> const lent(host);
-    BtreeLeavesOn<Parts, Current<Host>> leaves(parts_, Current<Host>());
+    BtreeLeavesOn<Parts, Current<Host>> leaves(parts_, records_, Current<Host>());
     BtreeLeavesFound found = leaves.look(first, workers);
     enters(any, pm::Part::index);
     built = leaves.build(found);
@@ -55,6 +59,7 @@ class HeapIndex final : public HeapDesign<btree::PoolNodes> {
 
   pm::Pool& pool_;
   pm::Blocks& blocks_;
+  HeapLeafRecords records_;
 };
 
 }  // namespace
