@@ -5,7 +5,7 @@
 //
 //   values       heap: a record has a slot of its own; log: records are appended, and collected
 //   persistence  minimal: keys and values, and every opening makes the index anew; index: the
-//                leaves of the tree, too
+//                leaves of the tree, too; full: all, by transactions of a batch each
 //   caches       flushed: what is written goes to the medium at once; kept: it stays in the caches
 //                until they evict it, as where caches survive a power loss
 //

@@ -102,6 +102,7 @@ inline void enters(AnyHost& host, pm::Part part) {
 
 std::unique_ptr<Design> make_heap(Base const& base, BtreeOptions const& options);
 std::unique_ptr<Design> make_heap_index(Base const& base, BtreeOptions const& options);
+std::unique_ptr<Design> make_heap_full(Base const& base, BtreeOptions const& options);
 std::unique_ptr<Design> make_log(Base const& base, BtreeOptions const& options,
                                  pm::LogSettings const& log);
 

@@ -1,5 +1,6 @@
 // Values by an allocator, and the leaves of the tree in the pool: an opening goes through the
 // leaves to find out which records and leaves are in use, and makes the inner nodes.
+#include "kv_current.hpp"
 #include "kv_design.hpp"
 #include "pm/root.hpp"
 #include "store/btree/leaves/btree_leaves_on.hpp"
@@ -7,48 +8,22 @@
 namespace perdure::kv_baselines {
 namespace {
 
-/// A session's Host for those who take copies of theirs; one thread uses all of them.
-template <class Host>
-class Lent {
- public:
-  static constexpr bool kFlushes = Host::kFlushes;
-  static constexpr bool kNear = Host::kNear;
-
-  explicit Lent(Host& host) : host_(&host) {}
-  std::uint64_t load(std::uint64_t const* at) { return host_->load(at); }
-  void store(std::uint64_t* at, std::uint64_t value) { host_->store(at, value); }
-  bool cas(std::uint64_t* at, std::uint64_t expected, std::uint64_t value) {
-    return host_->cas(at, expected, value);
-  }
-  void read(void const* at, std::size_t bytes) { host_->read(at, bytes); }
-  void write(std::byte* to, void const* from, std::size_t bytes) { host_->write(to, from, bytes); }
-  void stream(std::byte* to, std::byte const* from, std::size_t bytes) {
-    host_->stream(to, from, bytes);
-  }
-  void flush(void const* at, std::size_t bytes) { host_->flush(at, bytes); }
-  void fence() { host_->fence(); }
-  void persist(void const* at, std::size_t bytes) { host_->persist(at, bytes); }
-  void prefetch(void const* at) { host_->prefetch(at); }
-  void pause() { host_->pause(); }
-  void begin() { host_->begin(); }
-  void enters(pm::Part part) { host_->enters(part); }
-
- private:
-  Host* host_;
-};
-
 class HeapIndex final : public HeapDesign<btree::PoolNodes> {
   using typename BtreeEngineOn<btree::WordKeys, btree::PoolNodes>::Parts;
 
  public:
   HeapIndex(Base const& base, BtreeOptions const& options)
-      : HeapDesign(base, options, base.pool, base.leaves), pool_(base.pool), blocks_(base.leaves) {}
+      : HeapDesign(base, options, base.pool, base.leaves),
+        pool_(base.pool),
+        blocks_(base.leaves),
+        records_(base.space) {}
 
   Status create() override {
     if (Status s = HeapDesign::create(); !s.ok()) return s;
     pm::FlushedHost host;
     pm::Root root = pool_.root();
-    root.set(kBtreeLeaves, BtreeLeavesOn<Parts, pm::FlushedHost>(parts_, host).first(), 0);
+    root.set(kBtreeLeaves, BtreeLeavesOn<Parts, pm::FlushedHost>(parts_, records_, host).first(),
+             0);
     pool_.publish_root(root);
     return {};
   }
@@ -73,7 +48,8 @@ class HeapIndex final : public HeapDesign<btree::PoolNodes> {
   template <class Host>
   std::uint64_t look(AnyHost& any, Host& host, std::uint64_t first, Status& built) {
     exec::Workers workers(1);
-    BtreeLeavesOn<Parts, Lent<Host>> leaves(parts_, Lent<Host>(host));
+    WithCurrent<Host> const lent(host);
+    BtreeLeavesOn<Parts, Current<Host>> leaves(parts_, records_, Current<Host>());
     BtreeLeavesFound found = leaves.look(first, workers);
     enters(any, pm::Part::index);
     built = leaves.build(found);
@@ -83,6 +59,7 @@ class HeapIndex final : public HeapDesign<btree::PoolNodes> {
 
   pm::Pool& pool_;
   pm::Blocks& blocks_;
+  HeapLeafRecords records_;
 };
 
 }  // namespace

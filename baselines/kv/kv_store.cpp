@@ -24,6 +24,10 @@ pm::PoolHeader header_of(Options const& o) {
   header.max_bytes = o.max_bytes / kSuperblock * kSuperblock;
   header.key_bytes = header.max_key_bytes = kKeyBytes;
   header.value_bytes = header.max_value_bytes = o.value_bytes;
+  Persist const persist = o.design == "heap-full"    ? Persist::full
+                          : o.design == "heap-index" ? Persist::index
+                                                     : Persist::minimal;
+  header.persist = static_cast<std::uint8_t>(persist);
   header.levels = header.hashes = header.slots = 1;
   return header;
 }
@@ -118,6 +122,7 @@ class StoreOn final : public Store {
                               pm::log_bytes(kKeyBytes, options.value_bytes)};
     design_ = options.design == "log"          ? make_log(base, tree, log)
               : options.design == "heap-index" ? make_heap_index(base, tree)
+              : options.design == "heap-full"  ? make_heap_full(base, tree)
                                                : make_heap(base, tree);
   }
 
@@ -197,7 +202,7 @@ Status check(Options const& options) {
 
 }  // namespace
 
-std::vector<std::string> names() { return {"heap", "log", "heap-index"}; }
+std::vector<std::string> names() { return {"heap", "log", "heap-index", "heap-full"}; }
 
 Result<std::unique_ptr<Store>> create(std::string const& path, Options const& options) {
   if (Status s = check(options); !s.ok()) return s;

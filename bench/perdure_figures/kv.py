@@ -13,7 +13,7 @@ from typing import Any
 from perdure_figures.model import Claim, Drawn, Figure, Kind, Panel, Results, Run
 from perdure_figures.setting import Setting
 
-_HEAP, _LOG, _INDEX = "heap", "log", "heap-index"
+_HEAP, _LOG, _INDEX, _FULL = "heap", "log", "heap-index", "heap-full"
 _SHOWN = {"flushed": "DRAM", "emulated": "emulated", "counted": "PM lines"}
 _HOSTS = ("flushed", "emulated")
 _MEDIA = ("optane", "optane-module", "cmm-h", "cxl-ssd", "cxl-switch")  # table 2.2
@@ -81,7 +81,7 @@ def _lines(results: Results, workload: str, size: int) -> Claim:
 
 
 def _by_size(results: Results, workload: str) -> list[Panel]:
-    panels = []
+    panels: list[Panel] = []
     for host in _HOSTS:
         for mode in ("burst", "sustained"):
             panel = Panel(
@@ -131,7 +131,7 @@ def _read_sizes(
     workload: str, burst: float | str, sustained: float | str
 ) -> Callable[[Setting, Results], Drawn]:
     def read(setting: Setting, results: Results) -> Drawn:
-        claims = []
+        claims: list[Claim] = []
         for size in _sizes(setting):
             claims.append(_over_heap(results, workload, size, "burst", burst))
             claims.append(_over_heap(results, workload, size, "sustained", sustained))
@@ -186,7 +186,7 @@ def _plan_persistence(setting: Setting) -> list[Run]:
             setting,
             "persistence",
             host,
-            design=f"{_HEAP},{_LOG},{_INDEX}",
+            design=f"{_HEAP},{_LOG},{_INDEX},{_FULL}",
             workload="update,recover",
             value_bytes=256,
         )
@@ -195,8 +195,9 @@ def _plan_persistence(setting: Setting) -> list[Run]:
 
 
 def _read_persistence(_: Setting, results: Results) -> Drawn:
-    panels, claims = [], []
-    names = [_HEAP, _LOG, _INDEX]
+    panels: list[Panel] = []
+    claims: list[Claim] = []
+    names = [_HEAP, _LOG, _INDEX, _FULL]
     seconds: dict[str, dict[str, float | None]] = {name: {} for name in names}
     for host in _HOSTS:
         panel = Panel(f"recovery, {_SHOWN[host]}", "", "s", kind=Kind.stack, names=names)
@@ -217,9 +218,18 @@ def _read_persistence(_: Setting, results: Results) -> Drawn:
             update | {"design": _HEAP},
         )
     )
+    claims.append(
+        _ratio(
+            "update: minimal over full persistence",
+            9,
+            results,
+            update | {"design": _HEAP},
+            update | {"design": _FULL},
+        )
+    )
     claims += [
         Claim(f"recovery, {name}", paper, seconds[name], "ms")
-        for name, paper in ((_HEAP, "middle"), (_LOG, "least"), (_INDEX, "most"))
+        for name, paper in ((_HEAP, "middle"), (_LOG, "less"), (_INDEX, "most"), (_FULL, "near 0"))
     ]
     return Drawn(panels, claims)
 
@@ -237,7 +247,7 @@ def _plan_ycsb(setting: Setting) -> list[Run]:
 
 
 def _read_ycsb(_: Setting, results: Results) -> Drawn:
-    panels = []
+    panels: list[Panel] = []
     names = list("abcde")
     for host in _HOSTS:
         for keys in ("uniform", "zipf"):
@@ -245,7 +255,7 @@ def _read_ycsb(_: Setting, results: Results) -> Drawn:
             for row in _rows(results, host, keys=keys):
                 panel.add(row["design"], names.index(row["workload"]), row["mops"])
             panels.append(panel)
-    claims = []
+    claims: list[Claim] = []
     for workload, keys, other, paper in (
         ("a", "uniform", _INDEX, 2.0),
         ("b", "uniform", _INDEX, 1.5),
@@ -272,7 +282,8 @@ def _plan_caches(setting: Setting) -> list[Run]:
 
 
 def _read_caches(setting: Setting, results: Results) -> Drawn:
-    panels, claims = [], []
+    panels: list[Panel] = []
+    claims: list[Claim] = []
     for workload in ("a", "c"):
         for keys in ("uniform", "zipf"):
             title = f"YCSB {workload.upper()}, {keys}, emulated"
@@ -307,7 +318,8 @@ def _plan_parts(setting: Setting) -> list[Run]:
 
 
 def _read_parts(setting: Setting, results: Results) -> Drawn:
-    panels, claims = [], []
+    panels: list[Panel] = []
+    claims: list[Claim] = []
     names = [f"{design} {size}" for design in (_HEAP, _LOG) for size in _sizes(setting)]
     for host in _HOSTS:
         panel = Panel(f"an update, {_SHOWN[host]}", "", "ns", kind=Kind.stack, names=names)
@@ -334,7 +346,8 @@ def _plan_media(setting: Setting) -> list[Run]:
 
 
 def _read_media(_: Setting, results: Results) -> Drawn:
-    panels, claims = [], []
+    panels: list[Panel] = []
+    claims: list[Claim] = []
     for workload in ("update", "get"):
         panel = Panel(f"{workload}, emulated", "", "Mop/s", kind=Kind.bar, names=list(_MEDIA))
         for result in results.values():

@@ -71,11 +71,22 @@ def test_counts_of_each_design_are_exact():
 def test_leaves_in_the_pool_are_read_on_the_way_to_a_record():
     result = kv(
         *("--host", "counted", "--records", 4000, "--ops", 400, "--value-bytes", 256),
-        *("--workload", "get,update", "--design", "heap,heap-index"),
+        *("--workload", "get,update", "--design", "heap,heap-index,heap-full"),
     )
     for workload in ("get", "update"):
         rows = by_design(result, workload)
         assert rows["heap-index"]["lines_read"] > rows["heap"]["lines_read"] + 1
+        assert rows["heap-full"]["lines_read"] > rows["heap-index"]["lines_read"] + 1
+
+
+def test_a_transaction_logs_lines_before_it_writes_them():
+    result = kv(
+        *("--host", "counted", "--records", 4000, "--ops", 400, "--value-bytes", 64),
+        *("--workload", "update", "--design", "heap,heap-full"),
+    )
+    rows = by_design(result, "update")
+    assert rows["heap-full"]["lines_flushed"] > 1.5 * rows["heap"]["lines_flushed"]
+    assert rows["heap-full"]["fences"] > rows["heap"]["fences"]
 
 
 def test_a_log_makes_media_write_less_than_an_allocator():
@@ -113,13 +124,13 @@ def test_each_design_recovers_all_records_after_a_kill():
     """And where leaves are durable, it reads no record."""
     result = kv(
         *("--records", 20_000, "--value-bytes", 64, "--workload", "recover"),
-        *("--design", "heap,log,heap-index"),
+        *("--design", "heap,log,heap-index,heap-full"),
     )
     rows = by_design(result, "recover")
-    assert set(rows) == {"heap", "log", "heap-index"}
+    assert set(rows) == {"heap", "log", "heap-index", "heap-full"}
     for design, row in rows.items():
         assert row["faults"] == 0 and row["recovery"]["records"] == 20_000
-        assert (row["recovery"]["read_seconds"] > 0) == (design != "heap-index")
+        assert (row["recovery"]["read_seconds"] > 0) == (design in {"heap", "log"})
 
 
 @pytest.mark.parametrize("workload", list("abcde"))
@@ -127,7 +138,7 @@ def test_each_design_recovers_all_records_after_a_kill():
 def test_a_workload_of_ycsb_finds_what_it_should(workload, keys):
     result = kv(
         *("--records", 3000, "--ops", 1500, "--value-bytes", 64, "--workload", workload),
-        *("--keys", keys, "--threads", 2, "--design", "heap,log,heap-index"),
+        *("--keys", keys, "--threads", 2, "--design", "heap,log,heap-index,heap-full"),
     )
-    assert len(result["rows"]) == 3
+    assert len(result["rows"]) == 4
     assert all(row["faults"] == 0 and row["mops"] > 0 for row in result["rows"])
