@@ -37,6 +37,14 @@ void draw_log(StoreScenario& s, Draw& draw) {
   s.log.superblocks = draw() % 4 == 0 ? 6 : 10;
 }
 
+/// One key is read while it is written, and then another key: where the record that was replaced is
+/// free by then, it is taken for that, under the reader's eyes.
+void reuse_a_record(StoreScenario& s) {
+  s.keys = {1, 2};
+  s.there = {1};
+  s.batches = {{{{OpKind::get, 1, 0}}}, {{{OpKind::put, 1, 7}}, {{OpKind::put, 2, 8}}}};
+}
+
 /// A piece of three large values, which goes on in the next segment.
 void cross_segments(StoreScenario& s, Draw& draw) {
   s.keys = {1, 2, 3};
@@ -72,6 +80,10 @@ StoreScenario make_store_scenario(std::uint64_t seed, bool in_log, std::uint32_t
   }
   if (in_log && seed % 16 == 4) {
     erase_what_moves(s);
+    return s;
+  }
+  if (!in_log && seed % 16 == 5) {
+    reuse_a_record(s);
     return s;
   }
   s.grows = draw() % 8 == 0 && !in_log;
