@@ -93,6 +93,7 @@ StoreScenario make_store_scenario(std::uint64_t seed, bool in_log, std::uint32_t
     if (draw() % 2 == 0) s.there.push_back(key);
   if (s.grows) s.there = s.fillers = {};
   if (in_log) draw_log(s, draw);
+  s.log.collectors_last = seed % 32 >= 24;
   for (std::uint64_t threads = 2 + draw() % 2; threads > 0; --threads) {
     auto& mine = s.batches.emplace_back();
     bool const reads = draw() % 4 == 0;
