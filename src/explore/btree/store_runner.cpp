@@ -160,8 +160,10 @@ void StoreRunner::operate(OpenedStore& opened, std::size_t thread) {
 
 /// Collectors work until nobody writes any more.
 void StoreRunner::work(OpenedStore& opened, std::uint32_t thread) {
-  if (thread >= collectors()) {
-    operate(opened, thread - collectors());
+  std::uint32_t const writers = static_cast<std::uint32_t>(scenario_.batches.size());
+  std::uint32_t const first = scenario_.log.collectors_last ? 0 : collectors();
+  if (thread >= first && thread < first + writers) {
+    operate(opened, thread - first);
     if (scenario_.log.writer_collects) opened.collect();
     --writing_;
     return;

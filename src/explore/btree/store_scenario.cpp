@@ -37,6 +37,14 @@ void draw_log(StoreScenario& s, Draw& draw) {
   s.log.superblocks = draw() % 4 == 0 ? 6 : 10;
 }
 
+/// One key is read while it is written, and then another key: where the record that was replaced is
+/// free by then, it is taken for that, under the reader's eyes.
+void reuse_a_record(StoreScenario& s) {
+  s.keys = {1, 2};
+  s.there = {1};
+  s.batches = {{{{OpKind::get, 1, 0}}}, {{{OpKind::put, 1, 7}}, {{OpKind::put, 2, 8}}}};
+}
+
 /// A piece of three large values, which goes on in the next segment.
 void cross_segments(StoreScenario& s, Draw& draw) {
   s.keys = {1, 2, 3};
@@ -74,6 +82,10 @@ StoreScenario make_store_scenario(std::uint64_t seed, bool in_log, std::uint32_t
     erase_what_moves(s);
     return s;
   }
+  if (!in_log && seed % 16 == 5) {
+    reuse_a_record(s);
+    return s;
+  }
   s.grows = draw() % 8 == 0 && !in_log;
   for (std::uint64_t i = draw() % 3; i > 0; --i) s.fillers.push_back(1000 + i);
   for (std::uint64_t i = 1 + draw() % 4; i > 0; --i) s.keys.push_back(i);
@@ -81,6 +93,7 @@ StoreScenario make_store_scenario(std::uint64_t seed, bool in_log, std::uint32_t
     if (draw() % 2 == 0) s.there.push_back(key);
   if (s.grows) s.there = s.fillers = {};
   if (in_log) draw_log(s, draw);
+  s.log.collectors_last = seed % 32 >= 24;
   for (std::uint64_t threads = 2 + draw() % 2; threads > 0; --threads) {
     auto& mine = s.batches.emplace_back();
     bool const reads = draw() % 4 == 0;

@@ -41,6 +41,7 @@ struct StoreScenario {
     bool writer_collects = false;  // the first thread, when it has written; its keys fill segments
     bool collected = false, closed = false;
     std::uint32_t collectors = 1;  // threads of the run beside those with batches
+    bool collectors_last = false;  // of those that begin
     std::uint64_t most_queued = 4;
     std::uint64_t superblocks = 8;
   };
