@@ -53,7 +53,7 @@ template <class F>
 void let_settle(F one) {
   using Clock = std::chrono::steady_clock;
   constexpr int kFewest = 400;  // batches
-  constexpr std::chrono::milliseconds kLeast{400}, kMost{5000};
+  constexpr std::chrono::milliseconds kLeast{1000}, kMost{6000};
   auto const start = Clock::now();
   auto const took = [&] { return Clock::now() - start; };
   for (int i = 0; (i < kFewest || took() < kLeast) && took() < kMost; ++i) one();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "base/assert.hpp"
 
@@ -11,13 +12,16 @@ namespace {
 
 constexpr std::uint32_t kAgain = 2;  // batches that settle a way which has been tried before
 constexpr double kBudget = 1.0 / 512;  // of the time, for contests of a way that lost
+constexpr double kRest = 8;  // times as long as its last contest, where that cost nothing
 constexpr std::uint32_t kMostLost = 4;  // after so many, its budget is halved no further
 constexpr std::uint32_t kFewestBatches = 256;  // between two contests of a way
 constexpr double kChanged = 1.5;  // a middle that moved by as much is another machine
+constexpr double kSlow = 3;  // times the usual
+constexpr double kWatched = 8;  // windows of the shortest length, so that single slow batches drown
 // The way that stays takes so much longer than another last did: that one is tried again after a
 // shorter wait.
 constexpr double kWorse = 1.05;
-constexpr double kWorseBudget = 1.0 / 128;
+constexpr double kWorseBudget = 1.0 / 64;
 constexpr std::uint32_t kWorseBatches = 64;
 constexpr std::uint32_t kShareSettling = 10;  // batches that the share needs, too
 
@@ -55,6 +59,10 @@ void Split::noted(Choice const& was, std::size_t n, Times const& took) {
   PERDURE_ASSERT(n > 0);
   Class& c = classes_[class_of(n)];
   if (was.way == Way::both) move_share(c, was, n, took);
+  for (Rival& rival : c.rivals) {
+    rival.since += took.seconds;
+    ++rival.batches;
+  }
   if (was.contest == 0) {
     watch(c, n, took.seconds);
     return;
@@ -72,10 +80,11 @@ bool Split::is_due(Class const& c, std::size_t way) {
   Rival const& rival = c.rivals[way];
   if (way == number(c.best)) return false;
   if (!rival.tried) return true;
-  if (c.watched.is_full() && c.watched.value() > kWorse * c.middle[way] &&
-      rival.batches >= kWorseBatches && rival.since >= rival.excess / kWorseBudget)
+  if (c.now > kWorse * c.middle[way] && rival.batches >= kWorseBatches &&
+      rival.since >= rival.excess / kWorseBudget)
     return true;
-  double const wait = rival.excess / kBudget * static_cast<double>(1u << rival.lost);
+  double const wait = std::max(rival.excess / kBudget, rival.contest * kRest) *
+                      static_cast<double>(1u << rival.lost);
   return rival.batches >= kFewestBatches && rival.since >= wait;
 }
 
@@ -114,32 +123,30 @@ void Split::end_contest(Class& c, SplitContest::Verdict verdict) {
   rival.excess =
       std::max(0.0, stays.seconds + challenges.seconds -
                         (wins ? challenges : stays).each * (stays.keys + challenges.keys));
+  rival.contest = stays.seconds + challenges.seconds;
   rival.since = 0;
   rival.batches = 0;
   if (wins) c.best = challenger;
-  c.watched = {};
   c.window = {};
+  c.watched = {};
+  c.now = 0;
 }
 
 /// Of a batch of the way that stays. Where it is no longer what it was, the others may be tried at
 /// once that were faster than it is now.
 void Split::watch(Class& c, std::size_t n, double seconds) {
-  for (Rival& rival : c.rivals) {
-    rival.since += seconds;
-    ++rival.batches;
-  }
-  if (!c.window.add(n, seconds)) return;
-  c.watched.add(c.window.each());
-  c.window = {};
   double& usual = c.middle[number(c.best)];
-  if (!c.watched.is_full() || usual <= 0) return;
-  double const now = c.watched.value();
-  if (now < usual * kChanged && usual < now * kChanged) return;
-  usual = now;
-  c.watched = {};
+  // As in a contest, a batch that was interrupted does not count for all it took.
+  double const most = usual > 0 ? kSlow * usual * static_cast<double>(n) : seconds;
+  if (!c.window.add(n, std::min(seconds, most), kWatched)) return;
+  c.watched.add(std::exchange(c.window, {}).each());
+  if (!c.watched.is_full()) return;
+  c.now = std::exchange(c.watched, {}).value();
+  if (usual <= 0 || (c.now < usual * kChanged && usual < c.now * kChanged)) return;
+  usual = c.now;
   for (std::size_t way = 0; way < kSplitWays; ++way) {
     c.rivals[way].lost = 0;
-    if (c.middle[way] < now) c.rivals[way].tried = false;
+    if (c.middle[way] < c.now) c.rivals[way].tried = false;
   }
 }
 

@@ -6,7 +6,7 @@
 // thesis on heterogeneous memory: who waits for the device answers meanwhile).
 //
 // Invariants: contests that a way lost have cost at most 1/512 of the time that its class has taken
-// since, and less each time it loses again (1/128 where the way that stays has become slower than
+// since, and less each time it loses again (1/64 where the way that stays has become slower than
 // it was). A way that is slower by a few hundredths does not take over, nor does one that was fast
 // by chance once. Deciding takes some 20 ns, beside batches of a few microseconds. One thread at a
 // time.
@@ -66,7 +66,8 @@ class Split {
   /// What is known of a way that does not stay.
   struct Rival {
     bool tried = false;
-    double excess = 0;  // seconds that its last contest cost
+    double contest = 0;  // seconds that its last contest took
+    double excess = 0;  // of them, that it cost
     double since = 0;  // seconds of batches since then
     std::uint32_t batches = 0;  // since then
     std::uint32_t lost = 0;  // contests, one after the other
@@ -81,6 +82,7 @@ class Split {
     std::size_t last_rival = 0;
     Window window;  // of the way that stays, since its last contest
     Middle watched;  // such windows
+    double now = 0;  // the middle of the last ones, seconds a key; 0 = not known yet
     double share = 0.5;
     std::uint32_t moves = 0;  // of the share
   };
