@@ -45,7 +45,7 @@ void Space::unlink(std::span<std::uint64_t const> records) {
 }
 
 Status Space::free_unlinked() {
-  if (lost_) return {Code::no_space, "there is no memory to note what is free"};
+  if (lost_) return {Code::no_space, "out of memory"};
   std::lock_guard const lock(*memory_);
   for (std::uint64_t const record : unlinked_) heap().release(Offset{record});
   unlinked_.clear();

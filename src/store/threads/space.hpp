@@ -96,7 +96,8 @@ class Space {
   bool const transactions_;
   pm::RecordHeap heap_;  // guarded by memory_; through heap()
   std::vector<std::uint64_t> unlinked_;  // guarded by memory_
-  std::atomic<bool> lost_{false};  // something that was unlinked could not be noted
+  // memory was lacking for something that nobody could be told of
+  std::atomic<bool> lost_{false};
   Status refusal_;  // guarded by memory_
 };
 

@@ -37,10 +37,16 @@ struct NodeRoom {
   std::byte* base;
 
   [[nodiscard]] State& state() const { return *reinterpret_cast<State*>(log.state()); }
-  /// 0: there is no room.
+  /// 0: there is no room. Where there is no memory to ask, the transaction cannot commit.
   [[nodiscard]] std::uint64_t take(std::uint64_t bytes) const noexcept {
     std::vector<std::uint64_t> taken;
-    Status const took = caught([&] { return space.take(bytes, 1, taken); });
+    bool asked = false;
+    Status const took = caught([&] {
+      Status s = space.take(bytes, 1, taken);
+      asked = true;
+      return s;
+    });
+    if (!asked) space.lose();  // memory lacks, not room in the pool
     return took.ok() ? taken.front() : 0;
   }
   [[noreturn]] static void refuse(std::uint64_t address) {
