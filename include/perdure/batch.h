@@ -131,7 +131,8 @@ class Transaction;
 
 struct CallOptions {
   CUstream_st* stream = nullptr;  // a cudaStream_t: see above; null is the legacy default stream
-  // writes: all of the batch or none of it, whatever happens; layout word only
+  // writes: all of the batch or none of it, whatever happens; layout word only, or
+  // Persist::full
   bool atomic = false;
   Transaction* transaction = nullptr;  // the call belongs to this one, see Store::begin
   KeyStatus* device_statuses = nullptr;  // gets: also put here, one per key, in memory of the GPU

@@ -19,8 +19,8 @@ enum class Device : std::uint8_t { cpu, cuda };
 /// open without a look at their records. `btree`: a B+-tree for many host threads, whose keys are
 /// in order (Store::range). The tree is in ordinary memory, and every opening makes it anew from
 /// all records. Dash and `btree` have device cpu, durability process or none, and single
-/// operations: no transactions, atomic batches, steps, device sessions or caches, which answer
-/// Code::unsupported.
+/// operations: no transactions, atomic batches (but with Persist::full), steps, device sessions or
+/// caches, which answer Code::unsupported.
 enum class Index : std::uint8_t { gphash, dash_eh, dash_lh, btree };
 /// Which of two keys of a `btree` comes first. `bytes`: the one whose first byte that differs is
 /// less, and of one that continues the other the shorter. `unsigned_integer`, `signed_integer`: the

@@ -142,8 +142,8 @@ class PERDURE_API Store {
   /// MiB, with nobody between them, and looks at `stop` before each. Once that is true the call
   /// answers Code::stopped: the operations before that piece have been done, in array order, and
   /// the others say KeyStatus::not_tried. An error in a piece ends it likewise. Atomic batches,
-  /// those of a transaction, and writes to pools of durability power are one piece each: once
-  /// begun, they run to their end.
+  /// those of a transaction and of Persist::full, and writes to pools of durability power are one
+  /// piece each: once begun, they run to their end.
   Status get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses,
              CallOptions const& call = {});
   Result<VariableValues> get_variable(Column const& keys, std::span<KeyStatus> statuses,
