@@ -48,7 +48,13 @@ BASELINE_FACES = {
     "adapter.h",
 }  # all that the benchmark sees of a baseline
 # The designs of key-value stores, which are the store's own engines over other Hosts.
-STORES_AMONG_BASELINES = {"kv_design.hpp", "kv_heap_full.cpp", "kv_heap_index.cpp", "kv_log.cpp", "kv_store.cpp"}
+STORES_AMONG_BASELINES = {
+    "kv_design.hpp",
+    "kv_heap_full.cpp",
+    "kv_heap_index.cpp",
+    "kv_log.cpp",
+    "kv_store.cpp",
+}
 # Dash and the B+-tree, behind the faces of what they are measured beside, one operation at a time.
 SYSTEMS_AMONG_BASELINES = {
     "dash_table.hpp",
