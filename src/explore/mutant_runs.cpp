@@ -446,8 +446,6 @@ constexpr MutantInfo kMutants[] = {
      "items of an earlier use of a segment count",
      nullptr,
      {.seed = 18}},
-    {"vlog_reused_under_readers", "btree-log",
-     "a segment is used again though somebody may be reading in it"},
     {"vlog_holes_not_filled",
      "btree-log",
      "an opening leaves torn items where later ones make them damage",

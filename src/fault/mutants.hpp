@@ -235,7 +235,6 @@ inline constexpr char const* kMutantNames[] = {
     "vlog_queue_not_bounded",
     "vlog_ends_at_torn_item",
     "vlog_older_use_counts",
-    "vlog_reused_under_readers",
     "vlog_holes_not_filled",
     "vlog_lock_ignored",
     "vlog_sequence_restarts",

@@ -82,7 +82,8 @@ class LogStore final : public OpenedStore {
 
   std::vector<std::uint64_t> fill(Filled const& how, std::uint64_t key) override {
     std::uint64_t const full = kSuperblock - kSuperblock / 8;
-    std::uint64_t const left = how.left + (how.stay ? 0 : kMostOfFill * pm::log_bytes(8, 0));
+    std::uint64_t const left =
+        how.left + (how.stay || how.collected ? 0 : kMostOfFill * pm::log_bytes(8, 0));
     std::vector<std::uint64_t> keys;
     for (std::uint64_t end = fullest(); full > end + left + kSmall; end = fullest()) {
       std::uint64_t const room = full - end - left;

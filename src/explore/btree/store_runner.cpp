@@ -116,7 +116,7 @@ bool StoreRunner::fill_segments(std::unique_ptr<OpenedStore>& made) {
     if (scenario_.log.cancelled && held == nullptr) held = made->hold();
     for (std::uint64_t const erased : scenario_.log.erased)
       made->apply({{OpKind::erase, erased, 0}});
-    if (scenario_.log.collected) made->collect();
+    if (each.collected) made->collect();
   }
   return !wrong;
 }

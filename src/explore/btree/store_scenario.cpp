@@ -30,7 +30,8 @@ void draw_log(StoreScenario& s, Draw& draw) {
       s.log.erased.push_back(key);
   for (std::uint64_t n = draw() % 4; n > 0; --n)
     s.log.filled.push_back({draw() % 4 * 60, draw() % 3 == 0});
-  s.log.collected = draw() % 3 == 0;
+  bool const collected = draw() % 3 == 0;
+  for (Filled& each : s.log.filled) each.collected = collected;
   s.log.closed = draw() % 4 == 0;
   s.log.collectors = static_cast<std::uint32_t>(1 + draw() % 2);
   s.log.most_queued = draw() % 2 == 0 ? 1 : 4;

@@ -23,6 +23,7 @@ using StoreBatch = std::vector<StoreOp>;
 struct Filled {
   std::uint64_t left = 0;
   bool stay = false;
+  bool collected = false;  // as far as it is due
 };
 
 struct StoreScenario {
@@ -31,7 +32,7 @@ struct StoreScenario {
   std::vector<std::uint64_t> there;  // of those, there from the beginning, key = value
   bool grows = false;  // the first record needs a superblock, which holds what looks like records
   /// Of a log, before the run: which keys were there once, which segments are filled, and whether
-  /// what is due has been collected, and the log closed.
+  /// it is closed.
   struct Log {
     std::vector<std::uint64_t> erased;
     std::vector<Filled> filled;
@@ -39,7 +40,7 @@ struct StoreScenario {
     // it room.
     bool cancelled = false;
     bool writer_collects = false;  // the first thread, when it has written; its keys fill segments
-    bool collected = false, closed = false;
+    bool closed = false;
     std::uint32_t collectors = 1;  // threads of the run beside those with batches
     bool collectors_last = false;  // of those that begin
     std::uint64_t most_queued = 4;
