@@ -91,8 +91,8 @@ class Options:
         the host, or by both sides. "automatic" measures and chooses.
     gets_by : {"automatic", "device", "host", "both", "measured"}
         Who answers gets whose arrays lie in host memory: the device, the host's threads, which read
-        the pool themselves, or both, each a part of the batch. "measured" finds the fastest of them
-        for each size of batch while running. "automatic" does so on a GPU, unless accesses are
+        the pool themselves, or both, each a part of the batch. "measured" is the device,
+        unless another proves a tenth faster for such a batch, measured while running. "automatic" does so on a GPU, unless accesses are
         counted or records cached, and elsewhere leaves gets to the device. `Stats.sharing` says
         what came of it.
     memory_budget : int or None

@@ -68,7 +68,7 @@ class SharedGets {
   std::atomic<std::uint64_t> host_keys_{0}, device_keys_{0}, batches_of_host_{0};
   mutable Mutex mutex_;  // guards the rest
   std::string failed_ PERDURE_GUARDED_BY(mutex_);
-  exec::Split split_ PERDURE_GUARDED_BY(mutex_){kSettling};
+  exec::Split split_ PERDURE_GUARDED_BY(mutex_){kSettling, {exec::SplitWay::device, true}};
   std::vector<std::unique_ptr<exec::Aside>> asides_ PERDURE_GUARDED_BY(mutex_);
 };
 
