@@ -123,9 +123,10 @@ enum class Gather : std::uint8_t { automatic, at_once, in_order, by_host, shared
 
 /// Who answers gets whose arrays lie in host memory; index gphash. `device`: the store's device.
 /// `host`: the host's threads, which read the pool themselves. `both`: each a part of the batch, at
-/// one time. `measured`: whichever of these is fastest here for so many keys, measured while
-/// running. `automatic`: `measured` on a GPU with layout `word`, unless accesses are counted or
-/// records cached, which are the device's; else `device`. SharingStats says what came of it.
+/// one time. `measured`: the device, unless another of these proves a tenth faster for so many
+/// keys, measured while running. `automatic`: `measured` on a GPU with layout `word`, unless
+/// accesses are counted or records cached, which are the device's; else `device`. SharingStats says
+/// what came of it.
 enum class GetsBy : std::uint8_t { automatic, device, host, both, measured };
 
 /// Which records a load of the cache takes: those got most often or most lately since the last one,

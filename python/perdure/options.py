@@ -92,10 +92,10 @@ class Options:
         the host, or by both sides. "automatic" measures and chooses.
     gets_by : {"automatic", "device", "host", "both", "measured"}
         Who answers gets whose arrays lie in host memory: the device, the host's threads, which read
-        the pool themselves, or both, each a part of the batch. "measured" finds the fastest of them
-        for each size of batch while running. "automatic" does so on a GPU, unless accesses are
-        counted or records cached, and elsewhere leaves gets to the device. `Stats.sharing` says
-        what came of it.
+        the pool themselves, or both, each a part of the batch. "measured" is the device, unless
+        another proves a tenth faster for such a batch, measured while running. "automatic" does so
+        on a GPU, unless accesses are counted or records cached, and elsewhere leaves gets to the
+        device. `Stats.sharing` says what came of it.
     memory_budget : int or None
         Bytes of the device's memory for mirror and cache; None is 7/8 of what is free.
     cache_bytes : int or None

@@ -69,7 +69,7 @@ def test_gets_are_answered_by_whom_the_options_say_and_alike(pool, by):
         assert (sharing.device_keys == 0) or by in ("both", "measured")
         if by == "measured":
             (size,) = sharing.sizes
-            assert size.batch == 512 and size.by.name == "host" and size.device_share == 0.5
+            assert size.batch == 512 and size.by.name == "device" and size.device_share == 0.5
             assert repr(store.stats()).count("SharedSize(") == 1
 
 

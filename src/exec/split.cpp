@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <utility>
 
 #include "base/assert.hpp"
 
@@ -12,16 +11,13 @@ namespace {
 
 constexpr std::uint32_t kAgain = 2;  // batches that settle a way which has been tried before
 constexpr double kBudget = 1.0 / 512;  // of the time, for contests of a way that lost
-constexpr double kRest = 8;  // times as long as its last contest, where that cost nothing
 constexpr std::uint32_t kMostLost = 4;  // after so many, its budget is halved no further
 constexpr std::uint32_t kFewestBatches = 256;  // between two contests of a way
 constexpr double kChanged = 1.5;  // a middle that moved by as much is another machine
-constexpr double kSlow = 3;  // times the usual
-constexpr double kWatched = 8;  // windows of the shortest length, so that single slow batches drown
 // The way that stays takes so much longer than another last did: that one is tried again after a
 // shorter wait.
 constexpr double kWorse = 1.05;
-constexpr double kWorseBudget = 1.0 / 64;
+constexpr double kWorseBudget = 1.0 / 128;
 constexpr std::uint32_t kWorseBatches = 64;
 constexpr std::uint32_t kShareSettling = 10;  // batches that the share needs, too
 
@@ -31,24 +27,30 @@ std::size_t class_of(std::size_t n) {
 std::size_t number(SplitWay way) { return static_cast<std::size_t>(way); }
 double within(double share) { return std::clamp(share, 1.0 / 64, 1 - 1.0 / 1024); }
 
-/// The ratio of times below which a challenger takes over. Two sides at work disturb more than
-/// they do themselves, so both must be worth it, and one alone need not even be as fast as both.
-double takes_over_below(SplitWay stays, SplitWay challenger) {
-  if (challenger == SplitWay::both) return 0.94;
-  return stays == SplitWay::both ? 1.02 : 0.98;
-}
-
 }  // namespace
 
 Split::Choice Split::next(std::size_t n) {
   Class& c = classes_[class_of(n)];
   c.came = true;
+  if (c.settled < settling_) {
+    ++c.settled;
+    return choice(c, c.best, n);
+  }
   if (!c.contest.is_open()) begin_contest(c);
   if (!c.contest.is_open()) return choice(c, c.best, n);
   Choice chosen = choice(c, c.contest.way(), n);
   chosen.contest = c.contests;
   chosen.block = c.contest.block();
   return chosen;
+}
+
+/// The ratio of times below which a challenger takes over. Two sides at work disturb more than
+/// they do themselves, so both must be worth it, and one alone need not even be as fast as both.
+double Split::takes_over_below(Way stays, Way challenger) const {
+  if (usual_.favoured && stays == usual_.way) return 0.9;
+  if (usual_.favoured && challenger == usual_.way) return 1.0;
+  if (challenger == Way::both) return 0.94;
+  return stays == Way::both ? 1.02 : 0.98;
 }
 
 Split::Choice Split::asked(Way way, std::size_t n) const {
@@ -59,10 +61,6 @@ void Split::noted(Choice const& was, std::size_t n, Times const& took) {
   PERDURE_ASSERT(n > 0);
   Class& c = classes_[class_of(n)];
   if (was.way == Way::both) move_share(c, was, n, took);
-  for (Rival& rival : c.rivals) {
-    rival.since += took.seconds;
-    ++rival.batches;
-  }
   if (was.contest == 0) {
     watch(c, n, took.seconds);
     return;
@@ -80,11 +78,10 @@ bool Split::is_due(Class const& c, std::size_t way) {
   Rival const& rival = c.rivals[way];
   if (way == number(c.best)) return false;
   if (!rival.tried) return true;
-  if (c.now > kWorse * c.middle[way] && rival.batches >= kWorseBatches &&
-      rival.since >= rival.excess / kWorseBudget)
+  if (c.watched.is_full() && c.watched.value() > kWorse * c.middle[way] &&
+      rival.batches >= kWorseBatches && rival.since >= rival.excess / kWorseBudget)
     return true;
-  double const wait = std::max(rival.excess / kBudget, rival.contest * kRest) *
-                      static_cast<double>(1u << rival.lost);
+  double const wait = rival.excess / kBudget * static_cast<double>(1u << rival.lost);
   return rival.batches >= kFewestBatches && rival.since >= wait;
 }
 
@@ -99,8 +96,8 @@ void Split::begin_contest(Class& c) const {
       if (host + device > 0) c.share = within(host / (host + device));
     }
     c.last_rival = way;
-    c.contest.begin(c.best, static_cast<Way>(way),
-                    first ? settling_ + (both ? kShareSettling : 0) : kAgain,
+    std::uint32_t const settling = first && way != number(Way::host) ? settling_ : kAgain;
+    c.contest.begin(c.best, static_cast<Way>(way), settling + (first && both ? kShareSettling : 0),
                     takes_over_below(c.best, static_cast<Way>(way)));
     ++c.contests;
     return;
@@ -123,30 +120,32 @@ void Split::end_contest(Class& c, SplitContest::Verdict verdict) {
   rival.excess =
       std::max(0.0, stays.seconds + challenges.seconds -
                         (wins ? challenges : stays).each * (stays.keys + challenges.keys));
-  rival.contest = stays.seconds + challenges.seconds;
   rival.since = 0;
   rival.batches = 0;
   if (wins) c.best = challenger;
-  c.window = {};
   c.watched = {};
-  c.now = 0;
+  c.window = {};
 }
 
 /// Of a batch of the way that stays. Where it is no longer what it was, the others may be tried at
 /// once that were faster than it is now.
 void Split::watch(Class& c, std::size_t n, double seconds) {
+  for (Rival& rival : c.rivals) {
+    rival.since += seconds;
+    ++rival.batches;
+  }
+  if (!c.window.add(n, seconds)) return;
+  c.watched.add(c.window.each());
+  c.window = {};
   double& usual = c.middle[number(c.best)];
-  // As in a contest, a batch that was interrupted does not count for all it took.
-  double const most = usual > 0 ? kSlow * usual * static_cast<double>(n) : seconds;
-  if (!c.window.add(n, std::min(seconds, most), kWatched)) return;
-  c.watched.add(std::exchange(c.window, {}).each());
-  if (!c.watched.is_full()) return;
-  c.now = std::exchange(c.watched, {}).value();
-  if (usual <= 0 || (c.now < usual * kChanged && usual < c.now * kChanged)) return;
-  usual = c.now;
+  if (!c.watched.is_full() || usual <= 0) return;
+  double const now = c.watched.value();
+  if (now < usual * kChanged && usual < now * kChanged) return;
+  usual = now;
+  c.watched = {};
   for (std::size_t way = 0; way < kSplitWays; ++way) {
     c.rivals[way].lost = 0;
-    if (c.middle[way] < c.now) c.rivals[way].tried = false;
+    if (c.middle[way] < now) c.rivals[way].tried = false;
   }
 }
 

@@ -6,7 +6,7 @@
 // thesis on heterogeneous memory: who waits for the device answers meanwhile).
 //
 // Invariants: contests that a way lost have cost at most 1/512 of the time that its class has taken
-// since, and less each time it loses again (1/64 where the way that stays has become slower than
+// since, and less each time it loses again (1/128 where the way that stays has become slower than
 // it was). A way that is slower by a few hundredths does not take over, nor does one that was fast
 // by chance once. Deciding takes some 20 ns, beside batches of a few microseconds. One thread at a
 // time.
@@ -47,9 +47,18 @@ class Split {
     Way best = Way::host;
   };
 
+  /// The way that stays first. `favoured`: it gives way to a clear gain alone, and takes over again
+  /// as soon as it is as fast.
+  struct Usual {
+    Way way = Way::host;
+    bool favoured = false;
+  };
   /// `settling`: batches that a way takes the first time until it is as fast as it will be: threads
   /// wake, buffers are made, a device finds its own best way.
-  explicit Split(std::uint32_t settling = 2) : settling_(settling) {}
+  explicit Split(std::uint32_t settling = 2) : Split(settling, Usual{}) {}
+  Split(std::uint32_t settling, Usual usual) : settling_(settling), usual_(usual) {
+    for (Class& c : classes_) c.best = usual.way;
+  }
 
   Choice next(std::size_t n);
   [[nodiscard]] Choice asked(Way way, std::size_t n) const;
@@ -66,14 +75,14 @@ class Split {
   /// What is known of a way that does not stay.
   struct Rival {
     bool tried = false;
-    double contest = 0;  // seconds that its last contest took
-    double excess = 0;  // of them, that it cost
+    double excess = 0;  // seconds that its last contest cost
     double since = 0;  // seconds of batches since then
     std::uint32_t batches = 0;  // since then
     std::uint32_t lost = 0;  // contests, one after the other
   };
   struct Class {
     bool came = false;
+    std::uint32_t settled = 0;  // batches of the way that stays first
     Way best = Way::host;
     std::array<double, kSplitWays> middle{};  // seconds a key
     std::array<Rival, kSplitWays> rivals{};
@@ -82,13 +91,13 @@ class Split {
     std::size_t last_rival = 0;
     Window window;  // of the way that stays, since its last contest
     Middle watched;  // such windows
-    double now = 0;  // the middle of the last ones, seconds a key; 0 = not known yet
     double share = 0.5;
     std::uint32_t moves = 0;  // of the share
   };
 
   static bool is_due(Class const& c, std::size_t way);
   void begin_contest(Class& c) const;
+  [[nodiscard]] double takes_over_below(Way stays, Way challenger) const;
   static void end_contest(Class& c, SplitContest::Verdict verdict);
   static void watch(Class& c, std::size_t n, double seconds);
   static Choice choice(Class const& c, Way way, std::size_t n);
@@ -96,6 +105,7 @@ class Split {
   static Report report_of(Class const& c, std::size_t k);
 
   std::uint32_t settling_;
+  Usual usual_;
   std::array<Class, 64> classes_;
 };
 

@@ -1,10 +1,8 @@
 // A contest between two ways of answering a batch (split.hpp): blocks of the way that stays and of
-// its challenger, in turns. What a way leaves behind meets the other's next block: threads asleep
-// for a tenth of a millisecond, caches that hold what the other reads for ten. So each pair of
-// blocks is twice as long as the one before, up to a bound, and ways that are near each other are
-// compared by the last, long ones. Invariants: no challenger wins by fewer than three pairs of
-// blocks that agree; where they do not, the middle of the ratios of the last pairs decides. A batch
-// that is never noted is not waited for.
+// its challenger, in turns, each long enough that what counts is how it goes on and not how it
+// begins: after another way threads are asleep and caches cold. Invariants: no challenger wins by
+// fewer than three pairs of blocks that agree; where they do not, the middle of the ratios of all
+// pairs decides. A batch that is never noted is not waited for.
 #pragma once
 
 #include <algorithm>
@@ -21,11 +19,11 @@ inline constexpr std::size_t kSplitWays = 3;
 /// middle one would not.
 class Window {
  public:
-  /// Whether it is complete, of so many times the shortest one's length.
-  bool add(std::size_t keys, double seconds, double length = 1) {
+  /// Whether it is complete.
+  bool add(std::size_t keys, double seconds) {
     keys_ += static_cast<double>(keys);
     seconds_ += seconds;
-    return seconds_ >= kSeconds * length;
+    return seconds_ >= kSeconds;
   }
   [[nodiscard]] double each() const { return seconds_ / keys_; }
 
@@ -66,8 +64,8 @@ class SplitContest {
     double each = 0;  // seconds a key, of the middle block; 0 = none
   };
 
-  /// The first `settling` batches of the challenger do not count. It wins with a ratio of times
-  /// below `below`.
+  /// `settling` batches of the challenger come first and do not count. It wins with a ratio of
+  /// times below `below`.
   void begin(SplitWay stays, SplitWay challenger, std::uint32_t settling, double below);
   [[nodiscard]] bool is_open() const { return open_; }
   [[nodiscard]] SplitWay challenger() const { return challenger_; }
@@ -79,39 +77,26 @@ class SplitContest {
   [[nodiscard]] Sum sum(bool of_challenger) const;
 
  private:
-  // Of the shortest block, what does not count: so many batches, and so many seconds at least.
+  // of a block, which do not count: so many batches, and so many seconds at least
   static constexpr std::uint32_t kUncounted = 2;
   static constexpr double kUncountedSeconds = 300e-6;
   static constexpr std::uint32_t kWindows = 4;  // of a block, that count
   static constexpr double kSlow =
-      4;  // a batch that took more than so many of the fastest counts as them
-  static constexpr double kLongest = 32;  // times the shortest block
-  static constexpr std::uint32_t kPairs = 9, kLastPairs = 5;
-  static constexpr double kClear = 2;  // a challenger that takes so much longer has lost
+      1.5;  // a window that took more than so many others counts as them
+  static constexpr std::uint32_t kPairs = 11;
+  static constexpr double kClear = 1.5;  // a challenger that takes so much longer has lost
   static constexpr std::uint32_t kFewPairs = 3;
-  // ratios that so many pairs decide by, and one more, and more, where they agree
-  static constexpr std::array kPlain{1.4, 1.3, 1.15};
+  static constexpr double kPlain = 1.1;  // ratio that so many pairs decide by, where they agree
 
-  // a challenger none of whose batches took less than so many times the way that stays has lost
-  static constexpr double kHopeless = 8;
-
-  /// The way that stays comes first, block 1 settles the challenger, then they take turns.
-  static constexpr std::uint32_t kSettlingBlock = 1;
-  static bool is_of_challenger(std::uint32_t block) {
-    return block == kSettlingBlock || (block > 0 && block % 2 == 0);
-  }
-  static std::uint32_t pair_of(std::uint32_t block) { return block == 0 ? 0 : (block - 1) / 2; }
-  [[nodiscard]] bool is_hopeless() const;
+  /// Block 0 settles the challenger; then they take turns, the way that stays first.
+  static bool is_of_challenger(std::uint32_t block) { return block % 2 == 0; }
   void end_block();
-  [[nodiscard]] double length() const;  // of the block under way
   [[nodiscard]] Verdict verdict() const;
 
   bool open_ = false;
   SplitWay stays_ = SplitWay::host, challenger_ = SplitWay::host;
   std::uint32_t settling_ = 0;
   double below_ = 1;
-  std::array<std::uint32_t, 2> tried_{};  // batches of who stays, and of the challenger
-  std::array<double, 2> fastest_{};  // of them, seconds a key
   std::uint32_t block_ = 0;
   // of the block under way
   std::uint32_t batches_ = 0;
