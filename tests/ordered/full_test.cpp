@@ -69,7 +69,8 @@ TEST(WholeBatches, OfSeveralThreadsSurviveKillsAsAWhole) {
   ASSERT_NE(shared, MAP_FAILED);
   auto* const rounds = new (shared) Rounds;
   std::uint64_t undone = 0;
-  // Ten lives, and more until a kill came in the midst of a batch: when it comes is up to the system.
+  // Ten lives, and more until a kill came in the midst of a batch: when it comes is up to the
+  // system.
   for (int life = 0; life < 10 || (undone == 0 && life < 200); ++life) {
     pid_t const child = ::fork();
     if (child == 0) write_rounds(path, *rounds);
