@@ -65,5 +65,5 @@ def test_the_command_line_makes_and_tells_durable_leaves(pool, cli):
     assert made.status == 0 and "with durable leaves" in made.out
     assert cli("put", pool, "apple", "red").status == 0
     assert cli("get", pool, "apple").out == "red\n"
-    assert cli("info", pool, "--json", "-").json()["persist"] == "index"
+    assert cli("stats", pool, "--json", "-").json()["persist"] == "index"
     assert "\npersist            index" in cli("stats", pool).out
