@@ -23,7 +23,7 @@ TEST(WholeBatches, AreThereOrNotWhereverAKillComes) { EXPECT_EQ(cut_everywhere(5
 // A child that writes until it is killed, by two threads.
 
 struct Rounds {
-  std::atomic<std::uint64_t> begun{0}, acknowledged{0};
+  std::atomic<std::uint64_t> begun{0}, called{0}, acknowledged{0};
 };
 constexpr Kind kWords{"words", 8, KeyOrder::unsigned_integer, Persist::full};
 constexpr std::uint64_t kKeys = 5000;  // more than a thread takes by itself
@@ -45,6 +45,7 @@ void write_rounds(std::string const& path, Rounds& rounds) {
     batch.keys = k.column();
     batch.values = v.column();
     batch.kinds = kinds;
+    rounds.called = round;
     if (!store.apply(batch).ok()) ::_exit(1);
     rounds.acknowledged = round;
   }
@@ -76,6 +77,7 @@ TEST(WholeBatches, OfSeveralThreadsSurviveKillsAsAWhole) {
     if (child == 0) write_rounds(path, *rounds);
     std::uint64_t const before = rounds->acknowledged;
     while (rounds->acknowledged < before + 2) std::this_thread::yield();
+    while (rounds->called == rounds->acknowledged) std::this_thread::yield();  // it prepares one
     std::this_thread::sleep_for(std::chrono::microseconds(life % 10 * 700));
     ASSERT_EQ(::kill(child, SIGKILL), 0);
     ::waitpid(child, nullptr, 0);
