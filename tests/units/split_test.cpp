@@ -63,36 +63,29 @@ TEST(Split, LeavesBatchesToTheSideThatIsFasterAlone) {
   }
 }
 
+/// Who answers batches of 256 after so many of them, of which the device takes so long for one.
+SplitWay way_after(Split& split, int batches, double device) {
+  constexpr std::size_t kBatch = 256;
+  for (int i = 0; i < batches; ++i) {
+    Split::Choice const choice = split.next(kBatch);
+    Split::Times times = took(choice, kBatch, 40e-9, 0, device);
+    if (choice.way == SplitWay::both) times.seconds *= 2;
+    split.noted(choice, kBatch, times);
+  }
+  return split.report(kBatch).best;
+}
+
 TEST(Split, FollowsTheFasterSideWhenTheOtherBecomesSlower) {
   Split split;
-  constexpr std::size_t kBatch = 256;
-  auto const way_after = [&](int batches, double device) {
-    for (int i = 0; i < batches; ++i) {
-      Split::Choice const choice = split.next(kBatch);
-      Split::Times times = took(choice, kBatch, 40e-9, 0, device);
-      if (choice.way == SplitWay::both) times.seconds *= 2;
-      split.noted(choice, kBatch, times);
-    }
-    return split.report(kBatch).best;
-  };
-  EXPECT_EQ(way_after(20'000, 5e-6), SplitWay::device);
-  EXPECT_EQ(way_after(600, 50e-6), SplitWay::host);
+  EXPECT_EQ(way_after(split, 20'000, 5e-6), SplitWay::device);
+  EXPECT_EQ(way_after(split, 600, 50e-6), SplitWay::host);
 }
 
 TEST(Split, ComesBackToASideThatHasBecomeFaster) {
   Split split;
-  constexpr std::size_t kBatch = 256;
-  auto const way_after = [&](int batches, double device) {
-    for (int i = 0; i < batches; ++i) {
-      Split::Choice const choice = split.next(kBatch);
-      Split::Times times = took(choice, kBatch, 40e-9, 0, device);
-      if (choice.way == SplitWay::both) times.seconds *= 2;
-      split.noted(choice, kBatch, times);
-    }
-    return split.report(kBatch).best;
-  };
-  EXPECT_EQ(way_after(20'000, 50e-6), SplitWay::host);
-  EXPECT_EQ(way_after(200'000, 5e-6), SplitWay::device) << "nothing told of it but trying again";
+  EXPECT_EQ(way_after(split, 20'000, 50e-6), SplitWay::host);
+  EXPECT_EQ(way_after(split, 200'000, 5e-6), SplitWay::device)
+      << "nothing told of it but trying again";
 }
 
 /// As where parts have been moved to what suits them less.
