@@ -10,14 +10,15 @@ namespace perdure::exec {
 namespace {
 
 constexpr std::uint32_t kAgain = 2;  // batches that settle a way which has been tried before
-constexpr double kBudget = 1.0 / 512;  // of the time, for contests of a way that lost
-constexpr std::uint32_t kMostLost = 4;  // after so many, its budget is halved no further
+constexpr double kBudget = 1.0 / 96;  // of the time, for contests of a way that lost
+constexpr std::uint32_t kMostLost = 3;  // after so many, its budget is halved no further
 constexpr std::uint32_t kFewestBatches = 256;  // between two contests of a way
 constexpr double kChanged = 1.5;  // a middle that moved by as much is another machine
-// The way that stays takes so much longer than another last did: that one is tried again after a
+constexpr double kShareChanged = 2;  // and so is a share
+// The way that stays takes so much longer than is known of another: that one is tried again after a
 // shorter wait.
 constexpr double kWorse = 1.05;
-constexpr double kWorseBudget = 1.0 / 128;
+constexpr double kWorseBudget = 1.0 / 64;
 constexpr std::uint32_t kWorseBatches = 64;
 constexpr std::uint32_t kShareSettling = 10;  // batches that the share needs, too
 
@@ -60,8 +61,10 @@ Split::Choice Split::asked(Way way, std::size_t n) const {
 void Split::noted(Choice const& was, std::size_t n, Times const& took) {
   PERDURE_ASSERT(n > 0);
   Class& c = classes_[class_of(n)];
+  c.spent += took.seconds;
   if (was.way == Way::both) move_share(c, was, n, took);
   if (was.contest == 0) {
+    if (was.way == Way::both) host_alone(c, was, n, took);
     watch(c, n, took.seconds);
     return;
   }
@@ -78,8 +81,9 @@ bool Split::is_due(Class const& c, std::size_t way) {
   Rival const& rival = c.rivals[way];
   if (way == number(c.best)) return false;
   if (!rival.tried) return true;
-  if (c.watched.is_full() && c.watched.value() > kWorse * c.middle[way] &&
-      rival.batches >= kWorseBatches && rival.since >= rival.excess / kWorseBudget)
+  bool const worse = c.watched.is_full() && c.watched.value() > kWorse * c.known[way];
+  if ((worse || rival.doubted) && rival.batches >= kWorseBatches &&
+      rival.since >= rival.excess / kWorseBudget)
     return true;
   double const wait = rival.excess / kBudget * static_cast<double>(1u << rival.lost);
   return rival.batches >= kFewestBatches && rival.since >= wait;
@@ -110,25 +114,37 @@ void Split::end_contest(Class& c, SplitContest::Verdict verdict) {
   bool const wins = verdict == SplitContest::Verdict::challenger;
   c.contest.end();
   if (stays.each > 0 && challenges.each > 0) {
-    c.middle[number(c.best)] = stays.each;
-    c.middle[number(challenger)] = challenges.each;
+    learn(c, c.best, stays.each);
+    learn(c, challenger, challenges.each);
   }
   Rival& rival = c.rivals[number(wins ? c.best : challenger)];
   rival.lost = wins || !rival.tried ? 0 : std::min(rival.lost + 1, kMostLost);
   rival.tried = true;
+  rival.doubted = false;
   // What changing from one to the other costs the way that stays is in it.
   rival.excess =
       std::max(0.0, stays.seconds + challenges.seconds -
                         (wins ? challenges : stays).each * (stays.keys + challenges.keys));
   rival.since = 0;
   rival.batches = 0;
+  ++c.ended;
+  c.on_contests += rival.excess;
   if (wins) c.best = challenger;
+  c.share_then = c.share;
   c.watched = {};
   c.window = {};
+  c.host_parts = {};
+  c.host_part = {};
 }
 
-/// Of a batch of the way that stays. Where it is no longer what it was, the others may be tried at
-/// once that were faster than it is now.
+/// What a contest says of a way.
+void Split::learn(Class& c, Way way, double each) {
+  c.middle[number(way)] = each;
+  double& known = c.known[number(way)];
+  known = known > 0 && known < each ? std::sqrt(known * each) : each;
+}
+
+/// Of a batch of the way that stays.
 void Split::watch(Class& c, std::size_t n, double seconds) {
   for (Rival& rival : c.rivals) {
     rival.since += seconds;
@@ -137,16 +153,33 @@ void Split::watch(Class& c, std::size_t n, double seconds) {
   if (!c.window.add(n, seconds)) return;
   c.watched.add(c.window.each());
   c.window = {};
-  double& usual = c.middle[number(c.best)];
+  double const usual = c.middle[number(c.best)];
   if (!c.watched.is_full() || usual <= 0) return;
   double const now = c.watched.value();
-  if (now < usual * kChanged && usual < now * kChanged) return;
-  usual = now;
+  bool const moved = c.best == Way::both && (c.share > c.share_then * kShareChanged ||
+                                             c.share_then > c.share * kShareChanged);
+  if (moved || now > usual * kChanged || usual > now * kChanged) changed(c, now);
+}
+
+/// The way that stays is no longer what it was, so nothing that is known of the others counts. They
+/// are tried soon where they were faster than it is now, or where it parts otherwise.
+void Split::changed(Class& c, double now) {
+  c.middle[number(c.best)] = c.known[number(c.best)] = now;
   c.watched = {};
+  c.share_then = c.share;
   for (std::size_t way = 0; way < kSplitWays; ++way) {
     c.rivals[way].lost = 0;
-    if (c.middle[way] < now) c.rivals[way].tried = false;
+    if (c.best == Way::both || c.middle[way] < now) c.rivals[way].doubted = true;
   }
+}
+
+/// While both stay, the host's part tells for nothing how long it takes for a key at most.
+void Split::host_alone(Class& c, Choice const& was, std::size_t n, Times const& took) {
+  if (took.host_seconds <= 0 || !c.host_part.add(n - was.device_n, took.host_seconds)) return;
+  c.host_parts.add(c.host_part.each());
+  c.host_part = {};
+  double& known = c.known[number(Way::host)];
+  if (c.host_parts.is_full()) known = std::min(known, c.host_parts.value());
 }
 
 Split::Choice Split::choice(Class const& c, Way way, std::size_t n) {
@@ -179,6 +212,9 @@ Split::Report Split::report_of(Class const& c, std::size_t k) {
   report.batch = std::uint64_t{1} << k;
   report.share = c.share;
   report.best = c.best;
+  report.contests = c.ended;
+  report.spent = c.spent;
+  report.on_contests = c.on_contests;
   for (std::size_t way = 0; way < kSplitWays; ++way)
     report.seconds[way] = c.middle[way] * static_cast<double>(report.batch);
   return report;
