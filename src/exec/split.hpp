@@ -5,13 +5,13 @@
 // with what the two took alone, and moves until both end at one time (section 4.3.3.2 of the
 // thesis on heterogeneous memory: who waits for the device answers meanwhile).
 //
-// Invariants: a contest that a way lost has cost at most 1/96 of the time that its class takes until
-// its next one, half of it when it loses again, down to 1/768 (but 1/64 while the way that stays is
-// slower than what is known of the other). So beside the first contests, and what a change takes
-// until it is seen, a class takes at most 1/0.97 of the time of its best way. A way that is slower
-// by a few hundredths does not take over, nor does one that was fast by chance once; and one that
-// took over while the other was slow for a moment is compared again soon. Deciding takes some 20
-// ns, beside batches of a few microseconds. One thread at a time.
+// Invariants: a contest that a way lost has cost at most 1/96 of the time that its class takes
+// until its next one, half of it when it loses again, down to 1/384 (but 1/64 while the way that
+// stays is slower than what is known of the other). So beside the first contests, and what a change
+// takes until it is seen, a class takes at most 1/0.97 of the time of its best way. A way that is
+// slower by a few hundredths does not take over, nor does one that was fast by chance once; and one
+// that took over while the other was slow for a moment is compared again soon. Deciding takes some
+// 20 ns, beside batches of a few microseconds. One thread at a time.
 #pragma once
 
 #include <array>
@@ -85,6 +85,8 @@ class Split {
     double since = 0;  // seconds of batches since then
     std::uint32_t batches = 0;  // since then
     std::uint32_t lost = 0;  // contests, one after the other
+    bool tried_long = false;  // the same of its last long contest
+    double excess_long = 0, since_long = 0;
   };
   struct Class {
     bool came = false;
@@ -94,6 +96,8 @@ class Split {
     // The same at its best: what a contest says counts half where it is slower, for it may have met
     // a slow moment.
     std::array<double, kSplitWays> known{};
+    double excess = 0;  // of the contest so far that is under way
+    bool won_short = false;  // and why it goes on
     std::uint64_t ended = 0;  // contests
     double spent = 0, on_contests = 0;  // see Report
     double share_then = 0;  // when a contest ended last, where both stay
@@ -101,8 +105,10 @@ class Split {
     SplitContest contest;
     std::uint32_t contests = 0;  // begun
     std::size_t last_rival = 0;
+    double plain_seconds = 0, plain_keys = 0;  // of the way that stays, since its last contest
     Window window;  // of the way that stays, since its last contest
     Middle watched;  // such windows
+    std::uint32_t odd = 0;  // middles of them, one after the other, that are of another machine
     Window host_part;  // of the host, while both stay
     Middle host_parts;
     double share = 0.5;
@@ -112,11 +118,12 @@ class Split {
   static bool is_due(Class const& c, std::size_t way);
   void begin_contest(Class& c) const;
   [[nodiscard]] double takes_over_below(Way stays, Way challenger) const;
-  static void end_contest(Class& c, SplitContest::Verdict verdict);
+  static bool goes_on(Class const& c, std::size_t n, bool wins);
+  void end_contest(Class& c, std::size_t n, SplitContest::Verdict verdict) const;
   static void watch(Class& c, std::size_t n, double seconds);
   static void host_alone(Class& c, Choice const& was, std::size_t n, Times const& took);
   static void learn(Class& c, Way way, double each);
-  static void changed(Class& c, double now);
+  static void changed(Class& c, double now, bool parts_otherwise);
   static Choice choice(Class const& c, Way way, std::size_t n);
   static void move_share(Class& c, Choice const& was, std::size_t n, Times const& took);
   static Report report_of(Class const& c, std::size_t k);

@@ -34,16 +34,16 @@ TEST(Split, FindsThePartThatEndsAtOneTimeAndRarelyTriesWhatIsSlower) {
     Split split;
     constexpr std::size_t kBatch = 100000;
     double total = 0;
-    for (int i = 0; i < 2400; ++i) {
+    for (int i = 0; i < 3000; ++i) {
       Split::Choice const choice = split.next(kBatch);
       Split::Times const times = took(choice, kBatch, r.host, r.device, 10e-6);
       split.noted(choice, kBatch, times);
-      if (i >= 400) total += times.seconds;
+      if (i >= 1000) total += times.seconds;
     }
     Split::Report const report = split.report(kBatch);
     EXPECT_EQ(report.best, SplitWay::both);
     EXPECT_NEAR(report.share, r.share, 0.025);
-    EXPECT_LT(total, 2000 * r.seconds * 1.07);
+    EXPECT_LT(total, 2000 * r.seconds * 1.08);
   }
 }
 
@@ -108,7 +108,7 @@ TEST(Split, LeavesAWayThatHasBecomeALittleSlowerThanAnother) {
   };
   slow_batches(2000, 36e-6);
   ASSERT_EQ(split.report(kBatch).best, SplitWay::both);
-  EXPECT_LT(slow_batches(20'000, 46e-6), 1000);
+  EXPECT_LT(slow_batches(20'000, 46e-6), 2000);
   EXPECT_EQ(split.report(kBatch).best, SplitWay::host);
 }
 
@@ -161,7 +161,7 @@ TEST(Split, DecidesThoughSomeBatchesOfAContestAreNeverNoted) {
   constexpr std::size_t kBatch = 1000;
   std::mt19937_64 random(20261126);
   std::vector<Split::Choice> running;
-  for (int i = 0; i < 20'000; ++i) {
+  for (int i = 0; i < 200'000; ++i) {
     running.push_back(split.next(kBatch));
     if (running.size() < 8) continue;
     std::swap(running[random() % 8], running.back());
@@ -196,7 +196,7 @@ struct Played {
 };
 Played play(Recorded const& machine, std::uint64_t seed) {
   double const settled = std::max(
-      0.3, 600 * static_cast<double>(machine.n) * 1e-6 / *std::ranges::max_element(machine.rates));
+      0.6, 600 * static_cast<double>(machine.n) * 1e-6 / *std::ranges::max_element(machine.rates));
   Split split;
   std::mt19937_64 random(seed);
   std::normal_distribution<double> noise(0, 0.1);
@@ -209,7 +209,8 @@ Played play(Recorded const& machine, std::uint64_t seed) {
   int same = 0;
   SplitWay last = SplitWay::host;
   double time = 0, changed = 0;  // now, and when another way's turn began
-  while (played.chosen < 0.3) {
+  double const window = std::max(0.3, 0.5 * settled);
+  while (played.chosen < window) {
     Split::Choice const choice = split.next(machine.n);
     same = choice.way == last ? same + 1 : 0;
     if (choice.way != last) changed = time;
@@ -219,7 +220,7 @@ Played play(Recorded const& machine, std::uint64_t seed) {
     double const took = seconds[static_cast<std::size_t>(choice.way)] * factor *
                         (same < 2 || time - changed < 200e-6 ? 1.4 : 1);
     time += took;
-    split.noted(choice, machine.n, {took, took * 0.97, took, false});
+    split.noted(choice, machine.n, {took, took, took, false});
     if (time < settled) continue;
     played.chosen += took;
     played.alone += std::min(seconds[0], seconds[1]) * factor;
@@ -281,19 +282,20 @@ std::array<Passed, 2> pass(std::span<Phase const> phases, std::size_t n, std::ui
       same = choice.way == last ? same + 1 : 0;
       if (choice.way != last) changed = time;
       last = choice.way;
-      double const factor = std::exp(noise(random)) * (chance(random) < 0.01 ? 10 : 1);
+      double const factor = std::exp(noise(random));
+      double const spike = chance(random) < 0.01 ? std::min(9 * best, 5e-3) : 0;
       double const cost = same < 2 || time - changed < 200e-6 ? 1.4 : 1;
       double const seconds =
-          keys / phase.rates[static_cast<std::size_t>(choice.way)] * factor * cost;
+          keys / phase.rates[static_cast<std::size_t>(choice.way)] * factor * cost + spike;
       double const part = static_cast<double>(choice.device_n) / static_cast<double>(n);
       double const device = std::min(1.0, part / phase.share);
       double const host = std::min(1.0, (1 - part) / (1 - phase.share));
-      split.noted(choice, n,
-                  {seconds, seconds * host, blind || device < host ? 0 : seconds * device,
-                   device < host});
+      split.noted(
+          choice, n,
+          {seconds, seconds * host, blind || device < host ? 0 : seconds * device, device < host});
       time += seconds;
       now.chosen += seconds;
-      now.best += best * factor;
+      now.best += best * factor + spike;
     }
   }
   return passed;
@@ -307,16 +309,21 @@ struct Story {
 
 std::vector<Story> stories() {
   return {
-      {"the host is slow while ways are compared first", 256,
-       {{0.05, {6, 8.5, 9.5}, 0.5}, {0.9, {29, 8.5, 9.5}, 0.02}, {0.4, {29, 8.5, 9.5}, 0.02}}},
-      {"and nearly as slow as both", 1024,
-       {{0.1, {22, 11, 26}, 0.3}, {0.9, {33, 11, 25}, 0.3}, {0.4, {33, 11, 25}, 0.3}}},
-      {"other keys, of which the device answers fewer", 65536,
-       {{2, {266, 120, 304}, 0.36}, {0.9, {347, 14, 305}, 0.04}, {0.4, {347, 14, 305}, 0.04}}},
-      {"the same, where both are hardly slower than before", 100000,
-       {{2, {307, 131, 366}, 0.33}, {0.9, {356, 14, 325}, 0.04}, {0.4, {356, 14, 325}, 0.04}}},
-      {"the way that stays is as it was, and another has become faster", 4096,
-       {{2, {50, 52, 60}, 0.5}, {0.9, {100, 52, 60}, 0.5}, {0.4, {100, 52, 60}, 0.5}}},
+      {"the host is slow while ways are compared first",
+       256,
+       {{0.05, {6, 8.5, 9.5}, 0.5}, {0.9, {29, 8.5, 9.5}, 0.02}, {1.0, {29, 8.5, 9.5}, 0.02}}},
+      {"and nearly as slow as both",
+       1024,
+       {{0.1, {22, 11, 26}, 0.3}, {0.9, {33, 11, 25}, 0.3}, {1.0, {33, 11, 25}, 0.3}}},
+      {"other keys, of which the device answers fewer",
+       65536,
+       {{2, {266, 120, 304}, 0.36}, {0.9, {347, 14, 305}, 0.04}, {1.0, {347, 14, 305}, 0.04}}},
+      {"the same, where both are hardly slower than before",
+       100000,
+       {{2, {307, 131, 366}, 0.33}, {0.9, {356, 14, 325}, 0.04}, {1.0, {356, 14, 325}, 0.04}}},
+      {"the way that stays is as it was, and another has become faster",
+       4096,
+       {{2, {50, 52, 60}, 0.5}, {2.9, {100, 52, 60}, 0.5}, {1.0, {100, 52, 60}, 0.5}}},
   };
 }
 
