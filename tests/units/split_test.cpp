@@ -311,10 +311,10 @@ std::vector<Story> stories() {
   return {
       {"the host is slow while ways are compared first",
        256,
-       {{0.05, {6, 8.5, 9.5}, 0.5}, {1.9, {29, 8.5, 9.5}, 0.02}, {1.0, {29, 8.5, 9.5}, 0.02}}},
+       {{0.05, {6, 8.5, 9.5}, 0.5}, {0.9, {29, 8.5, 9.5}, 0.02}, {1.0, {29, 8.5, 9.5}, 0.02}}},
       {"and nearly as slow as both",
        1024,
-       {{0.1, {22, 11, 26}, 0.3}, {1.9, {33, 11, 25}, 0.3}, {1.0, {33, 11, 25}, 0.3}}},
+       {{0.1, {22, 11, 26}, 0.3}, {0.9, {33, 11, 25}, 0.3}, {1.0, {33, 11, 25}, 0.3}}},
       {"other keys, of which the device answers fewer",
        65536,
        {{2, {266, 120, 304}, 0.36}, {1.9, {347, 14, 305}, 0.04}, {1.0, {347, 14, 305}, 0.04}}},
@@ -330,7 +330,7 @@ std::vector<Story> stories() {
 TEST(Split, LeavesAWayThatWonByAMomentOfTheMachineWithinSeconds) {
   for (Story const& story : stories()) {
     for (std::uint64_t seed = 1; seed <= 12; ++seed)
-      EXPECT_GE(pass(story.phases, story.n, seed, seed % 2 == 0)[1].ratio(), 0.96)
+      EXPECT_GE(pass(story.phases, story.n, seed, seed % 2 == 0)[1].ratio(), 0.97)
           << story.what << ", seed " << seed;
   }
 }
