@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from perdure_figures.model import Claim, Drawn, Figure, Kind, Panel, Results, Run
+from perdure_figures.model import Claim, Drawn, Evaluation, Kind, Panel, Results, Run
 from perdure_figures.setting import Setting
 
 _HEAP, _LOG, _INDEX, _FULL = "heap", "log", "heap-index", "heap-full"
@@ -372,19 +372,9 @@ _STANDS_IN = (
     "DRAM stands in for Optane, with real flushes, and timing emulated; fewer records and cores. "
     "The emulation lets a collector's own emulating be waited for, so sustained logs look slower."
 )
-
-
-def _figure(
-    name: str,
-    title: str,
-    section: str,
-    shows: str,
-    plan: Callable[[Setting], list[Run]],
-    read: Callable[[Setting, Results], Drawn],
-) -> Figure:
-    why = "the designs are for threads of the host"
-    return Figure(name, title, section, shows, plan, read, _STANDS_IN, ("cpu",), why, _THESIS)
-
+_figure = Evaluation(
+    _THESIS, _STANDS_IN, ("cpu",), "the designs are for threads of the host"
+).figure
 
 FIGURES = (
     _figure(

@@ -78,11 +78,7 @@ struct BtreeOpening {
   Status found() {
     auto const begin = std::chrono::steady_clock::now();
     core.recovery.clean = core.pool.root().clean == 1;
-    if (core.pool.read_only() && !core.recovery.clean)
-      return {
-          Code::unsupported,
-          "pool " + core.path +
-              " was not closed in order; open it once for writing to recover it, then read-only"};
+    if (core.pool.read_only() && !core.recovery.clean) return unrecovered_read_only(core.path);
     bool const leaves = core.persist() == Persist::index;
     Status const known = pm::check_names(core.path, core.pool.root(), [&](std::string_view name) {
       return name == pm::kRecordNumbers || name == pm::kValueLogEntry ||
