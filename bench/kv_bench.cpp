@@ -81,12 +81,20 @@ struct KvBench::Thread {
 class KvBench::Operations {
  public:
   Operations(KvBench const& bench, KvWork const& work, std::uint32_t t, Thread& thread)
-      : bench_(bench), s_(bench.setting_), work_(work), t_(t), thread_(thread) {}
+      : bench_(bench),
+        s_(bench.setting_),
+        work_(work),
+        ops_(work.workload == "delete" ? std::min(s_.ops, s_.records) : s_.ops),
+        t_(t),
+        thread_(thread) {}
+
+  /// Of the thread's part.
+  [[nodiscard]] std::uint64_t count() const { return from(t_ + 1) - from(t_); }
 
   /// The i-th of the thread's part.
   void next(std::uint64_t i, OpKind& kind, std::uint64_t& key) {
     std::string const& workload = work_.workload;
-    std::uint64_t const part = s_.ops * t_ / s_.threads + i;
+    std::uint64_t const part = from(t_) + i;
     if (workload == "insert") return set(OpKind::put, s_.records + part, kind, key);
     if (workload == "delete") return set(OpKind::erase, part, kind, key);
     if (workload == "update") return set(OpKind::update, loaded(), kind, key);
@@ -103,6 +111,7 @@ class KvBench::Operations {
   [[nodiscard]] bool scans() const { return work_.workload == "e"; }
 
  private:
+  [[nodiscard]] std::uint64_t from(std::uint64_t t) const { return ops_ * t / s_.threads; }
   static void set(OpKind k, std::uint64_t number, OpKind& kind, std::uint64_t& key) {
     kind = k;
     key = IndexKeys::mixed(number + 1);
@@ -126,6 +135,7 @@ class KvBench::Operations {
   KvBench const& bench_;
   KvSetting const& s_;
   KvWork const& work_;
+  std::uint64_t ops_;
   std::uint32_t t_;
   Thread& thread_;
 };
@@ -227,8 +237,7 @@ bool KvBench::ask_once(Operations& operations, Thread& thread, std::size_t n) {
 
 void KvBench::ask(KvWork const& work, std::uint32_t t, Thread& thread) {
   Operations operations(*this, work, t, thread);
-  std::uint64_t const n =
-      setting_.ops * (t + 1) / setting_.threads - setting_.ops * t / setting_.threads;
+  std::uint64_t const n = operations.count();
   std::uint64_t const batch = operations.scans() ? 1 : setting_.batch;
   bool const series = setting_.series_ms != 0;
   std::uint32_t calls = 0;
