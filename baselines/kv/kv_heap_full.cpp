@@ -26,7 +26,7 @@ class Full final : public Design {
     WithCurrent<Host> const current(std::get<Host>(host));
     return engine_.create();
   }
-  Result<std::uint64_t> recover(AnyHost& host) override {
+  Result<std::uint64_t> recover(AnyHost& host, exec::Workers&) override {
     WithCurrent<Host> const current(std::get<Host>(host));
     enters(host, pm::Part::space);
     auto const recovered = engine_.recover(false);
