@@ -27,7 +27,7 @@ std::string variable(char const* name) {
 
 std::string_view name(Reliance who) {
   switch (who) {
-    case Reliance::dash: return "Dash tables on the host";
+    case Reliance::host_threads: return "indexes of host threads";
     case Reliance::batches: return "batches on a GPU";
     case Reliance::sessions: return "device sessions";
   }
@@ -76,7 +76,7 @@ Status check_recorded(Reliance who, std::string const& gpu) {
   if (!std::getline(file, line) || line != kHead) return {};
   while (std::getline(file, line)) {
     if (line.starts_with(kCpu) && line.substr(kCpu.size()) != processor_name()) return {};
-    if (line.starts_with(kGpu) && who != Reliance::dash && line.substr(kGpu.size()) != gpu)
+    if (line.starts_with(kGpu) && who != Reliance::host_threads && line.substr(kGpu.size()) != gpu)
       return {};
     std::string const begin = std::string(kFailed).append(name(who)).append(kBetween);
     if (!line.starts_with(begin)) continue;

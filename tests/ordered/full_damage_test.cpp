@@ -2,9 +2,11 @@
 // it anew of the records, and nothing that was whole is lost.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "index/btree/layout.hpp"
+#include "index/btree/versions.hpp"
 #include "ordered_store.hpp"
 #include "pm/record_shape.hpp"
 #include "pm/transaction/format.hpp"
@@ -36,6 +38,27 @@ class Image {
     full::State state;
     std::memcpy(&state, bytes_.data() + this->state(), sizeof state);
     return state.root;
+  }
+  [[nodiscard]] std::size_t child(std::size_t node, std::size_t n) const {
+    return node + offsetof(btree::Inner<true>, children) + 8 * n;
+  }
+  /// Below the root.
+  [[nodiscard]] std::size_t inner() const {
+    std::uint64_t at;
+    std::memcpy(&at, bytes_.data() + child(root(), 0), sizeof at);
+    return at;
+  }
+  void swap(std::size_t one, std::size_t other) {
+    std::swap_ranges(bytes_.begin() + static_cast<std::ptrdiff_t>(one),
+                     bytes_.begin() + static_cast<std::ptrdiff_t>(one + 8),
+                     bytes_.begin() + static_cast<std::ptrdiff_t>(other));
+  }
+  /// As its owner's opening would.
+  void say_changing(std::size_t node) {
+    full::State state;
+    std::memcpy(&state, bytes_.data() + this->state(), sizeof state);
+    std::uint64_t const version = state.generation | btree::kChanging;
+    std::memcpy(bytes_.data() + node, &version, sizeof version);
   }
   [[nodiscard]] std::size_t leaf(std::size_t n) const {
     return leaves() + pm::kFirstMapped + n * sizeof(btree::Leaf);
@@ -69,9 +92,9 @@ class Image {
 
 class DamagedWhole : public testing::Test {
  protected:
-  DamagedWhole() {
-    Store store = opened(Store::create(path(), kKind.create()));
-    for (std::uint64_t n = 0; n < kRecords; ++n) held_[kKind.key(n)] = "value " + std::to_string(n);
+  explicit DamagedWhole(Kind const& kind = kKind) : kind_(kind) {
+    Store store = opened(Store::create(path(), kind_.create()));
+    for (std::uint64_t n = 0; n < kRecords; ++n) held_[kind_.key(n)] = "value " + std::to_string(n);
     std::vector<std::pair<Bytes, Bytes>> const all(held_.begin(), held_.end());
     put(store, all);
     if (!store.close().ok()) throw std::runtime_error("close");
@@ -83,12 +106,31 @@ class DamagedWhole : public testing::Test {
     how(image);
     image.write();
   }
+  /// How many keys are said to be damaged; the others are what they were.
+  [[nodiscard]] std::uint64_t damaged_answers() const {
+    auto store = Store::open(path());
+    if (!store) return 1;
+    std::uint64_t damaged = 0;
+    for (std::uint64_t n = 0; n < kRecords; n += 11) {
+      Packed const k({kind_.key(n)}, kind_.key_bytes);
+      KeyStatus status = KeyStatus::ok;
+      auto const got = store->get_variable(k.column(), {&status, 1});
+      EXPECT_TRUE(got.ok() || got.status().code() == Code::corrupt) << got.status().message();
+      EXPECT_NE(status, KeyStatus::not_found) << n;
+      damaged += !got || status == KeyStatus::corrupt;
+    }
+    auto const counted = store->count_range({});
+    damaged += !counted;
+    EXPECT_EQ(counted ? counted.value() : held_.size(), held_.size());
+    return damaged;
+  }
   void expect_named() const {
     Store store = opened(Store::open(path()));
     EXPECT_GT(store.verify().value().fault_count, 0u);
     ASSERT_TRUE(store.close().ok());
   }
   void expect_mended(std::uint64_t dropped = 0) {
+    Bytes const goes_on = kind_.key(kRecords);
     OpenOptions repair;
     repair.repair = true;
     Store store = opened(Store::open(path(), repair));
@@ -99,12 +141,19 @@ class DamagedWhole : public testing::Test {
     ASSERT_TRUE(store.acknowledge_repair().ok());
     auto const report = store.verify().value();
     EXPECT_EQ(report.fault_count, 0u) << report.faults.front();
-    put(store, {{"goes", "on"}});
+    put(store, {{goes_on, "goes on"}});
     ASSERT_TRUE(store.close().ok());
     EXPECT_EQ(opened(Store::open(path())).stats().records, held_.size() + 1);
   }
+  Kind const kind_;
   ScratchDir scratch_;
   Contents held_;
+};
+
+/// Keys that their first eight bytes tell apart.
+class DamagedApart : public DamagedWhole {
+ protected:
+  DamagedApart() : DamagedWhole({"apart", 16, KeyOrder::bytes, Persist::full}) {}
 };
 
 TEST_F(DamagedWhole, AChildOfAnInnerNodeIsNamedAndMended) {
@@ -131,6 +180,41 @@ TEST_F(DamagedWhole, AChildOutsideThePoolIsFollowedByNobody) {
   }
   expect_named();
   expect_mended();
+}
+
+/// Every single flip of the addresses, the separators and the shape of an inner node: before
+/// anybody asks verify, each call ends, and what it answers is there or said to be damaged.
+TEST_F(DamagedApart, NoFlipOfAnInnerNodeMakesAReadLoopOrMiss) {
+  Image const whole(path());
+  std::uint64_t refused = 0;
+  for (std::size_t const node : {whole.root(), whole.inner()})
+    for (std::size_t at = 0; at < 3; ++at)
+      for (std::size_t const part :
+           {offsetof(btree::Inner<true>, children) + 8 * at,
+            offsetof(btree::Inner<true>, prefixes) + 8 * at, offsetof(btree::Inner<true>, shape)})
+        for (unsigned const bit : {1u + 9u * static_cast<unsigned>(at), 33u}) {
+          damage([&](Image& image) { image.flip(node + part + bit / 8, bit % 8); });
+          refused += damaged_answers();
+          whole.write();
+        }
+  EXPECT_GT(refused, 0u);
+}
+
+TEST_F(DamagedApart, AChildThatIsAnotherLeafIsNamedByTheFirstGet) {
+  damage([](Image& image) {
+    image.swap(image.child(image.inner(), 3), image.child(image.inner(), 9));
+  });
+  EXPECT_GT(damaged_answers(), 0u);
+  expect_named();
+  expect_mended();
+}
+
+TEST_F(DamagedWhole, ALockOfTheLastOpeningHoldsUpNoReader) {
+  damage([](Image& image) { image.say_changing(image.leaf(4)); });
+  OpenOptions reading;
+  reading.read_only = true;
+  Store store = opened(Store::open(path(), reading));
+  EXPECT_EQ(all_of(store, {}).size(), held_.size());
 }
 
 TEST_F(DamagedWhole, ASeparatorIsNamedAndMended) {

@@ -54,8 +54,16 @@ Status check_open(std::string const& path, Index index, OpenOptions const& optio
     return unsupported(with +
                        (index == Index::btree ? " has nothing to displace" : " always displaces") +
                        "; leave displacement on, or use a pool of index gphash");
-  Status const sound = exec::check_recorded(exec::Reliance::dash, "");
+  Status const sound = exec::check_recorded(exec::Reliance::host_threads, "");
   return sound.ok() ? sound : unsupported(with + ": " + sound.message());
+}
+
+Status check_no_value_log(std::string const& path, ValueLogOptions const& options) {
+  ValueLogOptions const usual;
+  if (options.collectors == usual.collectors && options.most_queued == usual.most_queued) return {};
+  return unsupported("pool " + path +
+                     " has its values in the heap, where nothing is collected; leave collectors "
+                     "and most_queued out, or make a pool of index btree with values log");
 }
 
 }  // namespace perdure::threads

@@ -103,10 +103,9 @@ class EngineOn final : Logged, public BtreeReads<Keys, PoolNodes, ReadingHosts<P
       auto undone = log_.undo();
       if (!undone) return undone.status();
       found.undone_lines = undone.value();
-      next_generation();
     }
+    next_generation(read_only);
     State const& state = room_.state();
-    hosts_.generation = state.generation;
     tree_.resume(state.leaves, state.inner_nodes);
     found.records = state.records;
     bool const possible = state.root % pm::LineStamps::kUnit == 0 && state.root != 0 &&
@@ -196,11 +195,12 @@ class EngineOn final : Logged, public BtreeReads<Keys, PoolNodes, ReadingHosts<P
     return BtreeReader(tree_, parts_.records, parts_.options, host).fault(record);
   }
 
-  /// Durably: locks of earlier openings are void from here on.
-  void next_generation() {
+  /// Durably, where anybody writes: locks of earlier openings are void from here on.
+  void next_generation(bool read_only = false) {
     State& state = room_.state();
     hosts_.generation = (state.generation | ~kGenerations) + 1;
-    if (!mutated("hosts_.generationstays")) pm::store_word(&state.generation, hosts_.generation);
+    if (read_only) return;
+    if (!mutated("generation_stays")) pm::store_word(&state.generation, hosts_.generation);
     pm::order();
   }
   void write_state(WritingHost& host, std::uint64_t records) {
