@@ -134,6 +134,7 @@ def run(
             env=environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
+            errors="replace",
         )
     counted = [json.loads(one.read_text()) for one in sorted(folder.glob("counts.*.json"))]
     if not counted:
