@@ -8,6 +8,7 @@
 
 #include "base/assert.hpp"
 #include "base/hash.hpp"
+#include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
 
 namespace perdure::pm {
@@ -125,7 +126,8 @@ void LogRecovery::end_count(LogRecovered& to) {
       end_open(*segments[i], scanned);
     std::uint64_t const used = scanned.fill.end - kFirstLogRecord;
     PERDURE_ASSERT(counted_[i].bytes <= used);
-    segments[i]->note_outdated(used - counted_[i].bytes, LogSegment::kNoDeath);
+    if (!mutated("vlog_outdated_not_counted"))
+      segments[i]->note_outdated(used - counted_[i].bytes, LogSegment::kNoDeath);
     to.last_sequence = std::max(to.last_sequence, counted_[i].last_sequence);
   }
   note_holes(to);
@@ -136,8 +138,8 @@ void LogRecovery::end_count(LogRecovered& to) {
 void LogRecovery::end_open(LogSegment const& segment, Scanned& scanned) const {
   LogWalk walk(segments_->base(), segment.at, segments_->segment_bytes(), scanned.state.generation,
                0);
-  for (LogRecord record; walk.next(record);) {
-  }
+  for (LogRecord record; walk.next(record);)
+    if (mutated("vlog_open_ends_early")) break;
   scanned.fill.end = walk.end();
   scanned.holes.assign(walk.holes().begin(), walk.holes().end());
 }

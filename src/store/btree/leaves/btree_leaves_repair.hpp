@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/hooks.hpp"
 #include "index/btree/chain.hpp"
 #include "pm/sequenced_record.hpp"
 #include "store/btree/btree_reader.hpp"
@@ -33,15 +34,14 @@ class BtreeLeavesRepair {
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
 
   /// The leaf leads to no leaf: to the next in the order of keys that one bit makes of it, or to
-  /// none.
+  /// none. Where keys differ late, many leaves begin with one prefix.
   void mend_next(std::uint64_t at) {
     btree::Leaf& leaf = leaf_at(at);
     std::uint64_t const led_to = host_.load(&leaf.next);
     std::uint64_t next = 0;
     for (unsigned bit = 0; bit < 64; ++bit) {
       std::uint64_t const other = led_to ^ std::uint64_t{1} << bit;
-      if (may_follow(at, other) && (next == 0 || leaf_at(other).low < leaf_at(next).low))
-        next = other;
+      if (may_follow(at, other) && (next == 0 || begins_before(other, next))) next = other;
     }
     host_.store(&leaf.next, next);
     host_.persist(&leaf.next, sizeof leaf.next);
@@ -118,6 +118,16 @@ class BtreeLeavesRepair {
       if (!trusted(entry(next, order.slot(rank))) || entry(next, order.slot(rank)).prefix < low)
         return false;
     return order.count() != 0;
+  }
+
+  /// Of two leaves that may follow one.
+  [[nodiscard]] bool begins_before(std::uint64_t at, std::uint64_t other) const {
+    if (mutated("leaves_mended_to_any")) return false;
+    auto const first = [this](std::uint64_t leaf) {
+      btree::Permutation const order(host_.load(&leaf_at(leaf).permutation));
+      return trusted_key(entry(leaf, order.slot(0)).word);
+    };
+    return Keys::compare(first(at), first(other)) < 0;
   }
 
   bool put_right(std::uint64_t at, btree::Leaf const& whole) {
