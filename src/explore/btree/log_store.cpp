@@ -111,6 +111,8 @@ class LogStore : public OpenedOn<Keys, Nodes> {
     for (std::uint64_t i = 0; i < 4; ++i) {
       this->apply({{OpKind::put, key + i, 0, 7200}});
       std::uint64_t const word = address_of(key + i);
+      auto const bytes = this->form_.bytes(key + i);
+      index_.erase(bytes);  // no leaf leads to what is cancelled
       pm::store_word(pm::sequence_word(this->pool_.base() + word), 0);
     }
   }

@@ -314,20 +314,21 @@ std::optional<std::string> StoreRunner::go_on(OpenedStore& opened, Contents cont
 std::optional<std::string> StoreRunner::judge(std::size_t which, bool record_recovery,
                                               std::vector<Window>& recovery,
                                               std::uint64_t& logical) {
-  Oracle const oracle = oracles_[which];
   if (record_recovery)
     oracles_.erase(oracles_.begin() + static_cast<std::ptrdiff_t>(of_run_), oracles_.end());
   try {
-    return recover(oracle, record_recovery, recovery, logical);
+    return recover(which, record_recovery, recovery, logical);
   } catch (Stuck const& stuck) {
     return stuck.what();
   }
 }
 
-std::optional<std::string> StoreRunner::recover(Oracle const& oracle, bool record_recovery,
+std::optional<std::string> StoreRunner::recover(std::size_t which, bool record_recovery,
                                                 std::vector<Window>& recovery,
                                                 std::uint64_t& logical) {
+  Oracle const oracle = oracles_[which];
   tracker_.recorder.record(record_recovery);
+  tracker_.recorder.set_oracle(which);  // until it is known what there is
   std::optional<std::string> wrong;
   auto opened = open(wrong);
   if (wrong) return wrong;

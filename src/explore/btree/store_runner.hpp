@@ -55,7 +55,7 @@ class StoreRunner final : public Crasher {
   bool run_threads(OpenedStore& opened, exec::SimScheduler& scheduler);
   [[nodiscard]] std::vector<StoreBatch> parts_of(std::size_t n) const;
   bool run_transactions(OpenedStore& opened, exec::SimScheduler& scheduler);
-  std::optional<std::string> recover(Oracle const& oracle, bool record_recovery,
+  std::optional<std::string> recover(std::size_t which, bool record_recovery,
                                      std::vector<Window>& recovery, std::uint64_t& logical);
   std::optional<std::string> go_on(OpenedStore& opened, Contents contents);
   std::optional<std::string> reopen(Contents const& contents);

@@ -71,19 +71,19 @@ void LogRecovery::note_holes(LogRecovered& to) const {
 void LogRecovery::begin_count() {
   auto const segments = segments_->all();
   counted_.assign(segments.size(), {});
-  by_unit_.assign(segments_->pool_bytes() / kMinSuperblock, 0);
+  by_unit_.assign(segments_->pool_bytes() / kLeastSuperblock, 0);
   for (std::size_t i = 0; i < segments.size(); ++i) {
     scanned_[i] = {segments_->state_of(*segments[i]), {}, {}};
     counted_[i].seen.assign(segments_->segment_bytes() / kRecordAlign / 64, 0);
-    std::uint64_t const first = segments[i]->at.bytes / kMinSuperblock;
-    for (std::uint64_t n = 0; n < segments_->segment_bytes() / kMinSuperblock; ++n)
+    std::uint64_t const first = segments[i]->at.bytes / kLeastSuperblock;
+    for (std::uint64_t n = 0; n < segments_->segment_bytes() / kLeastSuperblock; ++n)
       by_unit_[first + n] = static_cast<std::uint32_t>(i + 1);
   }
 }
 
 /// Whose record lies there; none: nobody's.
 std::optional<std::size_t> LogRecovery::segment_at(Offset at, LogRecord* found) const {
-  std::uint64_t const unit = at.bytes / kMinSuperblock;
+  std::uint64_t const unit = at.bytes / kLeastSuperblock;
   if (unit >= by_unit_.size() || by_unit_[unit] == 0) return std::nullopt;
   std::size_t const i = by_unit_[unit] - 1;
   LogState const& state = scanned_[i].state;

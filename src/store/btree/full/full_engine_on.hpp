@@ -231,6 +231,7 @@ class EngineOn final : public BtreeEngine {
   /// Durably: locks of earlier openings are void from here on.
   void next_generation() {
     State& state = room_.state();
+    pm::will_read(&state, sizeof state);
     generation_ = (state.generation | ~kGenerations) + 1;
     if (!mutated("generation_stays")) pm::store_word(&state.generation, generation_);
     pm::order();

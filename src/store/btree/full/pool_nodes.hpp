@@ -122,7 +122,10 @@ class PoolTails {
     return taken;
   }
   [[nodiscard]] btree::KeyBytes* at(std::uint64_t address) const {
-    return reinterpret_cast<btree::KeyBytes*>(room_.base + address);
+    auto* const tail = reinterpret_cast<btree::KeyBytes*>(room_.base + address);
+    pm::will_read(tail, sizeof *tail);
+    pm::will_read(tail->bytes(), tail->size);
+    return tail;
   }
   void give(std::uint64_t address) noexcept {
     if (address != 0) room_.give(address);

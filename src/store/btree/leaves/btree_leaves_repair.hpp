@@ -41,7 +41,7 @@ class BtreeLeavesRepair {
     std::uint64_t next = 0;
     for (unsigned bit = 0; bit < 64; ++bit) {
       std::uint64_t const other = led_to ^ std::uint64_t{1} << bit;
-      if (may_follow(at, other) && (next == 0 || begins_before(other, next))) next = other;
+      if (may_follow(at, other) && (next == 0 || is_nearer(at, other, next))) next = other;
     }
     host_.store(&leaf.next, next);
     host_.persist(&leaf.next, sizeof leaf.next);
@@ -120,14 +120,25 @@ class BtreeLeavesRepair {
     return order.count() != 0;
   }
 
-  /// Of two leaves that may follow one.
-  [[nodiscard]] bool begins_before(std::uint64_t at, std::uint64_t other) const {
+  /// Where the leaf has entries the first key, or the last one.
+  [[nodiscard]] btree::Key end_of(std::uint64_t at, bool first) const {
+    btree::Permutation const order(host_.load(&leaf_at(at).permutation));
+    return trusted_key(entry(at, order.slot(first ? 0 : order.count() - 1)).word);
+  }
+  /// Whether all keys of a leaf that may follow are above this one's: those of a leaf that was
+  /// joined with this one, and is free, are not.
+  [[nodiscard]] bool is_above(std::uint64_t at, std::uint64_t next) const {
+    btree::Permutation const order(host_.load(&leaf_at(at).permutation));
+    if (!order.valid() || order.count() == 0) return true;
+    if (!trusted(entry(at, order.slot(order.count() - 1)))) return true;
+    return Keys::compare(end_of(at, false), end_of(next, true)) < 0;
+  }
+  /// Of two leaves that may follow one, which is the nearer.
+  [[nodiscard]] bool is_nearer(std::uint64_t at, std::uint64_t next, std::uint64_t other) const {
     if (mutated("leaves_mended_to_any")) return false;
-    auto const first = [this](std::uint64_t leaf) {
-      btree::Permutation const order(host_.load(&leaf_at(leaf).permutation));
-      return trusted_key(entry(leaf, order.slot(0)).word);
-    };
-    return Keys::compare(first(at), first(other)) < 0;
+    bool const above = is_above(at, next);
+    if (above != is_above(at, other)) return above;
+    return Keys::compare(end_of(next, true), end_of(other, true)) < 0;
   }
 
   bool put_right(std::uint64_t at, btree::Leaf const& whole) {
