@@ -198,6 +198,7 @@ class EngineOn final : Logged, public BtreeReads<Keys, PoolNodes, ReadingHosts<P
   /// Durably, where anybody writes: locks of earlier openings are void from here on.
   void next_generation(bool read_only = false) {
     State& state = room_.state();
+    pm::will_read(&state, sizeof state);
     hosts_.generation = (state.generation | ~kGenerations) + 1;
     if (read_only) return;
     if (!mutated("generation_stays")) pm::store_word(&state.generation, hosts_.generation);

@@ -42,7 +42,9 @@ class Walk {
 
  private:
   [[nodiscard]] Inner const& node(std::uint64_t at) const {
-    return *reinterpret_cast<Inner const*>(room_.base + at);
+    auto const* const node = reinterpret_cast<Inner const*>(room_.base + at);
+    pm::will_read(node, sizeof *node);
+    return *node;
   }
   /// Whether something of that size is in use there, and is come to for the first time.
   bool reach(std::uint64_t at, std::uint64_t bytes) {

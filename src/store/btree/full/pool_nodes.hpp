@@ -128,11 +128,13 @@ class PoolTails {
   [[nodiscard]] btree::KeyBytes* at(std::uint64_t address) const {
     std::uint64_t const most = room_.space.pool_bytes();
     auto* const found = reinterpret_cast<btree::KeyBytes*>(room_.base + address);
-    bool const possible = address % alignof(btree::KeyBytes) == 0 &&
-                          address < most - sizeof(btree::KeyBytes) &&
-                          found->size <= most - sizeof(btree::KeyBytes) - address;
+    bool const aligned =
+        address % alignof(btree::KeyBytes) == 0 && address < most - sizeof(btree::KeyBytes);
+    if (aligned) pm::will_read(found, sizeof *found);
+    bool const possible = aligned && found->size <= most - sizeof(btree::KeyBytes) - address;
     if (!possible) [[unlikely]]
       room_.refuse(address);
+    pm::will_read(found->bytes(), found->size);
     return found;
   }
   void give(std::uint64_t address) noexcept {
