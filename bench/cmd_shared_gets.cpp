@@ -128,7 +128,9 @@ class Bench {
     };
     auto const one = [&](int store) { get(static_cast<std::size_t>(store), {}); };
     for (int const store : {0, 1, 2}) let_settle([&] { one(store); });
+    SharedSize const before = size_of(batch);
     Compared const compared = compare_in_turns(batch, o_.seconds, one);
+    SharedSize const after = size_of(batch);
     std::atomic<std::uint64_t> faults = 0;
     for (std::size_t store = 0; store < stores_.size(); ++store) {
       std::vector<KeyStatus> statuses(batch, KeyStatus::corrupt);
@@ -139,30 +141,38 @@ class Bench {
       });
     }
     faults_ += faults;
-    add(dist, batch, compared, faults);
+    Json row{{"contests", after.contests - before.contests},
+             {"on_contests", part_of_contests(before, after)}};
+    add(std::move(row), dist, batch, compared, faults);
   }
 
-  void add(std::string const& dist, std::size_t batch, Compared const& compared,
-           std::uint64_t faults) {
+  SharedSize size_of(std::size_t batch) {
     SharedSize size;
     for (SharedSize const& one : stores_[kMeasured].stats().sharing.sizes)
       if (one.batch <= batch) size = one;
-    Json const row{{"dist", dist},
-                   {"batch", batch},
-                   {"host_mops", compared.alone[0]},
-                   {"device_mops", compared.alone[1]},
-                   {"mops", compared.chosen},
-                   {"ratio", compared.ratio},
-                   {"by", name(size.by)},
-                   {"device_share", size.device_share},
-                   {"host_us", size.host_us},
-                   {"device_us", size.device_us},
-                   {"both_us", size.both_us}};
+    return size;
+  }
+
+  void add(Json row, std::string const& dist, std::size_t batch, Compared const& compared,
+           std::uint64_t faults) {
+    SharedSize const size = size_of(batch);
+    row.update({{"dist", dist},
+                {"batch", batch},
+                {"host_mops", compared.alone[0]},
+                {"device_mops", compared.alone[1]},
+                {"mops", compared.chosen},
+                {"ratio", compared.ratio},
+                {"by", name(size.by)},
+                {"device_share", size.device_share},
+                {"host_us", size.host_us},
+                {"device_us", size.device_us},
+                {"both_us", size.both_us}});
     rows_.push_back(row);
     if (o_.json == "-") return;
-    std::printf("%-8s %9zu %9.1f %9.1f %9.1f %7.3f  %-6s %.3f  %9.1f %9.1f %9.1f%s\n", dist.c_str(),
-                batch, compared.alone[0], compared.alone[1], compared.chosen, compared.ratio,
-                name(size.by), size.device_share, size.host_us, size.device_us, size.both_us,
+    std::printf("%-8s %9zu %9.1f %9.1f %9.1f %7.3f  %-6s %.3f  %9.1f %9.1f %9.1f  %.3f%s\n",
+                dist.c_str(), batch, compared.alone[0], compared.alone[1], compared.chosen,
+                compared.ratio, name(size.by), size.device_share, size.host_us, size.device_us,
+                size.both_us, row["on_contests"].get<double>(),
                 faults > 0 ? "  WRONG ANSWERS" : "");
     std::fflush(stdout);
   }
@@ -171,10 +181,10 @@ class Bench {
     if (o_.json == "-") return;
     std::printf(
         "%s, %llu records of %u + %u bytes, arrays in host memory; M/s\n%-8s %9s %9s %9s %9s %7s  "
-        "%-6s %s  %9s %9s %9s\n",
+        "%-6s %s  %9s %9s %9s  %s\n",
         stores_[kMeasured].stats().machine.c_str(), static_cast<unsigned long long>(o_.records),
         o_.key_bytes, o_.value_bytes, "dist", "batch", "host", "device", "measured", "ratio", "by",
-        "share", "host us", "device us", "both us");
+        "share", "host us", "device us", "both us", "on contests");
   }
 
   Options const& o_;

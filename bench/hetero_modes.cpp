@@ -189,7 +189,9 @@ void Bench::split_batch(Table& table, std::string const& memory, std::size_t dis
     require(table.get(keys, answers_->all().first(batch), kWays[way]), "get");
   };
   let_settle([&] { one(2); });
+  hetero::SplitStats const before = table.split(batch);
   Compared const compared = compare_in_turns(batch, o_.seconds, one);
+  hetero::SplitStats const after = table.split(batch);
   Rates rates;
   one(2);
   check(keys, rates);
@@ -205,7 +207,9 @@ void Bench::split_batch(Table& table, std::string const& memory, std::size_t dis
        {"mops", compared.chosen},
        {"ratio", compared.ratio},
        {"way", names[static_cast<int>(stats.way)]},
-       {"device_share", stats.share}},
+       {"device_share", stats.share},
+       {"contests", after.contests - before.contests},
+       {"on_contests", part_of_contests(before, after)}},
       rates);
 }
 

@@ -48,6 +48,14 @@ Compared compare_in_turns(std::size_t n, double seconds, F one) {
   return compared;
 }
 
+/// Of the time that what chooses took from `before` to `after`, the part that went into comparing
+/// ways; what else a ratio below 1 has lost was the choice.
+template <class Stats>
+double part_of_contests(Stats const& before, Stats const& after) {
+  double const spent = after.spent_seconds - before.spent_seconds;
+  return spent > 0 ? (after.contest_seconds - before.contest_seconds) / spent : 0;
+}
+
 /// Until what chooses has chosen: one() runs a batch.
 template <class F>
 void let_settle(F one) {

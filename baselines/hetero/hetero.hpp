@@ -79,6 +79,9 @@ struct SplitStats {
   double share = 0;  // of the device, where both answer
   double host_us = 0, device_us = 0, both_us = 0;  // middle times; 0 = not tried
   Way way = Way::host;  // the fastest
+  std::uint64_t contests = 0;  // of ways, that have ended
+  // of its batches so far; and of them more than the better way of a contest would have taken
+  double spent_seconds = 0, contest_seconds = 0;
 };
 
 struct TableStats {

@@ -104,7 +104,10 @@ SplitStats SharedTable::split(std::uint64_t batch) const {
           us(exec::SplitWay::host),
           us(exec::SplitWay::device),
           us(exec::SplitWay::both),
-          static_cast<Way>(report.best)};
+          static_cast<Way>(report.best),
+          report.contests,
+          report.spent,
+          report.on_contests};
 }
 
 /// The device's part is under way while the host's threads answer the rest (approach 2).

@@ -74,6 +74,9 @@ struct SharedSize {
   GetsBy by = GetsBy::host;  // who answers them: host, device or both
   double device_share = 0;  // of the keys, where both answer
   double host_us = 0, device_us = 0, both_us = 0;  // a batch of `batch` keys; 0 = not tried
+  std::uint64_t contests = 0;  // of ways, that have ended
+  // of batches so far; and of them more than the better way of a contest would have taken
+  double spent_seconds = 0, contest_seconds = 0;
 };
 
 /// Of OpenOptions::gets_by: gets that the host's threads share with the device.

@@ -109,6 +109,10 @@ device_share : float
     Of the keys, where both answer.
 host_us, device_us, both_us : float
     A batch of `batch` keys, in microseconds; 0 where that way was not tried.
+contests : int
+    Comparisons of two ways that have ended.
+spent_seconds, contest_seconds : float
+    Of batches so far; and of them more than the better way of a comparison would have taken.
 )";
 
 constexpr char const* kSharingStats =

@@ -394,6 +394,9 @@ void bind_parts_of_stats(nb::module_& module) {
       .field("host_us", &SharedSize::host_us)
       .field("device_us", &SharedSize::device_us)
       .field("both_us", &SharedSize::both_us)
+      .field("contests", &SharedSize::contests)
+      .field("spent_seconds", &SharedSize::spent_seconds)
+      .field("contest_seconds", &SharedSize::contest_seconds)
       .done();
   Record<SharingStats>(module, "SharingStats")
       .field("shared", &SharingStats::shared)

@@ -5,11 +5,13 @@
 // with what the two took alone, and moves until both end at one time (section 4.3.3.2 of the
 // thesis on heterogeneous memory: who waits for the device answers meanwhile).
 //
-// Invariants: contests that a way lost have cost at most 1/512 of the time that its class has taken
-// since, and less each time it loses again (1/128 where the way that stays has become slower than
-// it was). A way that is slower by a few hundredths does not take over, nor does one that was fast
-// by chance once. Deciding takes some 20 ns, beside batches of a few microseconds. One thread at a
-// time.
+// Invariants: a contest that a way lost has cost at most 1/96 of the time that its class takes
+// until its next one, half of it when it loses again, down to 1/384 (but 1/64 while the way that
+// stays is slower than what is known of the other). So beside the first contests, and what a change
+// takes until it is seen, a class takes at most 1/0.97 of the time of its best way. A way that is
+// slower by a few hundredths does not take over, nor does one that was fast by chance once; and one
+// that took over while the other was slow for a moment is compared again soon. Deciding takes some
+// 20 ns, beside batches of a few microseconds. One thread at a time.
 #pragma once
 
 #include <array>
@@ -45,6 +47,9 @@ class Split {
     double share = 0;  // of the device, where both answer
     std::array<double, kSplitWays> seconds{};  // a batch of `batch`, by way; 0 = not tried
     Way best = Way::host;
+    std::uint64_t contests = 0;  // that have ended
+    double spent = 0;  // seconds that all of its batches took
+    double on_contests = 0;  // of them, more than the better way of a contest would have taken
   };
 
   /// The way that stays first. `favoured`: it gives way to a clear gain alone, and takes over again
@@ -75,22 +80,37 @@ class Split {
   /// What is known of a way that does not stay.
   struct Rival {
     bool tried = false;
+    bool doubted = false;  // the way that stays has changed since
     double excess = 0;  // seconds that its last contest cost
     double since = 0;  // seconds of batches since then
     std::uint32_t batches = 0;  // since then
     std::uint32_t lost = 0;  // contests, one after the other
+    bool tried_long = false;  // the same of its last long contest
+    double excess_long = 0, since_long = 0;
   };
   struct Class {
     bool came = false;
     std::uint32_t settled = 0;  // batches of the way that stays first
     Way best = Way::host;
     std::array<double, kSplitWays> middle{};  // seconds a key
+    // The same at its best: what a contest says counts half where it is slower, for it may have met
+    // a slow moment.
+    std::array<double, kSplitWays> known{};
+    double excess = 0;  // of the contest so far that is under way
+    bool won_short = false;  // and why it goes on
+    std::uint64_t ended = 0;  // contests
+    double spent = 0, on_contests = 0;  // see Report
+    double share_then = 0;  // when a contest ended last, where both stay
     std::array<Rival, kSplitWays> rivals{};
     SplitContest contest;
     std::uint32_t contests = 0;  // begun
     std::size_t last_rival = 0;
+    double plain_seconds = 0, plain_keys = 0;  // of the way that stays, since its last contest
     Window window;  // of the way that stays, since its last contest
     Middle watched;  // such windows
+    std::uint32_t odd = 0;  // middles of them, one after the other, that are of another machine
+    Window host_part;  // of the host, while both stay
+    Middle host_parts;
     double share = 0.5;
     std::uint32_t moves = 0;  // of the share
   };
@@ -98,8 +118,12 @@ class Split {
   static bool is_due(Class const& c, std::size_t way);
   void begin_contest(Class& c) const;
   [[nodiscard]] double takes_over_below(Way stays, Way challenger) const;
-  static void end_contest(Class& c, SplitContest::Verdict verdict);
+  static bool goes_on(Class const& c, std::size_t n, bool wins);
+  void end_contest(Class& c, std::size_t n, SplitContest::Verdict verdict) const;
   static void watch(Class& c, std::size_t n, double seconds);
+  static void host_alone(Class& c, Choice const& was, std::size_t n, Times const& took);
+  static void learn(Class& c, Way way, double each);
+  static void changed(Class& c, double now, bool parts_otherwise);
   static Choice choice(Class const& c, Way way, std::size_t n);
   static void move_share(Class& c, Choice const& was, std::size_t n, Times const& took);
   static Report report_of(Class const& c, std::size_t k);

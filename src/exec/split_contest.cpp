@@ -15,15 +15,15 @@ double middle_of(std::array<double, kMost> values, std::uint32_t n) {
 
 }  // namespace
 
-void SplitContest::begin(SplitWay stays, SplitWay challenger, std::uint32_t settling,
-                         double below) {
-  PERDURE_ASSERT(!open_ && stays != challenger && settling > 0);
+void SplitContest::begin(SplitWay stays, SplitWay challenger, bool is_long, Terms const& terms) {
+  PERDURE_ASSERT(stays != challenger && terms.settling > 0);
   *this = {};
   open_ = true;
   stays_ = stays;
   challenger_ = challenger;
-  settling_ = settling;
-  below_ = below;
+  terms_ = terms;
+  stretch_ = is_long ? kStretch : 1;
+  most_pairs_ = is_long ? kLongPairs : kPairs;
 }
 
 SplitContest::Verdict SplitContest::noted(std::uint32_t block, std::size_t keys, double seconds) {
@@ -34,14 +34,17 @@ SplitContest::Verdict SplitContest::noted(std::uint32_t block, std::size_t keys,
   if (block != block_) return Verdict::open;  // it ran beside others, and ended after its block
   ++batches_;
   if (block == 0) {
-    if (batches_ == settling_) end_block();
-    return Verdict::open;
+    promising_ |= seconds <= terms_.hopeless * static_cast<double>(keys);
+    if (batches_ < terms_.settling) return Verdict::open;
+    end_block();
+    return promising_ || terms_.hopeless == 0 ? Verdict::open : Verdict::stays;
   }
-  bool const counts = batches_ > kUncounted && seconds_ >= kUncountedSeconds;
+  bool const counts = batches_ > kUncounted && seconds_ >= kUncountedSeconds * stretch_;
   seconds_ += seconds;
-  if (!counts || !window_.add(keys, seconds)) return Verdict::open;
+  if (!counts || !window_.add(keys, seconds, stretch_)) return Verdict::open;
   windows_[windows_done_++] = window_.each();
   window_ = {};
+  if (is_hopeless()) return Verdict::stays;
   if (windows_done_ < kWindows) return Verdict::open;
   double const most = kSlow * middle_of(windows_, kWindows);
   double all = 0;
@@ -50,6 +53,14 @@ SplitContest::Verdict SplitContest::noted(std::uint32_t block, std::size_t keys,
   each_[side][done_[side]++] = all / kWindows;
   end_block();
   return side == 1 ? verdict() : Verdict::open;
+}
+
+/// A challenger whose windows so far all took much too long need not go on to the block's end.
+bool SplitContest::is_hopeless() const {
+  if (!is_of_challenger(block_) || windows_done_ < kHopelessWindows) return false;
+  double const most = kHopeless * each_[0][done_[0] - 1];
+  return std::all_of(windows_.begin(), windows_.begin() + windows_done_,
+                     [&](double one) { return one > most; });
 }
 
 void SplitContest::end_block() {
@@ -75,14 +86,17 @@ SplitContest::Verdict SplitContest::verdict() const {
   // That a challenger lost by chance costs little: it comes again.
   if (ratio > kClear || (slower >= kFewPairs && 4 * slower >= 3 * pairs)) return Verdict::stays;
   if (faster >= kFewPairs && faster == pairs) return Verdict::challenger;
-  if (pairs < kPairs) return Verdict::open;
-  return ratio < below_ ? Verdict::challenger : Verdict::stays;
+  if (pairs < most_pairs_) return Verdict::open;
+  return ratio < terms_.below ? Verdict::challenger : Verdict::stays;
 }
 
 SplitContest::Sum SplitContest::sum(bool of_challenger) const {
   std::size_t const side = of_challenger ? 1 : 0;
   Sum sum = sums_[side];
-  sum.each = middle_of(each_[side], done_[side]);
+  if (done_[side] > 0)
+    sum.each = middle_of(each_[side], done_[side]);
+  else if (sum.keys > 0)
+    sum.each = sum.seconds / sum.keys;
   return sum;
 }
 

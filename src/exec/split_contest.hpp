@@ -19,11 +19,11 @@ inline constexpr std::size_t kSplitWays = 3;
 /// middle one would not.
 class Window {
  public:
-  /// Whether it is complete.
-  bool add(std::size_t keys, double seconds) {
+  /// Whether it is complete, which takes kSeconds times `stretch`.
+  bool add(std::size_t keys, double seconds, double stretch = 1) {
     keys_ += static_cast<double>(keys);
     seconds_ += seconds;
-    return seconds_ >= kSeconds;
+    return seconds_ >= kSeconds * stretch;
   }
   [[nodiscard]] double each() const { return seconds_ / keys_; }
 
@@ -61,13 +61,21 @@ class SplitContest {
   struct Sum {
     double seconds = 0;
     double keys = 0;
-    double each = 0;  // seconds a key, of the middle block; 0 = none
+    double each = 0;  // seconds a key, of the middle block; of all batches where none is complete
   };
 
-  /// `settling` batches of the challenger come first and do not count. It wins with a ratio of
-  /// times below `below`.
-  void begin(SplitWay stays, SplitWay challenger, std::uint32_t settling, double below);
+  static constexpr double kClear = 1.5;  // a challenger that takes so much longer has lost
+
+  struct Terms {
+    double below = 1;  // the challenger wins with a ratio of times below it
+    std::uint32_t settling = 1;  // batches of the challenger that come first and do not count
+    double hopeless = 0;  // seconds a key; it has lost if all of those take longer; 0 = never
+  };
+  /// A long one has fewer and longer blocks: some milliseconds pass until caches and cores are as a
+  /// way leaves them that stays.
+  void begin(SplitWay stays, SplitWay challenger, bool is_long, Terms const& terms);
   [[nodiscard]] bool is_open() const { return open_; }
+  [[nodiscard]] bool is_long() const { return stretch_ > 1; }
   [[nodiscard]] SplitWay challenger() const { return challenger_; }
   /// Of the next batch: the block that it belongs to, and the way it goes.
   [[nodiscard]] std::uint32_t block() const { return block_; }
@@ -84,19 +92,25 @@ class SplitContest {
   static constexpr double kSlow =
       1.5;  // a window that took more than so many others counts as them
   static constexpr std::uint32_t kPairs = 11;
-  static constexpr double kClear = 1.5;  // a challenger that takes so much longer has lost
+  static constexpr double kStretch = 16;  // of the times above, in a long contest
+  static constexpr std::uint32_t kLongPairs = 5;
+  static constexpr double kHopeless = 2;  // times the way that stays, in so many windows
+  static constexpr std::uint32_t kHopelessWindows = 2;
   static constexpr std::uint32_t kFewPairs = 3;
   static constexpr double kPlain = 1.1;  // ratio that so many pairs decide by, where they agree
 
   /// Block 0 settles the challenger; then they take turns, the way that stays first.
   static bool is_of_challenger(std::uint32_t block) { return block % 2 == 0; }
   void end_block();
+  [[nodiscard]] bool is_hopeless() const;
   [[nodiscard]] Verdict verdict() const;
 
   bool open_ = false;
   SplitWay stays_ = SplitWay::host, challenger_ = SplitWay::host;
-  std::uint32_t settling_ = 0;
-  double below_ = 1;
+  Terms terms_;
+  bool promising_ = false;  // a batch that settled did not take too long
+  double stretch_ = 1;
+  std::uint32_t most_pairs_ = kPairs;
   std::uint32_t block_ = 0;
   // of the block under way
   std::uint32_t batches_ = 0;

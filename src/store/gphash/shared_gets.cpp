@@ -189,7 +189,8 @@ SharingStats SharedGets::stats() const {
       return report.seconds[static_cast<std::size_t>(way)] * 1e6;
     };
     stats.sizes.push_back({report.batch, by(report.best), report.share, us(exec::SplitWay::host),
-                           us(exec::SplitWay::device), us(exec::SplitWay::both)});
+                           us(exec::SplitWay::device), us(exec::SplitWay::both), report.contests,
+                           report.spent, report.on_contests});
   }
   return stats;
 }
