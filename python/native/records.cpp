@@ -18,13 +18,11 @@
 #include "perdure/survival.h"
 
 namespace perdure::python {
-
 namespace {
 
 nb::handle fields_of(nb::handle record) { return record.type().attr("_fields"); }
 
 bool is_record(nb::handle value) { return nb::hasattr(value.type(), "_fields"); }
-
 bool is_enum(nb::handle value) { return nb::hasattr(value.type(), "__members__"); }
 
 nb::object plain(nb::handle value) {

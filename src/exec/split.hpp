@@ -6,12 +6,13 @@
 // thesis on heterogeneous memory: who waits for the device answers meanwhile).
 //
 // Invariants: a contest that a way lost has cost at most 1/96 of the time that its class takes
-// until its next one, half of it when it loses again, down to 1/384 (but 1/64 while the way that
-// stays is slower than what is known of the other). So beside the first contests, and what a change
-// takes until it is seen, a class takes at most 1/0.97 of the time of its best way. A way that is
-// slower by a few hundredths does not take over, nor does one that was fast by chance once; and one
-// that took over while the other was slow for a moment is compared again soon. Deciding takes some
-// 20 ns, beside batches of a few microseconds. One thread at a time.
+// until its next one, half of it when it loses again, down to 1/384; 1/64 while the way that stays
+// has changed, or is slower than what is known of the other; and a long one that follows a near
+// loss 1/192 more. Hence the bound: on a machine that stays as it is, all batches of a class take
+// at most 1/0.97 of the time of its better side (1/0.92 of both, who must be 6 % faster to take
+// over), and 0.1 s and 40 batches of the slowest way, which is what learning costs. A way that won
+// by a slow moment of the other is compared again soon, and at once where it is not what it was.
+// Deciding takes some 20 ns, beside batches of a few microseconds. One thread at a time.
 #pragma once
 
 #include <array>

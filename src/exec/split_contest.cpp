@@ -51,6 +51,7 @@ SplitContest::Verdict SplitContest::noted(std::uint32_t block, std::size_t keys,
   for (double const one : windows_) all += std::min(one, most);
   std::size_t const side = is_of_challenger(block) ? 1 : 0;
   each_[side][done_[side]++] = all / kWindows;
+  least_ = *std::min_element(windows_.begin(), windows_.end());
   end_block();
   return side == 1 ? verdict() : Verdict::open;
 }
@@ -83,8 +84,9 @@ SplitContest::Verdict SplitContest::verdict() const {
   };
   std::uint32_t const slower = count([](double one) { return one > kPlain; });
   std::uint32_t const faster = count([](double one) { return one < 1 / kPlain; });
-  // That a challenger lost by chance costs little: it comes again.
-  if (ratio > kClear || (slower >= kFewPairs && 4 * slower >= 3 * pairs)) return Verdict::stays;
+  // One pair is enough where every window was slow; else it may have been the machine.
+  bool const clear = ratio > kClear && (pairs >= kFewPairs || least_ > kClear * each_[0][0]);
+  if (clear || (slower >= kFewPairs && 4 * slower >= 3 * pairs)) return Verdict::stays;
   if (faster >= kFewPairs && faster == pairs) return Verdict::challenger;
   if (pairs < most_pairs_) return Verdict::open;
   return ratio < terms_.below ? Verdict::challenger : Verdict::stays;

@@ -95,7 +95,7 @@ class SplitContest {
   static constexpr double kStretch = 16;  // of the times above, in a long contest
   static constexpr std::uint32_t kLongPairs = 5;
   static constexpr double kHopeless = 2;  // times the way that stays, in so many windows
-  static constexpr std::uint32_t kHopelessWindows = 2;
+  static constexpr std::uint32_t kHopelessWindows = 3;
   static constexpr std::uint32_t kFewPairs = 3;
   static constexpr double kPlain = 1.1;  // ratio that so many pairs decide by, where they agree
 
@@ -118,6 +118,7 @@ class SplitContest {
   Window window_;
   std::array<double, kWindows> windows_{};
   std::uint32_t windows_done_ = 0;
+  double least_ = 0;  // of the windows of the block before
   // seconds a key of the blocks that are done, of who stays and of the challenger
   std::array<std::array<double, kPairs>, 2> each_{};
   std::array<std::uint32_t, 2> done_{};

@@ -244,7 +244,7 @@ TEST(Split, GainsWhatBothSidesHaveTogether) {
     double const alone = std::max(machine.rates[0], machine.rates[1]);
     if (machine.rates[2] < 1.1 * alone) continue;
     Played const played = play(machine, 1);
-    EXPECT_GE(played.alone / played.chosen, 0.95 * machine.rates[2] / alone) << machine.n;
+    EXPECT_GE(played.alone / played.chosen, 0.94 * machine.rates[2] / alone) << machine.n;
   }
 }
 
@@ -317,21 +317,46 @@ std::vector<Story> stories() {
        {{0.1, {22, 11, 26}, 0.3}, {0.9, {33, 11, 25}, 0.3}, {1.0, {33, 11, 25}, 0.3}}},
       {"other keys, of which the device answers fewer",
        65536,
-       {{2, {266, 120, 304}, 0.36}, {0.9, {347, 14, 305}, 0.04}, {1.0, {347, 14, 305}, 0.04}}},
+       {{2, {266, 120, 304}, 0.36}, {1.9, {347, 14, 305}, 0.04}, {1.0, {347, 14, 305}, 0.04}}},
       {"the same, where both are hardly slower than before",
        100000,
-       {{2, {307, 131, 366}, 0.33}, {0.9, {356, 14, 325}, 0.04}, {1.0, {356, 14, 325}, 0.04}}},
+       {{2, {307, 131, 366}, 0.33}, {1.9, {356, 14, 325}, 0.04}, {1.0, {356, 14, 325}, 0.04}}},
       {"the way that stays is as it was, and another has become faster",
        4096,
        {{2, {50, 52, 60}, 0.5}, {2.9, {100, 52, 60}, 0.5}, {1.0, {100, 52, 60}, 0.5}}},
   };
 }
 
-TEST(Split, LeavesAWayThatWonByAMomentOfTheMachineWithinASecond) {
+TEST(Split, LeavesAWayThatWonByAMomentOfTheMachineWithinSeconds) {
   for (Story const& story : stories()) {
-    for (std::uint64_t seed = 1; seed <= 20; ++seed)
-      EXPECT_GE(pass(story.phases, story.n, seed, seed % 2 == 0)[1].ratio(), 0.96)
+    for (std::uint64_t seed = 1; seed <= 12; ++seed)
+      EXPECT_GE(pass(story.phases, story.n, seed, seed % 2 == 0)[1].ratio(), 0.97)
           << story.what << ", seed " << seed;
+  }
+}
+
+/// The bound of split.hpp: beside 1/0.97 of the best way's time (1/0.92 where that is both, who
+/// must be 6 % faster to take over), learning costs at most this: long contests, and the first
+/// batches of the slowest way.
+double learning_cost(std::array<double, kSplitWays> const& rates, std::size_t n) {
+  return 0.1 + 40 * static_cast<double>(n) * 1e-6 / *std::ranges::min_element(rates);
+}
+
+TEST(Split, LosesNoMoreThanItsBoundOnAnyMachine) {
+  for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
+    std::mt19937_64 random(seed);
+    std::uniform_real_distribution<double> any(0, 1);
+    std::size_t const n = std::size_t{1} << (10 + random() % 11);
+    // a batch of the better side takes from 50 us to 5 ms, and others up to twenty times as long
+    double const best = static_cast<double>(n) * 1e-6 / (50e-6 * std::pow(100, any(random)));
+    std::array<double, kSplitWays> rates{best, best / std::pow(20, any(random)), 0};
+    if (random() % 2 == 0) std::swap(rates[0], rates[1]);
+    rates[2] = best * (0.3 + any(random));
+    std::array const phases{Phase{2, rates, 0.02 + 0.96 * any(random)}};
+    Passed const passed = pass(phases, n, seed, random() % 2 == 0)[1];
+    double const most = passed.best / (rates[2] > best ? 0.92 : 0.97) + learning_cost(rates, n);
+    EXPECT_LE(passed.chosen, most) << "seed " << seed << ", " << n << " keys, " << rates[0] << ' '
+                                   << rates[1] << ' ' << rates[2];
   }
 }
 
