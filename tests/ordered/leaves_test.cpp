@@ -11,6 +11,7 @@
 #include "ordered_store.hpp"
 #include "pm/root.hpp"
 #include "store/btree/leaves/btree_leaves.hpp"
+#include "support/whole_file.hpp"
 
 namespace perdure::test {
 namespace {
@@ -23,8 +24,7 @@ using btree::Permutation;
 class Leaves {
  public:
   explicit Leaves(std::string const& path) {
-    std::ifstream in(path, std::ios::binary);
-    bytes_.assign(std::istreambuf_iterator<char>(in), {});
+    bytes_ = whole_file(path);
     auto const* const base = reinterpret_cast<std::byte const*>(bytes_.data());
     for (std::uint64_t const offset : pm::kRootOffset) {
       auto const root = pm::read_root(base + offset);
@@ -286,6 +286,27 @@ TEST(DurableLeaves, AFullPoolRefusesAndLosesNothing) {
   Store store = opened(Store::open(path));
   EXPECT_EQ(store.recovery().records, held);
   EXPECT_EQ(store.stats().persist, Persist::index);
+}
+
+TEST(DurableLeaves, TakeTheRoomThatRecordsLeft) {
+  Kind const kind{"", 8, KeyOrder::unsigned_integer, Persist::index};
+  CreateOptions create = kind.create();
+  create.max_bytes = 8 << 20;
+  ScratchDir scratch;
+  Store store = opened(Store::create(scratch.file("pool"), create));
+  std::uint64_t n = 0;
+  for (Status s; s.ok(); n += s.ok()) {  // few records, that are large, take all of the pool
+    std::vector<Bytes> const key{kind.key(n)}, value{Bytes(200'000, 'l')};
+    s = store.put(Packed(key, 8).column(), Packed(value, 0).column());
+  }
+  for (std::uint64_t i = 0; i < n; ++i) erase(store, {kind.key(i)});
+  std::vector<Bytes> keys, values(20'000, "v");
+  for (std::uint64_t i = 0; i < values.size(); ++i) keys.push_back(kind.key(i));
+  Packed const k(keys, 8), v(values, 0);
+  Status const s = store.put(k.column(), v.column());
+  EXPECT_TRUE(s.ok()) << s.message();
+  EXPECT_EQ(store.stats().records, keys.size());
+  EXPECT_EQ(store.verify()->fault_count, 0u);
 }
 
 }  // namespace
