@@ -288,24 +288,28 @@ TEST(DurableLeaves, AFullPoolRefusesAndLosesNothing) {
   EXPECT_EQ(store.stats().persist, Persist::index);
 }
 
+/// Small records have room when the leaves of a falling sequence, which are half full, have none.
 TEST(DurableLeaves, TakeTheRoomThatRecordsLeft) {
-  Kind const kind{"", 8, KeyOrder::unsigned_integer, Persist::index};
-  CreateOptions create = kind.create();
+  CreateOptions create = Kind{"", 8, KeyOrder::unsigned_integer, Persist::index}.create();
   create.max_bytes = 8 << 20;
   ScratchDir scratch;
   Store store = opened(Store::create(scratch.file("pool"), create));
-  std::uint64_t n = 0;
-  for (Status s; s.ok(); n += s.ok()) {  // few records, that are large, take all of the pool
-    std::vector<Bytes> const key{kind.key(n)}, value{Bytes(200'000, 'l')};
-    s = store.put(Packed(key, 8).column(), Packed(value, 0).column());
-  }
-  for (std::uint64_t i = 0; i < n; ++i) erase(store, {kind.key(i)});
-  std::vector<Bytes> keys, values(20'000, "v");
-  for (std::uint64_t i = 0; i < values.size(); ++i) keys.push_back(kind.key(i));
-  Packed const k(keys, 8), v(values, 0);
-  Status const s = store.put(k.column(), v.column());
+  auto const key = [](std::uint64_t n) {
+    return Bytes(reinterpret_cast<char const*>(&n), sizeof n);
+  };
+  std::uint64_t const most = 1u << 20;
+  put(store, {{key(most), ""}});
+  std::uint64_t large = 1;
+  Bytes const value(200'000, 'l');
+  while (store.put(Packed({key(most + large)}, 8).column(), Packed({value}, 0).column()).ok())
+    ++large;
+  while (--large > 0) erase(store, {key(most + large)});
+  for (int i = 0; i < 1000; ++i) put(store, {{key(most), ""}});  // readers are waited for by then
+  Status s;
+  for (std::uint64_t n = 1; s.ok() && n < 31'000; ++n)
+    s = store.put(Packed({key(most - n)}, 8).column(), Packed({Bytes()}, 0).column());
   EXPECT_TRUE(s.ok()) << s.message();
-  EXPECT_EQ(store.stats().records, keys.size());
+  EXPECT_EQ(store.stats().records, 31'000u);
   EXPECT_EQ(store.verify()->fault_count, 0u);
 }
 
