@@ -29,7 +29,7 @@ class Full final : public Design {
   Result<std::uint64_t> recover(AnyHost& host, exec::Workers&) override {
     WithCurrent<Host> const current(std::get<Host>(host));
     enters(host, pm::Part::space);
-    auto const recovered = engine_.recover(false);
+    auto const recovered = engine_.recover(false, false);
     if (!recovered) return recovered.status();
     if (!recovered.value().fault.empty()) return Status{Code::corrupt, recovered.value().fault};
     space_.load_later();

@@ -36,7 +36,7 @@ class CutBatches {
   using Keys = btree::ByteKeys<BtreeRecords>;
 
   CutBatches() {
-    if (!engine_->recover(false).ok()) throw std::runtime_error("no engine");
+    if (!engine_->recover(false, false).ok()) throw std::runtime_error("no engine");
     space_.load_later();
     pm::Root root = pool_.root();
     root.clean = 0;

@@ -11,6 +11,7 @@
 #include "pm/record_shape.hpp"
 #include "pm/transaction/format.hpp"
 #include "store/btree/full/pool_nodes.hpp"
+#include "support/whole_file.hpp"
 
 namespace perdure::test {
 namespace {
@@ -24,8 +25,7 @@ constexpr std::uint64_t kRecords = 1200;
 class Image {
  public:
   explicit Image(std::string const& path) : path_(path) {
-    std::ifstream in(path, std::ios::binary);
-    bytes_.assign(std::istreambuf_iterator<char>(in), {});
+    bytes_ = whole_file(path);
     std::memcpy(&header_, bytes_.data(), sizeof header_);
   }
   void write() const {
@@ -52,6 +52,14 @@ class Image {
     std::swap_ranges(bytes_.begin() + static_cast<std::ptrdiff_t>(one),
                      bytes_.begin() + static_cast<std::ptrdiff_t>(one + 8),
                      bytes_.begin() + static_cast<std::ptrdiff_t>(other));
+  }
+  /// The bit of the map that says of the record around `at` that it is in use.
+  void forget(std::size_t at) {
+    std::size_t const superblock = at / header_.superblock_bytes * header_.superblock_bytes;
+    std::uint32_t const stride = word(superblock + 4);
+    std::size_t const i = (at - superblock - pm::kFirstMapped) / stride;
+    flip(superblock + pm::RecordShape(header_).map_address(stride) + i / 8,
+         static_cast<unsigned>(i % 8));
   }
   /// As its owner's opening would.
   void say_changing(std::size_t node) {
@@ -267,6 +275,20 @@ TEST_F(DamagedWhole, ALogThatIsDamagedKeepsThePoolFromOpening) {
   Status const s = Store::open(path()).status();
   EXPECT_EQ(s.code(), Code::corrupt);
   EXPECT_NE(s.message().find("undo log is damaged"), std::string::npos) << s.message();
+  EXPECT_NE(s.message().find("repair"), std::string::npos) << s.message();
+  expect_mended();
+}
+
+TEST_F(DamagedWhole, ALinkOfItsLogThatLeadsNowhereIsMended) {
+  damage([](Image& image) { image.flip(image.log() + offsetof(pm::UndoRoomHeader, next) + 3, 5); });
+  EXPECT_EQ(Store::open(path()).status().code(), Code::corrupt);
+  expect_mended();
+}
+
+TEST_F(DamagedWhole, AMapThatForgetsARecordLosesNothing) {
+  damage([](Image& image) { image.forget(image.find("value 1077")); });
+  expect_named();
+  expect_mended();
 }
 
 }  // namespace

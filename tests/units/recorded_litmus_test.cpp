@@ -49,6 +49,12 @@ TEST_F(RecordedLitmus, ThatIsSoundTakesBackWhatWasRefused) {
   EXPECT_TRUE(check_recorded(Reliance::host_threads, "").ok());
 }
 
+TEST_F(RecordedLitmus, ByANameThatNobodyHasCountsForAll) {
+  ASSERT_TRUE(record_litmus(here_, "a GPU", {{"an older version's tables", "cas"}}).ok());
+  for (Reliance const who : {Reliance::host_threads, Reliance::batches, Reliance::sessions})
+    EXPECT_FALSE(check_recorded(who, "a GPU").ok());
+}
+
 TEST_F(RecordedLitmus, KeepsADashPoolFromBeingMade) {
   ASSERT_TRUE(record_litmus(here_, "", {{"indexes of host threads", "cas cpu+cpu"}}).ok());
   std::string const pool = path_ + "-pool";

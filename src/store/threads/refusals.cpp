@@ -46,6 +46,8 @@ Status check_open(std::string const& path, Index index, OpenOptions const& optio
     return unsupported(
         with + " has no record cache; leave cache_bytes out, or use a pool of index gphash");
   if (!options.log_dir.empty()) return bad(with + " has no log: leave log_dir out");
+  if (index != Index::btree)
+    if (Status no_log = check_no_value_log(path, options.value_log); !no_log.ok()) return no_log;
   if (!options.grow)
     return unsupported(
         with + (index == Index::btree ? " grows leaf by leaf" : " grows segment by segment") +
@@ -56,14 +58,6 @@ Status check_open(std::string const& path, Index index, OpenOptions const& optio
                        "; leave displacement on, or use a pool of index gphash");
   Status const sound = exec::check_recorded(exec::Reliance::host_threads, "");
   return sound.ok() ? sound : unsupported(with + ": " + sound.message());
-}
-
-Status check_no_value_log(std::string const& path, ValueLogOptions const& options) {
-  ValueLogOptions const usual;
-  if (options.collectors == usual.collectors && options.most_queued == usual.most_queued) return {};
-  return unsupported("pool " + path +
-                     " has its values in the heap, where nothing is collected; leave collectors "
-                     "and most_queued out, or make a pool of index btree with values log");
 }
 
 }  // namespace perdure::threads

@@ -10,7 +10,5 @@ namespace perdure::threads {
 
 Status check_create(std::string const& path, CreateOptions const& create);
 Status check_open(std::string const& path, Index index, OpenOptions const& options);
-/// Of a pool whose values do not lie in a log.
-Status check_no_value_log(std::string const& path, ValueLogOptions const& options);
 
 }  // namespace perdure::threads

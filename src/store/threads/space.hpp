@@ -50,6 +50,11 @@ class Space {
   }
   /// For whoever writes the maps or looks at all of it, with nobody beside it.
   [[nodiscard]] pm::RecordHeap& heap_alone() { return heap(); }
+  /// Superblocks without a record serve others of the pool; the caller holds its memory.
+  void give_back_empty() {
+    memory_->is_held();
+    heap().give_back_empty();
+  }
   /// The transaction was undone: what is known is what the maps say.
   void load_anew();
   /// After an opening: the maps are read when something first depends on them.

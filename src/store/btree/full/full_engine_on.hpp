@@ -96,9 +96,10 @@ class EngineOn final : Logged, public BtreeReads<Keys, PoolNodes, ReadingHosts<P
     if (tree_.create(host) != btree::Answer::done) return tree_.why_full();
     return commit(0);
   }
-  Result<BtreeRecovered> recover(bool read_only) override {
-    if (Status s = log_.attach(); !s.ok()) return s;
+  Result<BtreeRecovered> recover(bool read_only, bool repair) override {
     BtreeRecovered found;
+    if (repair) found.mended = log_.mend();
+    if (Status s = log_.attach(); !s.ok()) return s;
     if (!read_only) {
       auto undone = log_.undo();
       if (!undone) return undone.status();
@@ -143,9 +144,10 @@ class EngineOn final : Logged, public BtreeReads<Keys, PoolNodes, ReadingHosts<P
     });
   }
   Result<std::uint64_t> make_anew() override {
-    std::vector<std::uint64_t> const were = in_use(space_.heap_alone());
     begin();
     WritingHost host = writing().plain();
+    take_back_forgotten(host);
+    std::vector<std::uint64_t> const were = in_use(space_.heap_alone());
     host.store(&room_.state().root, 0);
     Status done = tree_.create(host) == btree::Answer::done ? Status{} : tree_.why_full();
     std::uint64_t records = 0;
@@ -185,6 +187,17 @@ class EngineOn final : Logged, public BtreeReads<Keys, PoolNodes, ReadingHosts<P
 
  private:
   [[nodiscard]] WritingHosts<Plain> writing() { return {hosts_, log_}; }
+
+  /// Before anything is taken, which might be one of them.
+  void take_back_forgotten(WritingHost& host) {
+    exec::EpochGuard const guard(tree_.epochs());
+    auto const fault_of = [&](std::uint64_t word) { return fault(host, word); };
+    Walk<Tree, Keys, decltype(fault_of)> walk(tree_, fault_of);
+    threads::Faults known;
+    walk.run(host, known);
+    for (std::uint64_t const record : walk.forgotten())
+      if (!space_.in_use(record)) space_.heap_alone().take_back(Offset{record});
+  }
 
   /// Of a record in use; null: nothing is wrong.
   template <class Host>

@@ -39,6 +39,8 @@ class Walk {
     if (faults.count == 0) check_leaves(host, faults);
     if (faults.count == 0) check_use(state, faults);
   }
+  /// Records that it leads to, whole, and free by the heap's maps.
+  [[nodiscard]] std::vector<std::uint64_t> const& forgotten() const { return forgotten_; }
 
  private:
   [[nodiscard]] Inner const& node(std::uint64_t at) const {
@@ -107,9 +109,11 @@ class Walk {
   struct Records {
     Walk& walk;
     btree::RecordMark use(std::uint64_t word) {
-      bool const there = walk.heap_.in_use(Offset{word}) && walk.fault_of_(word) == nullptr;
+      bool const whole = walk.heap_.is_record(Offset{word}) && walk.fault_of_(word) == nullptr;
+      bool const in_use = walk.heap_.in_use(Offset{word});
+      if (whole && !in_use) walk.forgotten_.push_back(word);
       walk.records_.push_back(word);
-      return there ? btree::RecordMark::first : btree::RecordMark::invalid;
+      return whole && in_use ? btree::RecordMark::first : btree::RecordMark::invalid;
     }
     bool intact(std::uint64_t word) {
       return walk.heap_.in_use(Offset{word}) && walk.fault_of_(word) == nullptr;
@@ -152,7 +156,7 @@ class Walk {
   FaultOf fault_of_;
   std::unordered_set<std::uint64_t> reached_;  // nodes and tails
   std::vector<std::uint64_t> leaves_;  // in the order of the nodes above them
-  std::vector<std::uint64_t> records_;
+  std::vector<std::uint64_t> records_, forgotten_;
   std::uint64_t inners_ = 0, tails_ = 0;
 };
 
