@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -203,7 +204,7 @@ def test_a_function_that_is_entered_in_its_midst(tmp_path: Path) -> None:
 def test_what_a_program_prints_passes_through(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """Bytes of no text, in the order in which both streams were written to; and a space in paths."""
+    """Bytes of no text, in the order in which they were written; and a space in a path."""
     from perdure.dirtbuster import programs, sampling
 
     text = (
@@ -214,6 +215,16 @@ def test_what_a_program_prints_passes_through(
     samples = sampling.record(programs.find([str(program)]), tmp_path, None, None)
     assert samples.status == 128 + 6 and sampling.ended_by(samples.status) == "ended by SIGABRT"
     assert capfdbinary.readouterr().err.startswith(2 * b"o\xffe\xfe")
+
+
+@pytest.mark.framework("torch")
+def test_a_training_step_of_pytorch_is_sampled(tmp_path: Path, cli: Any) -> None:
+    step = Path(__file__).parents[2] / "dirtbuster" / "examples" / "training_step.py"
+    out = tmp_path / "step.json"
+    done = cli("dirtbuster", "--steps", 1, "--json", out, "--", sys.executable, step, 30)
+    assert done.status == 0, done.err
+    found = json.loads(out.read_text())["sampling"]["functions"]
+    assert any("libtorch_cpu" in one["object"] for one in found), found
 
 
 def test_the_distances_are_drawn(folder: Path, cli: Any) -> None:
