@@ -35,7 +35,8 @@ struct Table {
   std::vector<Block> blocks;
 };
 
-/// What maps the pool: GPU drivers may refuse to pin memory that is mapped for reading alone.
+/// What the pool is mapped for: CUDA refuses to pin, by the usual flags, what is mapped for reading
+/// alone.
 enum class Access : std::uint8_t { reading, pinning };
 
 /// Finds the rows in a pool, by all threads, and checks each record's checksum.

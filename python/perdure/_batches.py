@@ -6,7 +6,7 @@ with check=False.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from perdure import _checks, _native
 from perdure._columns import Columns
@@ -146,9 +146,9 @@ class Batches(Columns):
             return first(self.view([keys], dtype=dtype, check=check))
         given = _arrays.keys_input(keys, self._key_width, 0, self._device)
         statuses = np.zeros(given.count, np.uint8)
-        shown = self._engine.view(given.column, statuses)
-        if dtype is not None:
-            shown = [one if one is None else one.view(dtype) for one in shown]
+        kind = np.dtype(np.uint8 if dtype is None else cast("Any", dtype))
+        octets = self._engine.view(given.column, statuses)
+        shown = [None if one is None else one.view(kind) for one in octets]
         return checked(self._path, "view", Result(shown, done_mask(statuses), statuses), check)
 
     def put(

@@ -52,6 +52,9 @@ def test_arrays_outlive_their_store(path: str) -> None:
 
 
 def test_other_indexes_have_none(tmp_path: Path) -> None:
-    with perdure.create(tmp_path / "pool", key_bytes=8, value_bytes=8, index="dash-eh") as store:
-        with pytest.raises(perdure.Unsupported, match="use get"):
-            store.view([1])
+    path = tmp_path / "pool"
+    with (
+        perdure.create(path, key_bytes=8, value_bytes=8, index="dash-eh") as store,
+        pytest.raises(perdure.Unsupported, match="use get"),
+    ):
+        store.view([1])
