@@ -66,6 +66,7 @@ class StoreRunner final : public Crasher {
   std::uint64_t clock_ = 0;
   std::size_t writing_ = 0;  // threads that have not ended
   bool loaded_ = false;  // what is loaded in bulk
+  std::optional<std::string> held_;  // what was wrong while a reader had an item
 };
 
 }  // namespace perdure::explore
