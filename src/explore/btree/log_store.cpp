@@ -135,8 +135,8 @@ class LogStore : public OpenedOn<Keys, Nodes> {
       auto const all = log_.segments().all();
       // Those that wait for readers are free, and nobody's to take.
       auto const free = static_cast<std::uint64_t>(std::ranges::count_if(all, is_free));
-      bool const taken = mine.use == pm::LogSegment::Use::free &&
-                         free == log_.segments().counters().free;
+      bool const taken =
+          mine.use == pm::LogSegment::Use::free && free == log_.segments().counters().free;
       if (taken || mine.generation != generation)
         return "a segment may be filled anew while a reader has an item of it";
     }
@@ -280,8 +280,7 @@ class LogLeavesStore final : public LogStore<Keys, btree::PoolNodes> {
       if (each->outdated.load() + led_to[each.get()] != used)
         return "the segment at byte " + std::to_string(each->at.bytes) + " counts " +
                std::to_string(each->outdated.load()) + " outdated bytes of " +
-               std::to_string(used) + ", and entries lead to " +
-               std::to_string(led_to[each.get()]);
+               std::to_string(used) + ", and entries lead to " + std::to_string(led_to[each.get()]);
     }
     return std::nullopt;
   }

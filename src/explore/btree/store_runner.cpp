@@ -233,8 +233,8 @@ Crasher::Forward StoreRunner::run(exec::SimSchedule const& schedule) {
   tracker_.recorder.cut(false);
   loaded_ = false;
   held_.reset();
-  bool const done = kind().transactions ? run_transactions(*opened, scheduler)
-                                        : run_threads(*opened, scheduler);
+  bool const done =
+      kind().transactions ? run_transactions(*opened, scheduler) : run_threads(*opened, scheduler);
   if (!done) forward.wrong = "the threads make no progress";
   tracker_.recorder.cut(true);
   tracker_.recorder.record(false);

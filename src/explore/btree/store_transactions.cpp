@@ -39,9 +39,8 @@ bool StoreRunner::run_transactions(OpenedStore& opened, exec::SimScheduler& sche
       opened.load(parts[0]);
     } else {
       opened.begin_batch();
-      bool const done =
-          scheduler.launch(static_cast<std::uint32_t>(parts.size()),
-                           [&](std::uint32_t me) { opened.apply_part(parts[me]); });
+      bool const done = scheduler.launch(static_cast<std::uint32_t>(parts.size()),
+                                         [&](std::uint32_t me) { opened.apply_part(parts[me]); });
       if (!done) return false;
     }
     if (!opened.commit_batch()) return false;
