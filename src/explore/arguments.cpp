@@ -45,10 +45,9 @@ void add_systems(CLI::App& program, Arguments& a) {
   program.add_option("--layout", a.layout, "word or in_place")
       ->check(CLI::IsMember({"word", "in_place"}));
   program
-      .add_option(
-          "--model", a.model,
-          "fence or commit: what orders what persists; of Dash, btree-store and "
-          "btree-index fence or flush")
+      .add_option("--model", a.model,
+                  "fence or commit: what orders what persists; of Dash, btree-store and "
+                  "btree-index fence or flush")
       ->check(CLI::IsMember({"fence", "commit", "flush"}));
 }
 

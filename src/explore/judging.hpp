@@ -187,6 +187,7 @@ using History = std::vector<std::vector<DoneOperation>>;  // of each thread
 struct HistoryOracle {
   ByKey old;
   History history = {};
+  bool gets_count = true;  // what a get has seen is durable when it answers
 };
 
 inline std::uint64_t hash_of(HistoryOracle const& oracle) {
@@ -205,8 +206,9 @@ inline std::optional<std::string> explain_key(HistoryOracle const& oracle,
   for (std::size_t t = 0; t < oracle.history.size(); ++t) {
     for (std::size_t i = 0; i < oracle.history[t].size(); ++i) {
       if (oracle.history[t][i].key != key) continue;
-      seen.push_back(oracle.history[t][i].seen);
-      seen.back().acknowledged = i < done[t];
+      Seen const& each = seen.emplace_back(oracle.history[t][i].seen);
+      bool const counts = oracle.gets_count || each.kind != OpKind::get || done[t] == kAllDone;
+      seen.back().acknowledged = i < done[t] && counts;
     }
   }
   if (explained(seen, value_in(oracle.old, key), after)) return std::nullopt;

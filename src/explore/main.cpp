@@ -205,8 +205,7 @@ int replay(Arguments const& a) {
 }
 
 Options steered(Options options, Steer const& steer) {
-  if (flushes(options.system))
-    options.model = steer.flushes ? Model::flush : Model::fence;
+  if (flushes(options.system)) options.model = steer.flushes ? Model::flush : Model::fence;
   options.seed = steer.seed;
   options.scenarios = steer.scenarios;
   options.preemptions = steer.preemptions;

@@ -105,7 +105,8 @@ std::optional<std::string> BTreeRunner::fault_of_scan(OpenedTree& opened, bool u
   std::size_t fillers = 0;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     auto const [key, value] = pairs[i];
-    if (i > 0 && pairs[i - 1].first >= key) return "a scan has " + named_alone(key) + " out of turn";
+    if (i > 0 && pairs[i - 1].first >= key)
+      return "a scan has " + named_alone(key) + " out of turn";
     bool const filler = std::binary_search(scenario_.fillers.begin(), scenario_.fillers.end(), key);
     fillers += filler && value == key;
     bool const known =

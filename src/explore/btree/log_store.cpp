@@ -123,6 +123,26 @@ class LogStore : public OpenedOn<Keys, Nodes> {
     return held;
   }
 
+  std::optional<std::string> fault_of_holding(std::uint64_t key) override {
+    exec::EpochGuard const guard(this->epochs());
+    std::uint64_t const address = address_of(key);
+    if (address == 0) return "a key is not there that nobody erases";
+    pm::LogSegment const& mine = log_.segments().of(Offset{address});
+    std::uint32_t const generation = mine.generation;
+    auto const is_free = [](auto const& each) { return each->use == pm::LogSegment::Use::free; };
+    for (int n = 0; n < kWhile; ++n) {
+      StoreHost::pause();
+      auto const all = log_.segments().all();
+      // Those that wait for readers are free, and nobody's to take.
+      auto const free = static_cast<std::uint64_t>(std::ranges::count_if(all, is_free));
+      bool const taken =
+          mine.use == pm::LogSegment::Use::free && free == log_.segments().counters().free;
+      if (taken || mine.generation != generation)
+        return "a segment may be filled anew while a reader has an item of it";
+    }
+    return std::nullopt;
+  }
+
   std::optional<std::string> fault_of_room() override {
     for (std::uint64_t const word : this->words()) {
       pm::LogRecord item;
@@ -141,6 +161,7 @@ class LogStore : public OpenedOn<Keys, Nodes> {
 
  private:
   static constexpr std::uint64_t kBig = 7040, kSmall = 48;  // bytes of records
+  static constexpr int kWhile = 200;  // switches to other threads
   static constexpr std::uint64_t kMostOfFill = 5;  // large records of a segment
 
   void write(threads::Batch const& batch, threads::Ops const& ops) override {
@@ -259,8 +280,7 @@ class LogLeavesStore final : public LogStore<Keys, btree::PoolNodes> {
       if (each->outdated.load() + led_to[each.get()] != used)
         return "the segment at byte " + std::to_string(each->at.bytes) + " counts " +
                std::to_string(each->outdated.load()) + " outdated bytes of " +
-               std::to_string(used) + ", and entries lead to " +
-               std::to_string(led_to[each.get()]);
+               std::to_string(used) + ", and entries lead to " + std::to_string(led_to[each.get()]);
     }
     return std::nullopt;
   }

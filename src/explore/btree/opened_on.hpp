@@ -140,8 +140,7 @@ class OpenedInHeap : public OpenedOn<Keys, Nodes> {
     std::uint64_t found = 0;
     for (auto const& superblock : this->space_.superblocks()) {
       for (std::uint64_t i = 0; i < this->space_.shape().capacity(superblock.stride); ++i) {
-        std::uint64_t const at =
-            superblock.at + this->space_.shape().address(superblock.stride, i);
+        std::uint64_t const at = superblock.at + this->space_.shape().address(superblock.stride, i);
         bool const led_to = std::ranges::binary_search(all, at);
         found += led_to;
         if (is_free(at, led_to) == led_to)

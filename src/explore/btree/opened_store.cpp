@@ -53,10 +53,9 @@ void OpenedStore::begin_writing() {
 std::optional<std::string> OpenedStore::contents(std::vector<std::uint64_t> const& keys,
                                                  Contents& found) {
   bool twice = false;
-  BtreePage const page =
-      all([&](std::span<std::byte const> key, std::span<std::byte const> value) {
-        twice |= !found.emplace(form_.number(key), word_of(value)).second;
-      });
+  BtreePage const page = all([&](std::span<std::byte const> key, std::span<std::byte const> value) {
+    twice |= !found.emplace(form_.number(key), word_of(value)).second;
+  });
   if (!page.fault.empty()) return "a range: " + page.fault;
   if (twice) return "a range has a key twice";
   for (std::uint64_t const key : keys) {

@@ -77,6 +77,11 @@ class OpenedStore {
   /// Of a log: the segment that is appended to is somebody's, for as long as the answer stands.
   virtual std::shared_ptr<void> hold() { return nullptr; }
 
+  /// Of a log: the running thread has the item of a key for a while, as a reader has it.
+  virtual std::optional<std::string> fault_of_holding(std::uint64_t /*key*/) {
+    return std::nullopt;
+  }
+
   /// A batch by the running thread.
   virtual Answers apply(StoreBatch const& batch) = 0;
   /// The same of puts whose keys rise, into an empty store that nobody else uses meanwhile.

@@ -43,7 +43,9 @@ class StoreRunner final : public Crasher {
   bool fill(std::unique_ptr<OpenedStore>& made);
   bool fill_segments(std::unique_ptr<OpenedStore>& made);
   void work(OpenedStore& opened, std::uint32_t thread);
-  [[nodiscard]] std::uint32_t collectors() const { return kind().log ? scenario_.log.collectors : 0; }
+  [[nodiscard]] std::uint32_t collectors() const {
+    return kind().log ? scenario_.log.collectors : 0;
+  }
   [[nodiscard]] Keeps keeps() const;
   [[nodiscard]] pm::PoolHeader header() const;
   void soil(pm::Pool& pool) const;
@@ -66,6 +68,7 @@ class StoreRunner final : public Crasher {
   std::uint64_t clock_ = 0;
   std::size_t writing_ = 0;  // threads that have not ended
   bool loaded_ = false;  // what is loaded in bulk
+  std::optional<std::string> held_;  // what was wrong while a reader had an item
 };
 
 }  // namespace perdure::explore

@@ -72,19 +72,22 @@ void erase_what_moves(StoreScenario& s) {
   s.batches = {{{{OpKind::erase, 1, 0}}}};
 }
 
-/// A segment is freed while a reader is on its way to an item in it, and the next values that are
-/// put fill it anew.
-void reuse_a_segment(StoreScenario& s) {
-  s.keys = {1, 2, 3, 4};
+/// A segment is collected while a reader has an item of it.
+void hold_a_segment(StoreScenario& s) {
+  s.keys = {1, 2};
   s.there = {1};
-  s.log.filled = {{0, false}, {1600, true}};
-  s.log.superblocks = 12;
-  s.log.collectors = 1;
-  s.log.collectors_last = true;
+  s.log.filled = {{0, false}, {60, false}};
+  s.holds = 1;
+  s.batches = {{{{OpKind::get, 1, 0}}}, {{{OpKind::put, 2, 7}}, {{OpKind::put, 2, 8}}}};
+}
+
+/// One transaction that replaces records so often that the epochs look at what was unlinked.
+void replace_again(StoreScenario& s) {
+  s.keys = s.there = {1, 2, 3};
   auto& mine = s.batches.emplace_back();
-  mine.push_back({{OpKind::get, 1, 0}});
-  auto& puts = s.batches.emplace_back();
-  for (std::uint64_t const key : {2, 3, 4}) puts.push_back({{OpKind::put, key, 70 + key, 1600}});
+  mine.emplace_back();
+  for (std::uint64_t n = 0; n < 72; ++n)
+    mine[0].push_back({OpKind::put, s.keys[n % s.keys.size()], 100 + n});
 }
 
 /// A store that is empty, and a sorted batch that fills two leaves or three.
@@ -161,7 +164,8 @@ bool draw_race(StoreScenario& s, Draw& draw, std::uint64_t seed, StoreKind kind)
   if (which == 7 && !kind.transactions) return add_side_by_side(s), true;
   if (which == 3 && kind.log) return cross_segments(s, draw), true;
   if (which == 4 && kind.log) return erase_what_moves(s), true;
-  if (which == 8 && kind.log) return reuse_a_segment(s), true;
+  if (which == 8 && kind.log) return hold_a_segment(s), true;
+  if (which == 11 && kind.transactions) return replace_again(s), true;
   if (which == 5 && !kind.log && !kind.transactions) return reuse_a_record(s), true;
   return false;
 }

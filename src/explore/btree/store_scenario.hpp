@@ -33,6 +33,7 @@ struct StoreScenario {
   std::vector<std::uint64_t> there;  // of those, there from the beginning, key = value
   std::vector<std::uint64_t> erased;  // there once: slots of leaves hold what they were
   bool strings = false;  // keys are, of several lengths
+  std::uint64_t holds = 0;  // of a log: a key whose item the first thread has for a while; 0: none
   bool loads = false;  // the first batch is loaded in bulk, before all others
   bool grows = false;  // the first record needs a superblock, which holds what looks like records
   /// Of a log, before the run: which keys were there once, which segments are filled, and whether

@@ -33,14 +33,14 @@ bool StoreRunner::run_transactions(OpenedStore& opened, exec::SimScheduler& sche
     for (StoreBatch const& part : parts) take_effect(part, after);
     oracles_.push_back({{now, {}}, after});
     tracker_.recorder.set_oracle(oracles_.size() - 1);
+    // Who commits comes after whoever had the log's locks before.
+    LocksOfThreads const locks(keeps());
     if (scenario_.loads && n == 0) {
       opened.load(parts[0]);
     } else {
       opened.begin_batch();
-      LocksOfThreads const locks(keeps());
-      bool const done =
-          scheduler.launch(static_cast<std::uint32_t>(parts.size()),
-                           [&](std::uint32_t me) { opened.apply_part(parts[me]); });
+      bool const done = scheduler.launch(static_cast<std::uint32_t>(parts.size()),
+                                         [&](std::uint32_t me) { opened.apply_part(parts[me]); });
       if (!done) return false;
     }
     if (!opened.commit_batch()) return false;

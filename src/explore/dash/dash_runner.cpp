@@ -347,9 +347,10 @@ std::optional<std::string> DashRunner<Table>::recover(Oracle const& oracle, bool
   if (wrong) return wrong;
   Contents found;
   if ((wrong = contents_of(*opened, found))) return wrong;
-  if ((wrong = oracle.history.empty() && found != oracle.old
-                   ? std::optional<std::string>("a crash inside recovery changed what it had found")
-                   : explain_all(oracle.history.empty() ? Oracle{found, {}} : oracle, found, false)))
+  if ((wrong =
+           oracle.history.empty() && found != oracle.old
+               ? std::optional<std::string>("a crash inside recovery changed what it had found")
+               : explain_all(oracle.history.empty() ? Oracle{found, {}} : oracle, found, false)))
     return wrong;
   for (auto const& [key, value] : found) logical = mix(logical, mix(key, value));
   if (record_recovery) {
