@@ -24,7 +24,7 @@ class FullStore final : public OpenedStore {
 
   std::optional<std::string> recover() override {
     bool const clean = pool_.root().clean == 1;
-    auto recovered = engine_.recover(false);
+    auto recovered = engine_.recover(false, false);
     if (!recovered) return recovered.status().message();
     if (!pm::HeapHeaders(pool_).broken().empty()) return "a superblock's header is damaged";
     space_.load_later();
