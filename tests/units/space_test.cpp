@@ -46,6 +46,16 @@ TEST(Space, GivesThreadsRecordsOfTheirOwn) {
   EXPECT_EQ(once.size(), count);
 }
 
+TEST(Space, TakesNoMoreThanItIsAskedForWhereSizesChange) {
+  pm::Pool pool = pm::make_pool(2);
+  Mutex memory;
+  Space space(pool, memory);
+  std::vector<std::uint64_t> held;
+  for (std::size_t i = 0; i < 100; ++i)
+    ASSERT_TRUE(space.take(i % 2 == 0 ? kStride : 2 * kStride, 1, held).ok());
+  EXPECT_EQ(space.heap_alone().records_in_use(), held.size());
+}
+
 TEST(Space, RefusesNothingThatIsInAHand) {
   pm::Pool pool = pm::make_pool(2, 4);
   Mutex memory;
