@@ -2,280 +2,126 @@
 // other: values by an allocator or by logs, in bursts and sustained, with dirty lines flushed or
 // kept, on this machine, on an emulated medium, or as exact counts.
 //
-// Invariants: each workload has a store of its own, filled anew; of designs that are compared,
-// repeats follow each other in turn; every answer is checked.
+// Invariants: each workload has a store of its own, filled anew, unless stores are asked to be
+// shared; every answer is checked; a run that is cut has written the rows that it had.
+#include <chrono>
 #include <cstdio>
 #include <map>
 #include <thread>
 
 #include "commands.hpp"
 #include "common.hpp"
-#include "kv_bench.hpp"
+#include "kv_cases.hpp"
+#include "output.hpp"
 
 namespace perdure::bench {
 namespace {
 
 namespace kv = kv_baselines;
 
-/// Media of the thesis's table 2.2, of the figures that it gives: where it gives a range its
-/// middle, and where it gives an order of magnitude that. `near`: of a line beside one just read;
-/// of all but Optane nothing is published, and it is taken as far as any other.
-struct NamedMedium {
-  char const* name;
-  kv::Medium medium;
-};
-NamedMedium const kMedia[] = {
-    {"optane", {}},                        // six modules: perdure-bench emulation
-    {"optane-module", {6.6, 2.3, 300, 124}},  // one of them
-    {"cmm-h", {2, 2, 600, 600}},
-    {"cxl-ssd", {3, 3, 1000, 1000}},
-    {"cxl-switch", {20, 20, 250, 250}},
-};
-
-std::vector<std::string> media_names() {
-  std::vector<std::string> names;
-  for (NamedMedium const& each : kMedia) names.emplace_back(each.name);
-  return names;
-}
-
-kv::Medium medium_named(std::string const& name) {
-  for (NamedMedium const& each : kMedia)
-    if (name == each.name) return each.medium;
-  throw Failure("--medium '" + name + "': no such medium");
-}
-
-kv::HostKind host_kind(std::string const& name) {
-  if (name == "counted") return kv::HostKind::counted;
-  return name == "emulated" ? kv::HostKind::emulated : kv::HostKind::flushed;
-}
-
-struct Options {
-  std::vector<std::string> designs{"heap", "log"};
-  std::vector<std::string> workloads{"update", "delete"};
-  std::vector<std::string> modes{"burst"};
-  std::vector<std::string> caches{"flushed"};
-  std::vector<std::string> keys{"uniform"};
-  std::vector<std::uint32_t> value_bytes{64, 128, 256, 512, 1024, 2048, 4096};
-  std::vector<std::uint32_t> threads{1};
-  std::uint64_t records = 10'000'000;
-  std::uint64_t ops = 0;  // 0: a tenth of the records, sustained twice as many as those
-  std::uint64_t batch = 1;
-  double theta = 0.99;
-  std::string host = "flushed";
-  std::string medium = "optane";
-  std::uint64_t emulated_cache = 0;
-  std::uint32_t collectors = 1;
-  std::uint64_t most_queued = 8;
-  std::uint64_t series_ms = 0;
-  bool parts = false;
-  std::uint32_t repeats = 3;
-  std::uint64_t seed = 1;
-  std::string pool;
-  std::string json;
-};
-
-/// The thesis's cache, 36.75 MiB for 10 million records, by as many as there are.
-std::uint64_t cache_bytes(Options const& o) {
-  if (o.emulated_cache != 0) return o.emulated_cache;
-  double const share = static_cast<double>(o.records) / 10e6;
-  return std::max<std::uint64_t>(std::uint64_t{64} << 10,
-                                 static_cast<std::uint64_t>(36.75 * 1024 * 1024 * share));
-}
-
-/// What tells one row from another.
-struct Case {
-  std::string design, workload, mode, caches, keys;
-  std::uint32_t value_bytes = 0, threads = 0;
-  friend auto operator<=>(Case const&, Case const&) = default;
-};
-
-KvSetting setting_of(Options const& o, Case const& c, std::uint32_t repeat) {
-  KvSetting s;
-  s.store.design = c.design;
-  s.store.host = host_kind(o.host);
-  s.store.kept = c.caches == "kept";
-  s.store.value_bytes = c.value_bytes;
-  s.store.collectors = o.collectors;
-  s.store.most_queued = o.most_queued;
-  s.store.emulated_cache_bytes = cache_bytes(o);
-  s.store.medium = medium_named(o.medium);
-  s.store.parts = o.parts;
-  s.records = o.records;
-  s.sustained = c.mode == "sustained";
-  s.ops = std::max<std::uint64_t>(1, s.sustained ? 2 * o.records : o.records / 10);
-  if (o.ops != 0) s.ops = o.ops;
-  if (c.workload == "delete") s.ops = std::min(s.ops, o.records);
-  s.threads = c.threads;
-  s.batch = o.batch;
-  s.theta = c.keys == "zipf" ? o.theta : 0;
-  s.series_ms = o.series_ms;
-  s.seed = o.seed + repeat;
-  s.pool = o.pool;
-  return s;
-}
-
-/// Every combination, designs innermost.
-std::vector<Case> cases_of(Options const& o) {
-  std::vector<Case> all;
-  for (std::uint32_t const threads : o.threads)
-    for (std::string const& workload : o.workloads)
-      for (std::string const& keys : o.keys)
-        for (std::string const& mode : o.modes)
-          for (std::uint32_t const bytes : o.value_bytes)
-            for (std::string const& caches : o.caches)
-              for (std::string const& design : o.designs)
-                all.push_back({design, workload, mode, caches, keys, bytes, threads});
-  return all;
-}
-
-double per(double sum, std::uint64_t ops) { return sum / static_cast<double>(ops); }
-double per(std::uint64_t sum, std::uint64_t ops) { return per(static_cast<double>(sum), ops); }
-
-void add_counts(Json& row, Options const& o, KvMeasured const& m, std::uint64_t ops) {
-  if (o.host == "counted") {
-    row["lines_read"] = per(m.counts.lines_read, ops);
-    row["lines_written"] = per(m.counts.lines_written, ops);
-    row["lines_flushed"] = per(m.counts.lines_flushed, ops);
-    row["fences"] = per(m.counts.fences, ops);
+class KvRun {
+ public:
+  explicit KvRun(KvOptions const& o) : o_(o), stores_(kv_stores(o)), json_(o.json) {
+    for (auto const& cases : stores_) require_memory(kv_setting(o, cases.front(), 0), cases.size());
   }
-  if (o.host == "emulated") {
-    row["media_lines"] = per(m.media.lines, ops);
-    row["media_bytes"] = per(256 * m.media.internal, ops);
-  }
-}
 
-/// Medians, in seconds.
-void add_recovery(Json& row, std::vector<KvMeasured> const& repeats) {
-  std::vector<double> whole, map, index, space, value;
-  for (KvMeasured const& m : repeats) {
-    whole.push_back(m.seconds);
-    map.push_back(m.recovery.map_seconds);
-    index.push_back(m.recovery.parts.index);
-    space.push_back(m.recovery.parts.space);
-    value.push_back(m.recovery.parts.value);
+  int run() {
+    for (std::uint32_t repeat = 0; repeat < o_.repeats; ++repeat)
+      for (auto const& cases : stores_) on_store(cases, repeat);
+    std::fprintf(stderr, "\n");
+    if (o_.json != "-")
+      for (KvCase const& c : left_out_)
+        std::printf("left out, for --max-minutes: %s\n", text(c).c_str());
+    json_.finish(result().dump(2) + "\n");
+    return good_ ? kGood : kFaults;
   }
-  row["recovery"] = {{"records", repeats.front().recovery.records},
-                     {"seconds", median(whole)},
-                     {"map_seconds", median(map)},
-                     {"read_seconds", median(value)},
-                     {"index_seconds", median(index)},
-                     {"space_seconds", median(space)}};
-}
 
-Json row_of(Options const& o, Case const& c, std::vector<KvMeasured> const& repeats) {
-  std::uint64_t const ops = setting_of(o, c, 0).ops;
-  std::vector<double> mops, cpu, all_cpu;
-  std::uint64_t faults = 0;
-  for (KvMeasured const& m : repeats) {
-    mops.push_back(static_cast<double>(ops) / m.seconds * 1e-6);
-    cpu.push_back(per(m.cpu_seconds * 1e9, ops));
-    all_cpu.push_back(per(m.all_cpu_seconds * 1e9, ops));
-    faults += m.faults;
-  }
-  KvMeasured const& first = repeats.front();
-  Json row{{"design", c.design},   {"workload", c.workload},
-           {"keys", c.keys},       {"mode", c.mode},
-           {"caches", c.caches},   {"value_bytes", c.value_bytes},
-           {"threads", c.threads}, {"ops", ops},
-           {"mops", median(mops)}, {"mops_each", mops},
-           {"faults", faults}};
-  if (o.host == "flushed") {
-    row["cpu_ns"] = median(cpu);
-    row["all_cpu_ns"] = median(all_cpu);
-  }
-  add_counts(row, o, first, ops);
-  row["collected_segments"] = first.collected.segments;
-  row["moved_bytes"] = per(first.collected.moved_bytes, ops);
-  row["waits"] = first.collected.waits;
-  row["longest_wait_ms"] = static_cast<double>(first.collected.longest_wait_ns) * 1e-6;
-  if (o.parts) {
-    row["index_ns"] = per(first.parts.index * 1e9, ops);
-    row["space_ns"] = per(first.parts.space * 1e9, ops);
-    row["value_ns"] = per(first.parts.value * 1e9, ops);
-  }
-  if (c.workload == "recover") add_recovery(row, repeats);
-  if (o.series_ms != 0) {
-    row["longest_call_us"] = first.longest_us;
-    row["series"] = first.series;
-  }
-  return row;
-}
+ private:
+  using Clock = std::chrono::steady_clock;
 
-void print_recovery(Json const& row) {
-  Json const& r = row["recovery"];
-  auto const seconds = [&](char const* what) { return r[what].get<double>(); };
-  std::printf(
-      "recover %-10s %5s B: %s records in %.3f s: map %.3f, read %.3f, index %.3f, space "
-      "%.3f%s\n",
-      row["design"].get<std::string>().c_str(), row["value_bytes"].dump().c_str(),
-      r["records"].dump().c_str(), seconds("seconds"), seconds("map_seconds"),
-      seconds("read_seconds"), seconds("index_seconds"), seconds("space_seconds"),
-      row["faults"] == 0 ? "" : "  FAULT");
-}
-
-void print(Options const& o, Json const& row) {
-  if (row.contains("recovery")) return print_recovery(row);
-  auto const text = [&](char const* what) { return row[what].get<std::string>(); };
-  std::printf("%-7s %-7s %-9s %-7s %5s B %2s threads %-10s %9.4f Mop/s%s", text("workload").c_str(),
-              text("keys").c_str(), text("mode").c_str(), text("caches").c_str(),
-              row["value_bytes"].dump().c_str(), row["threads"].dump().c_str(),
-              text("design").c_str(), row["mops"].get<double>(),
-              o.host == "emulated" ? " emulated" : "");
-  if (o.host == "flushed")
-    std::printf("  cpu %7.0f ns, with collectors %7.0f ns", row["cpu_ns"].get<double>(),
-                row["all_cpu_ns"].get<double>());
-  if (o.parts)
-    std::printf("  index %.0f, space %.0f, value %.0f ns", row["index_ns"].get<double>(),
-                row["space_ns"].get<double>(), row["value_ns"].get<double>());
-  if (o.host == "counted")
-    std::printf("  lines read %.3f, written %.3f, flushed %.3f; fences %.3f",
-                row["lines_read"].get<double>(), row["lines_written"].get<double>(),
-                row["lines_flushed"].get<double>(), row["fences"].get<double>());
-  if (o.host == "emulated")
-    std::printf("  media write %.0f bytes an operation", row["media_bytes"].get<double>());
-  std::printf("%s\n", row["faults"] == 0 ? "" : "  FAULT");
-}
-
-int run(Options const& o) {
-  std::vector<Case> const cases = cases_of(o);
-  std::map<Case, std::vector<KvMeasured>> measured;
-  for (std::uint32_t repeat = 0; repeat < o.repeats; ++repeat) {
+  void on_store(std::vector<KvCase> const& cases, std::uint32_t repeat) {
+    if (!in_time(filling_seconds_)) return leave_out(cases, repeat);
+    KvBench bench(kv_setting(o_, cases.front(), repeat));
+    filling_seconds_ = bench.filling_seconds();
     for (std::size_t i = 0; i < cases.size(); ++i) {
-      KvBench bench(setting_of(o, cases[i], repeat));
-      measured[cases[i]].push_back(bench.run(cases[i].workload));
-      std::fprintf(stderr, "\r%zu of %zu", repeat * cases.size() + i + 1, o.repeats * cases.size());
+      KvCase const& c = cases[i];
+      if (!in_time(0)) return leave_out(std::span(cases).subspan(i), repeat);
+      auto& all = measured_[c];
+      all.push_back(bench.run({c.workload, zipf(c), c.recovery_threads}));
+      std::fprintf(stderr, "\r%zu done", ++done_);
+      note(c, all, repeat);
     }
   }
-  std::fprintf(stderr, "\n");
-  Json rows = Json::array();
-  bool good = true;
-  std::uint64_t checked = 0;
-  for (Case const& c : cases) {
-    checked += setting_of(o, c, 0).ops * o.repeats;
-    rows.push_back(row_of(o, c, measured[c]));
-    if (o.json != "-") print(o, rows.back());
-    good = good && rows.back()["faults"] == 0;
+  void note(KvCase const& c, std::vector<KvMeasured> const& all, std::uint32_t repeat) {
+    if (repeat == 0) order_.push_back(c);
+    checked_ += all.back().ops;
+    good_ = good_ && all.back().faults == 0;
+    if (repeat + 1 == o_.repeats && o_.json != "-") print_kv_row(o_, kv_row(o_, c, all));
+    std::fflush(stdout);
+    json_.update(result().dump(2) + "\n");
   }
-  write_json(o.json, {{"command", "kv"},
-                      {"version", version()},
-                      {"host", o.host},
-                      {"emulated", o.host == "emulated"},
-                      {"medium", o.medium},
-                      {"emulated_cache_bytes", cache_bytes(o)},
-                      {"records", o.records},
-                      {"batch", o.batch},
-                      {"theta", o.theta},
-                      {"collectors", o.collectors},
-                      {"most_queued", o.most_queued},
-                      {"series_ms", o.series_ms},
-                      {"repeats", o.repeats},
-                      {"checked", checked},
-                      {"cores", std::thread::hardware_concurrency()},
-                      {"rows", rows}});
-  return good ? kGood : kFaults;
-}
 
-void add_what(CommandLine& app, Options& o) {
+  [[nodiscard]] bool in_time(double more) const {
+    double const took = std::chrono::duration<double>(Clock::now() - begun_).count();
+    return o_.max_minutes == 0 || took + more < 60 * o_.max_minutes;
+  }
+  void leave_out(std::span<KvCase const> cases, std::uint32_t repeat) {
+    if (repeat == 0) left_out_.insert(left_out_.end(), cases.begin(), cases.end());
+  }
+  static std::string text(KvCase const& c) {
+    return c.workload + " " + c.keys + " " + c.mode + " " + c.caches + " " +
+           std::to_string(c.value_bytes) + " B " + std::to_string(c.threads) + " threads " +
+           c.design;
+  }
+
+  /// Of all records; null where keys are uniform. Made once: it sums a term a record.
+  std::shared_ptr<Zipf const> zipf(KvCase const& c) {
+    if (c.keys != "zipf") return nullptr;
+    if (zipf_ == nullptr) zipf_ = std::make_shared<Zipf const>(o_.records, o_.theta);
+    return zipf_;
+  }
+
+  [[nodiscard]] Json result() const {
+    Json rows = Json::array(), left_out = Json::array();
+    for (KvCase const& c : order_) rows.push_back(kv_row(o_, c, measured_.at(c)));
+    for (KvCase const& c : left_out_) left_out.push_back(text(c));
+    return {{"command", "kv"},
+            {"version", version()},
+            {"host", o_.host},
+            {"emulated", o_.host == "emulated"},
+            {"medium", o_.medium},
+            {"emulated_cache_bytes", kv_cache_bytes(o_)},
+            {"records", o_.records},
+            {"batch", o_.batch},
+            {"theta", o_.theta},
+            {"collectors", o_.collectors},
+            {"most_queued", o_.most_queued},
+            {"series_ms", o_.series_ms},
+            {"seconds", o_.seconds},
+            {"age", o_.age},
+            {"shared_stores", o_.share},
+            {"filling_seconds", filling_seconds_},
+            {"repeats", o_.repeats},
+            {"checked", checked_},
+            {"cores", std::thread::hardware_concurrency()},
+            {"left_out", left_out},
+            {"rows", rows}};
+  }
+
+  KvOptions const& o_;
+  std::vector<std::vector<KvCase>> const stores_;
+  RewrittenFile json_;
+  Clock::time_point const begun_ = Clock::now();
+  std::map<KvCase, std::vector<KvMeasured>> measured_;
+  std::vector<KvCase> order_, left_out_;
+  std::shared_ptr<Zipf const> zipf_;
+  double filling_seconds_ = 0;  // of the last store
+  std::size_t done_ = 0;
+  std::uint64_t checked_ = 0;
+  bool good_ = true;
+};
+
+void add_what(CommandLine& app, KvOptions& o) {
   app.add_option("--design", o.designs, "Designs, with commas")
       .separated_by(',')
       .shows_default()
@@ -283,7 +129,7 @@ void add_what(CommandLine& app, Options& o) {
   app.add_option(
          "--workload", o.workloads,
          "insert, update, delete, get; a to e of YCSB; recover: opened again after a kill, by "
-         "one thread")
+         "--recovery-threads")
       .separated_by(',')
       .shows_default()
       .check(one_of({"insert", "update", "delete", "get", "a", "b", "c", "d", "e", "recover"}));
@@ -309,10 +155,10 @@ void add_what(CommandLine& app, Options& o) {
       .check(one_of({"flushed", "counted", "emulated"}));
   app.add_option("--medium", o.medium, "What is emulated")
       .shows_default()
-      .check(one_of(media_names()));
+      .check(one_of(kv_media_names()));
 }
 
-void add_how_much(CommandLine& app, Options& o) {
+void add_how_much(CommandLine& app, KvOptions& o) {
   app.add_option("--value-bytes", o.value_bytes, "Sizes of values, with commas")
       .separated_by(',')
       .shows_default()
@@ -323,6 +169,26 @@ void add_how_much(CommandLine& app, Options& o) {
          "Operations a workload; by default a tenth of the records, sustained twice as many; "
          "delete at most all of them")
       .check(positive());
+  app.add_option("--seconds", o.seconds,
+                 "A workload ends after so many, if its operations are not done; 0: they all are")
+      .shows_default()
+      .check(non_negative());
+  app.add_option("--max-minutes", o.max_minutes,
+                 "What has not begun by then is left out, and said to be; 0: no limit")
+      .shows_default()
+      .check(non_negative());
+  app.add_option("--age", o.age,
+                 "Updates of each record, on average, before anything is measured: of a log "
+                 "about 1 until it is collected as much as it is written")
+      .shows_default()
+      .check(non_negative());
+  app.add_flag("--share", o.share,
+               "Workloads follow each other on one store, which is filled once; deletes last");
+  app.add_option("--recovery-threads", o.recovery_threads,
+                 "Numbers of threads that open a store again, with commas; several tell no parts")
+      .separated_by(',')
+      .shows_default()
+      .check(range(1u, 200u));
   app.add_option("--batch", o.batch, "Operations of a call").shows_default().check(positive());
   app.add_option("--threads", o.threads, "Numbers of threads, with commas")
       .separated_by(',')
@@ -352,12 +218,12 @@ void add_how_much(CommandLine& app, Options& o) {
 }  // namespace
 
 Command add_kv(CommandLine& program) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<KvOptions>();
   CommandLine& app = program.add_subcommand(
       "kv", "Designs of key-value stores: heap or logs, bursts or sustained, flushed or kept");
   add_what(app, *o);
   add_how_much(app, *o);
-  return {&app, [o] { return run(*o); }};
+  return {&app, [o] { return KvRun(*o).run(); }};
 }
 
 }  // namespace perdure::bench

@@ -33,7 +33,7 @@ struct Options {
   std::uint32_t value_bytes = 128;
   double theta = 0.99;
   std::vector<std::string> devices{"cpu"};
-  std::string index = "gphash";
+  std::string index;  // empty: the one for the workload
   std::string layout = "word";
   std::string shape = "2L-2H-8S";
   std::string residency = "automatic";
@@ -369,7 +369,14 @@ void check_options(Options const& o) {
     throw Failure("--pool: name one device, or leave the path to the benchmark");
 }
 
-int run(Options const& o) {
+/// What nobody named is what the workload needs.
+Options with_index(Options o) {
+  if (o.index.empty()) o.index = workload_named(o.workload) == Workload::e ? "btree" : "gphash";
+  return o;
+}
+
+int run(Options const& given) {
+  Options const o = with_index(given);
   check_options(o);
   Json all = Json::array();
   bool good = true;
@@ -387,8 +394,7 @@ int run(Options const& o) {
 Command add_ycsb(CommandLine& program) {
   auto o = std::make_shared<Options>();
   CommandLine& app = program.add_subcommand("ycsb", "A YCSB workload: load, a, b, c, d, e or f");
-  app.add_option("--workload", o->workload, "load, a, b, c, d, e (of index btree) or f")
-      .shows_default();
+  app.add_option("--workload", o->workload, "load, a, b, c, d, e (ranges) or f").shows_default();
   app.add_option("--records", o->records, "Records in the store before the run (load: put by it)")
       .shows_default()
       .check(positive());
@@ -406,7 +412,8 @@ Command add_ycsb(CommandLine& program) {
   app.add_option("--device", o->devices, "cpu, cuda, or both with a comma")
       .separated_by(',')
       .shows_default();
-  app.add_option("--index", o->index).shows_default().check(one_of(index_names()));
+  app.add_option("--index", o->index, "Of workload e btree, which keeps keys in order; else gphash")
+      .check(one_of(index_names()));
   app.add_option("--layout", o->layout, "word or in_place").shows_default();
   app.add_option("--shape", o->shape, "Levels, hash functions, slots").shows_default();
   app.add_option("--residency", o->residency).shows_default().check(one_of(residency_names()));

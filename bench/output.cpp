@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <iostream>
 
@@ -39,6 +40,19 @@ void write_new(std::string const& path, std::string const& text) {
   int const error = done < text.size() ? errno : 0;
   if (::close(fd) != 0 || done < text.size())
     throw Failure("cannot write " + path + ": " + std::strerror(error != 0 ? error : errno));
+}
+
+void RewrittenFile::update(std::string const& text) {
+  if (path_.empty() || path_ == "-") return;
+  if (!std::exchange(made_, true)) return write_new(path_, text);
+  std::string const next = path_ + ".next";
+  write_new(next, text);
+  if (::rename(next.c_str(), path_.c_str()) != 0)
+    throw Failure("cannot write " + path_ + ": " + std::strerror(errno));
+}
+
+void RewrittenFile::finish(std::string const& text) {
+  path_ == "-" ? write_new(path_, text) : update(text);
 }
 
 }  // namespace perdure::bench

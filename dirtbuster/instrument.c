@@ -31,8 +31,10 @@ static VG_REGPARM(2) void hot_store(Addr address, Store* store) {
   Group* group = store->heap;
   if (group == NULL) {
     group = store->function->current[running];
-    if (group == NULL) /* the thread came in by a way that is no call */
-      group = store->heap = groups_of_line(store->function, store->address, False);
+    if (group == NULL) { /* the thread came in by a way that is no call: until it is called */
+      group = groups_of_line(store->function, store->address, False);
+      store->function->current[running] = group;
+    }
   } else if (address >= stack_low && address <= stack_high) {
     group = store->stack;
   }

@@ -115,7 +115,7 @@ struct MediaWrites {
   std::uint64_t internal = 0;  // of 256 bytes, that they wrote
 };
 
-/// What an opening took, by one thread (the thesis's figure 2.5).
+/// What an opening took (the thesis's figure 2.5).
 struct Recovery {
   std::uint64_t records = 0;
   double map_seconds = 0;  // the pool, into memory
@@ -131,6 +131,8 @@ class Store {
   virtual ~Store() = default;
 
   [[nodiscard]] virtual std::unique_ptr<Session> session() = 0;
+  /// One whose writes nobody measures: it does not flush, but on a medium that is emulated.
+  [[nodiscard]] virtual std::unique_ptr<Session> filling_session() = 0;
   /// Until collectors have nothing left to do; nobody writes meanwhile.
   virtual void wait_for_collectors() = 0;
   [[nodiscard]] virtual Collected collected() const = 0;
@@ -142,8 +144,8 @@ class Store {
 [[nodiscard]] std::vector<std::string> names();
 /// Makes the file `path`; it stays when the store goes.
 Result<std::unique_ptr<Store>> create(std::string const& path, Options const& options);
-/// Opens such a file again; options are to be what they were.
+/// Opens such a file again; options are to be what they were. Several threads have no parts.
 Result<std::unique_ptr<Store>> recover(std::string const& path, Options const& options,
-                                       Recovery& recovery);
+                                       std::uint32_t threads, Recovery& recovery);
 
 }  // namespace perdure::kv_baselines

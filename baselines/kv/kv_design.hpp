@@ -40,8 +40,9 @@ class Design {
   [[nodiscard]] virtual pm::ValueLog* value_log() { return nullptr; }
   /// An empty tree.
   virtual Status create() = 0;
-  /// The tree of what the pool holds; how many records. Parts are the host's clock's.
-  virtual Result<std::uint64_t> recover(AnyHost& host) = 0;
+  /// The tree of what the pool holds; how many records. Parts are the host's clock's, where one
+  /// thread works; several have Hosts that flush.
+  virtual Result<std::uint64_t> recover(AnyHost& host, exec::Workers& workers) = 0;
 };
 
 /// Gets and ranges, which all designs have alike.
@@ -105,5 +106,7 @@ std::unique_ptr<Design> make_heap_index(Base const& base, BtreeOptions const& op
 std::unique_ptr<Design> make_heap_full(Base const& base, BtreeOptions const& options);
 std::unique_ptr<Design> make_log(Base const& base, BtreeOptions const& options,
                                  pm::LogSettings const& log);
+std::unique_ptr<Design> make_log_index(Base const& base, BtreeOptions const& options,
+                                       pm::LogSettings const& log);
 
 }  // namespace perdure::kv_baselines

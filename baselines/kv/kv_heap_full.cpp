@@ -26,10 +26,10 @@ class Full final : public Design {
     WithCurrent<Host> const current(std::get<Host>(host));
     return engine_.create();
   }
-  Result<std::uint64_t> recover(AnyHost& host) override {
+  Result<std::uint64_t> recover(AnyHost& host, exec::Workers&) override {
     WithCurrent<Host> const current(std::get<Host>(host));
     enters(host, pm::Part::space);
-    auto const recovered = engine_.recover(false);
+    auto const recovered = engine_.recover(false, false);
     if (!recovered) return recovered.status();
     if (!recovered.value().fault.empty()) return Status{Code::corrupt, recovered.value().fault};
     space_.load_later();

@@ -1,65 +1,40 @@
 // Values by an allocator, and the leaves of the tree in the pool: an opening goes through the
 // leaves to find out which records and leaves are in use, and makes the inner nodes.
-#include "kv_current.hpp"
 #include "kv_design.hpp"
-#include "pm/root.hpp"
-#include "store/btree/leaves/btree_leaves_on.hpp"
+#include "kv_leaves.hpp"
 
 namespace perdure::kv_baselines {
 namespace {
 
 class HeapIndex final : public HeapDesign<btree::PoolNodes> {
-  using typename BtreeEngineOn<btree::WordKeys, btree::PoolNodes>::Parts;
-
  public:
   HeapIndex(Base const& base, BtreeOptions const& options)
       : HeapDesign(base, options, base.pool, base.leaves),
-        pool_(base.pool),
-        blocks_(base.leaves),
-        records_(base.space) {}
+        records_(base.space),
+        leaves_(base.pool, base.leaves, parts_, records_) {}
 
   Status create() override {
     if (Status s = HeapDesign::create(); !s.ok()) return s;
-    pm::FlushedHost host;
-    pm::Root root = pool_.root();
-    root.set(kBtreeLeaves, BtreeLeavesOn<Parts, pm::FlushedHost>(parts_, records_, host).first(),
-             0);
-    pool_.publish_root(root);
+    leaves_.name_first();
     return {};
   }
-  Result<std::uint64_t> recover(AnyHost& host) override {
+  Result<std::uint64_t> recover(AnyHost& host, exec::Workers& workers) override {
     enters(host, pm::Part::space);
-    pm::RootEntry const* const entry = pool_.root().find(kBtreeLeaves);
-    if (entry == nullptr) return Status{Code::corrupt, "the pool's root names no leaves"};
-    blocks_.find_superblocks_later();
-    blocks_.begin_sweep();
+    if (Status s = leaves_.begin(); !s.ok()) return s;
     parts_.space.find_superblocks();
-    Status built;
-    std::uint64_t const records =
-        std::visit([&](auto& h) { return look(host, h, entry->offset, built); }, host);
-    if (!built.ok()) return built;
+    auto const records = leaves_.take(host, workers);
+    if (!records) return records;
     enters(host, pm::Part::space);
-    blocks_.finish_sweep();
+    leaves_.finish();
     parts_.space.finish_recovery();
     return records;
   }
 
  private:
-  template <class Host>
-  std::uint64_t look(AnyHost& any, Host& host, std::uint64_t first, Status& built) {
-    exec::Workers workers(1);
-    WithCurrent<Host> const lent(host);
-    BtreeLeavesOn<Parts, Current<Host>> leaves(parts_, records_, Current<Host>());
-    BtreeLeavesFound found = leaves.look(first, workers);
-    enters(any, pm::Part::index);
-    built = leaves.build(found);
-    leaves.settle(found);
-    return found.chain.records;
-  }
+  using typename BtreeEngineOn<btree::WordKeys, btree::PoolNodes>::Parts;
 
-  pm::Pool& pool_;
-  pm::Blocks& blocks_;
   HeapLeafRecords records_;
+  DurableLeaves<Parts> leaves_;
 };
 
 }  // namespace

@@ -17,6 +17,8 @@ namespace {
 constexpr std::uint64_t kSuperblock = pm::kMaxSuperblock;
 constexpr std::uint32_t kKeyBytes = 8;
 
+bool has_log(Options const& o) { return o.design.starts_with("log"); }
+
 pm::PoolHeader header_of(Options const& o) {
   pm::PoolHeader header{};
   header.index = static_cast<std::uint8_t>(Index::btree);
@@ -24,9 +26,9 @@ pm::PoolHeader header_of(Options const& o) {
   header.max_bytes = o.max_bytes / kSuperblock * kSuperblock;
   header.key_bytes = header.max_key_bytes = kKeyBytes;
   header.value_bytes = header.max_value_bytes = o.value_bytes;
-  Persist const persist = o.design == "heap-full"    ? Persist::full
-                          : o.design == "heap-index" ? Persist::index
-                                                     : Persist::minimal;
+  Persist const persist = o.design == "heap-full"        ? Persist::full
+                          : o.design.ends_with("-index") ? Persist::index
+                                                         : Persist::minimal;
   header.persist = static_cast<std::uint8_t>(persist);
   header.levels = header.hashes = header.slots = 1;
   return header;
@@ -113,7 +115,8 @@ class StoreOn final : public Store {
         leaves_(pool_, memory_, sizeof(btree::Leaf)),
         medium_({options.medium.read_gb_per_s, options.medium.write_gb_per_s,
                  options.medium.read_ns, options.medium.near_ns}) {
-    Base const base{pool_, memory_, space_, numbers_, leaves_, [this] { return make_host(); }};
+    Base const base{pool_,    memory_, space_,
+                    numbers_, leaves_, [this] { return make_host(options_.kept); }};
     BtreeOptions tree;
     tree.key_bytes = kKeyBytes;
     tree.value_bytes = options.value_bytes;
@@ -121,16 +124,18 @@ class StoreOn final : public Store {
     pm::LogSettings const log{kSuperblock, options.collectors, options.most_queued,
                               pm::log_bytes(kKeyBytes, options.value_bytes)};
     design_ = options.design == "log"          ? make_log(base, tree, log)
+              : options.design == "log-index"  ? make_log_index(base, tree, log)
               : options.design == "heap-index" ? make_heap_index(base, tree)
               : options.design == "heap-full"  ? make_heap_full(base, tree)
                                                : make_heap(base, tree);
   }
 
   Status begin() { return design_->create(); }
-  Status recover(Recovery& recovery) {
+  Status recover(std::uint32_t threads, Recovery& recovery) {
     numbers_.begin();
-    auto host = make_host();
-    auto const records = design_->recover(host);
+    auto host = make_host(options_.kept);
+    exec::Workers workers(threads);
+    auto const records = design_->recover(host, workers);
     if (!records) return records.status();
     std::visit([](auto& h) { h.leaves(); }, host);
     recovery.records = records.value();
@@ -144,8 +149,9 @@ class StoreOn final : public Store {
     return {};
   }
 
-  [[nodiscard]] std::unique_ptr<Session> session() override {
-    return std::make_unique<SessionOn>(*design_, numbers_, options_.value_bytes, make_host());
+  [[nodiscard]] std::unique_ptr<Session> session() override { return session(options_.kept); }
+  [[nodiscard]] std::unique_ptr<Session> filling_session() override {
+    return session(options_.kept || options_.host != HostKind::emulated);
   }
   void wait_for_collectors() override {
     pm::ValueLog const* const log = design_->value_log();
@@ -165,7 +171,10 @@ class StoreOn final : public Store {
   [[nodiscard]] std::uint64_t pool_bytes() const override { return pool_.bytes(); }
 
  private:
-  AnyHost make_host() {
+  std::unique_ptr<Session> session(bool kept) {
+    return std::make_unique<SessionOn>(*design_, numbers_, options_.value_bytes, make_host(kept));
+  }
+  AnyHost make_host(bool kept) {
     pm::DurableRange const range({pool_.base(), pool_.header().max_bytes});
     auto clock = options_.parts ? std::make_shared<PartClock>() : nullptr;
     if (clock != nullptr) {
@@ -173,12 +182,12 @@ class StoreOn final : public Store {
       clocks_.push_back(clock);
     }
     switch (options_.host) {
-      case HostKind::counted: return Counted(options_.kept, range, clock, range);
+      case HostKind::counted: return Counted(kept, range, clock, range);
       case HostKind::emulated:
-        return Emulated(options_.kept, range, clock, medium_, range, options_.emulated_cache_bytes);
+        return Emulated(kept, range, clock, medium_, range, options_.emulated_cache_bytes);
       case HostKind::flushed: break;
     }
-    return Flushed(options_.kept, range, clock);
+    return Flushed(kept, range, clock);
   }
 
   Options options_;
@@ -202,14 +211,14 @@ Status check(Options const& options) {
 
 }  // namespace
 
-std::vector<std::string> names() { return {"heap", "log", "heap-index", "heap-full"}; }
+std::vector<std::string> names() { return {"heap", "log", "heap-index", "log-index", "heap-full"}; }
 
 Result<std::unique_ptr<Store>> create(std::string const& path, Options const& options) {
   if (Status s = check(options); !s.ok()) return s;
   std::uint64_t const superblocks = 2 + options.reserve_bytes / kSuperblock;
   auto pool = pm::Pool::create(path, header_of(options), superblocks, {}, {});
   if (!pool) return pool.status();
-  if (options.design == "log") pm::ValueLog::announce(*pool, kSuperblock);
+  if (has_log(options)) pm::ValueLog::announce(*pool, kSuperblock);
   if (Status s = pool->keep(); !s.ok()) return s;
   auto store = std::make_unique<StoreOn>(std::move(*pool), options);
   if (Status s = store->begin(); !s.ok()) return s;
@@ -217,15 +226,19 @@ Result<std::unique_ptr<Store>> create(std::string const& path, Options const& op
 }
 
 Result<std::unique_ptr<Store>> recover(std::string const& path, Options const& options,
-                                       Recovery& recovery) {
+                                       std::uint32_t threads, Recovery& recovery) {
   if (Status s = check(options); !s.ok()) return s;
+  if (threads > 1 && (options.parts || options.host != HostKind::flushed))
+    return Status{
+        Code::invalid_argument,
+        "several threads recover with real flushes, and tell no parts: choose one thread"};
   auto const begin = std::chrono::steady_clock::now();
   auto pool = pm::Pool::open(path, {});
   if (!pool) return pool.status();
   auto const mapped = std::chrono::steady_clock::now();
   recovery.map_seconds = std::chrono::duration<double>(mapped - begin).count();
   auto store = std::make_unique<StoreOn>(std::move(*pool), options);
-  if (Status s = store->recover(recovery); !s.ok()) return s;
+  if (Status s = store->recover(threads, recovery); !s.ok()) return s;
   return Result<std::unique_ptr<Store>>(std::move(store));
 }
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from perdure_figures import (
     cache,
     dash,
@@ -18,8 +16,7 @@ from perdure_figures import (
     tables,
     throughput,
 )
-from perdure_figures.model import Drawn, Figure, Results, Run
-from perdure_figures.setting import Setting
+from perdure_figures.model import Evaluation, Figure
 
 _GPM = "GPM: Leveraging Persistent Memory from a GPU (ASPLOS '22)"
 
@@ -47,19 +44,7 @@ _MEDIA = (
     "DRAM stands in for Optane: with real flushes, and timing emulated. "
     "Baselines are rebuilt from papers."
 )
-
-
-def _dash(
-    name: str,
-    title: str,
-    section: str,
-    shows: str,
-    plan: Callable[[Setting], list[Run]],
-    read: Callable[[Setting, Results], Drawn],
-    differs: str = _MEDIA,
-) -> Figure:
-    return Figure(name, title, section, shows, plan, read, differs, ("cpu",), _ON_CPU, _DASH)
-
+_dash = Evaluation(_DASH, _MEDIA, ("cpu",), _ON_CPU).figure
 
 _ALL = (
     Figure(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from perdure_figures.model import Claim, Drawn, Figure, Panel, Results, Run
+from perdure_figures.model import Claim, Drawn, Evaluation, Figure, Panel, Results, Run
 from perdure_figures.setting import Setting
 
 _THESIS = "Optimizing the Use of Heterogeneous Memory (thesis, The University of Sydney 2026)"
@@ -216,9 +216,8 @@ def read_split(_: Setting, results: Results) -> Drawn:
 def _figure(
     number: str, title: str, section: str, shows: str, modes: tuple[str, ...], read: Any
 ) -> Figure:
-    return Figure(
-        f"hetero-{number}", title, section, shows, _plan(*modes), read, _DIFFERS, paper=_THESIS
-    )
+    evaluation = Evaluation(_THESIS, _DIFFERS)
+    return evaluation.figure(f"hetero-{number}", title, section, shows, _plan(*modes), read)
 
 
 FIGURES = (

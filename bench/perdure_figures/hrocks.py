@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from perdure_figures.model import Claim, Drawn, Figure, Kind, Panel, Results, Run
+from perdure_figures.model import Claim, Drawn, Evaluation, Kind, Panel, Results, Run
 from perdure_figures.setting import Setting
 
 PROGRAM = "perdure-bench-rocks"
@@ -279,19 +279,7 @@ _BESIDE = (
     "The paper's curves are over request rates; here clients call as fast as they can. Files lie in"
     " /dev/shm in place of Optane."
 )
-
-
-def _figure(
-    name: str,
-    title: str,
-    section: str,
-    shows: str,
-    plan: Callable[[Setting], list[Run]],
-    read: Callable[[Setting, Results], Drawn],
-    differs: str = _BESIDE,
-) -> Figure:
-    return Figure(name, title, section, shows, plan, read, differs, paper=_HROCKS)
-
+_figure = Evaluation(_HROCKS, _BESIDE).figure
 
 FIGURES = (
     _figure(

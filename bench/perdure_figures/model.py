@@ -107,3 +107,27 @@ class Figure:
     paper: str = (
         "GPHash: An Efficient Hash Index for GPU with Byte-Granularity Persistent Memory (FAST '25)"
     )
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What all figures of an evaluation have alike."""
+
+    paper: str
+    differs: str
+    devices: tuple[str, ...] = ("cpu", "cuda")
+    why_device: str = ""
+
+    def figure(
+        self,
+        name: str,
+        title: str,
+        section: str,
+        shows: str,
+        plan: Callable[[Setting], list[Run]],
+        read: Callable[[Setting, Results], Drawn],
+        differs: str | None = None,
+    ) -> Figure:
+        how = self.differs if differs is None else differs
+        kind = (self.devices, self.why_device, self.paper)
+        return Figure(name, title, section, shows, plan, read, how, *kind)

@@ -7,12 +7,11 @@ fence finds its lines near: there pre-stores are not expected to bring anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from perdure.cli_support import plural
 
-from perdure_figures.model import Claim, Drawn, Figure, Kind, Panel, Results, Run
+from perdure_figures.model import Claim, Drawn, Evaluation, Kind, Panel, Results, Run
 from perdure_figures.setting import Setting
 
 _SMALL, _LARGE = 4096, 2 << 20  # pages
@@ -215,19 +214,7 @@ _MODELLED = (
     "The thesis's machines (Xeon and Optane; ThunderX and an FPGA) are modelled; times of DRAM are "
     "this machine's."
 )
-
-
-def _figure(
-    name: str,
-    title: str,
-    section: str,
-    shows: str,
-    plan: Callable[[Setting], list[Run]],
-    read: Callable[[Setting, Results], Drawn],
-) -> Figure:
-    why = "pre-stores are instructions of the CPU"
-    return Figure(name, title, section, shows, plan, read, _MODELLED, ("cpu",), why, _THESIS)
-
+_figure = Evaluation(_THESIS, _MODELLED, ("cpu",), "pre-stores are instructions of the CPU").figure
 
 FIGURES = (
     _figure(

@@ -56,5 +56,21 @@ TEST_F(Output, IsSettledBeforeAnythingRuns) {
   }
 }
 
+TEST_F(Output, AResultThatGrowsIsWholeWheneverItIsRead) {
+  RewrittenFile result(file_);
+  result.update("one row");
+  EXPECT_EQ(read(file_), "one row");
+  result.finish("two rows");
+  EXPECT_EQ(read(file_), "two rows");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1) << "nothing is left beside it";
+}
+
+TEST_F(Output, AResultThatGrowsReplacesNothingThatWasThere) {
+  write_new(file_, "another's");
+  RewrittenFile result(file_);
+  EXPECT_THROW(result.update("one row"), Failure);
+  EXPECT_EQ(read(file_), "another's");
+}
+
 }  // namespace
 }  // namespace perdure::bench

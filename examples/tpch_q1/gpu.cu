@@ -194,16 +194,17 @@ class Seen {
   [[nodiscard]] Block const* blocks() const { return blocks_; }
 
   cudaError_t pin(Table const& table) {
-    return see(table, [this](Bytes const& memory, void** at) {
-      cudaError_t error = cudaHostRegister(memory.data(), memory.size(), cudaHostRegisterMapped);
+    return see(table, [this](std::span<std::byte const> memory, void** at) {
+      auto* const data = const_cast<std::byte*>(memory.data());
+      cudaError_t error = cudaHostRegister(data, memory.size(), cudaHostRegisterMapped);
       if (error != cudaSuccess) return error;
-      pinned_.push_back(memory.data());
-      return cudaHostGetDevicePointer(at, memory.data(), 0);
+      pinned_.push_back(data);
+      return cudaHostGetDevicePointer(at, data, 0);
     });
   }
 
   cudaError_t copy(Table const& table) {
-    return see(table, [this](Bytes const& memory, void** at) {
+    return see(table, [this](std::span<std::byte const> memory, void** at) {
       cudaError_t error = cudaMalloc(at, memory.size());
       if (error != cudaSuccess) return error;
       copies_.push_back(*at);
@@ -216,15 +217,14 @@ class Seen {
   template <class F>
   cudaError_t see(Table const& table, F address) {
     std::vector<Block> blocks = table.blocks;
-    for (std::size_t c = 0; c < table.memory.size(); ++c) {
-      void* at = nullptr;
-      cudaError_t const error = address(table.memory[c], &at);
-      if (error != cudaSuccess) return error;
-      for (Block& block : blocks)
-        block.data[c] = static_cast<std::byte*>(at) + (block.data[c] - table.memory[c].data());
-    }
+    void* at = nullptr;
+    cudaError_t error = address(table.memory, &at);
+    if (error != cudaSuccess) return error;
+    for (Block& block : blocks)
+      for (std::byte const*& data : block.data)
+        if (data != nullptr) data = static_cast<std::byte*>(at) + (data - table.memory.data());
     std::size_t const bytes = blocks.size() * sizeof(Block);
-    cudaError_t error = cudaMalloc(&blocks_, bytes);
+    error = cudaMalloc(&blocks_, bytes);
     if (error == cudaSuccess) error = cudaMemcpy(blocks_, blocks.data(), bytes, cudaMemcpyDefault);
     return error;
   }

@@ -104,7 +104,8 @@ Status run_query(Arguments arguments) {
   auto options = run_options(arguments);
   if (!options) return options.status();
   auto const begin = std::chrono::steady_clock::now();
-  auto table = read_pool(arguments[0]);
+  auto table =
+      open_table(arguments[0], options->mode == Mode::cpu ? Access::reading : Access::pinning);
   if (!table) return table.status();
   double const read =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -153,7 +154,7 @@ Status check(Arguments arguments) {
   Columns const columns = generate(0.1, cores());
   for (Form const form : {Form::columns, Form::rows}) {
     if (Status s = load(arguments[0], columns, form); !s.ok()) return s;
-    auto table = read_pool(arguments[0]);
+    auto table = open_table(arguments[0], Access::pinning);
     if (!table) return table.status();
     if (Status s = check_modes(*table); !s.ok()) return s;
   }

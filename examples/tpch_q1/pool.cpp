@@ -68,18 +68,21 @@ Status put_rows(Store& store, Columns const& from) {
   return {};
 }
 
-/// The values of keys that all are there, whole. `what` is what they are, with the first's number.
-Status get(Store& store, std::vector<std::uint64_t> const& keys, std::byte* to,
-           std::string const& what, std::uint64_t first) {
-  std::vector<KeyStatus> statuses(keys.size());
-  Status const s = store.get(Column::of(keys), {to, store.value_bytes(), keys.size()}, statuses);
-  if (!s.ok()) return s;
+std::string name_of(Form form, std::uint64_t key) {
+  if (form == Form::rows) return "row " + std::to_string(key);
+  return "column " + std::string(kKinds[key >> 32].name) + ", piece " +
+         std::to_string(key & 0xFFFFFFFF);
+}
+
+/// All records are there, and whole.
+Status check_all(Store const& store, Form form, std::vector<std::uint64_t> const& keys,
+                 std::vector<KeyStatus> const& statuses) {
   auto const bad =
       std::ranges::find_if(statuses, [](KeyStatus one) { return one != KeyStatus::ok; });
   if (bad == statuses.end()) return {};
-  auto const number = first + static_cast<std::uint64_t>(bad - statuses.begin());
   return {Code::corrupt,
-          "pool " + store.path() + ": " + what + " " + std::to_string(number) +
+          "pool " + store.path() + ": " +
+              name_of(form, keys[static_cast<std::size_t>(bad - statuses.begin())]) +
               (*bad == KeyStatus::corrupt ? " is damaged: its checksum differs" : " is not there") +
               "; restore a snapshot of the pool, or load lineitem again"};
 }
@@ -98,26 +101,49 @@ Result<std::uint64_t> get_count(Store& store) {
   return std::uint64_t{count.high} << 32 | count.low;
 }
 
-Status get_columns(Store& store, Table& table) {
-  for (std::size_t c = 0; c < kColumns; ++c) {
-    Bytes& column = table.memory.emplace_back(padded_bytes(table.rows, kKinds[c].width));
-    auto const keys = keys_from(key_of_piece(c, 0), column.size() / kRecordBytes);
-    std::string const what = "column " + std::string(kKinds[c].name) + ", piece";
-    if (Status s = get(store, keys, column.data(), what, 0); !s.ok()) return s;
-  }
-  return {};
+std::uint64_t pieces_of(std::uint64_t rows, std::size_t column) {
+  return padded_bytes(rows, kKinds[column].width) / kRecordBytes;
+}
+
+/// Where the columns lie in the pool.
+Status view_columns(Store& store, Table& table) {
+  std::vector<std::uint64_t> keys;
+  for (std::size_t c = 0; c < kColumns; ++c)
+    for (std::uint64_t piece = 0; piece < pieces_of(table.rows, c); ++piece)
+      keys.push_back(key_of_piece(c, piece));
+  std::vector<KeyStatus> statuses(keys.size());
+  auto view = store.view(Column::of(keys), statuses);
+  if (!view) return view.status();
+  table.memory = view->memory();
+  table.view.emplace(std::move(*view));
+  return check_all(store, table.form, keys, statuses);
 }
 
 Status get_rows(Store& store, Table& table) {
-  Bytes& all = table.memory.emplace_back(padded_bytes(table.rows, sizeof(Row)));
-  Row* const rows = reinterpret_cast<Row*>(all.data());
+  table.copy = Bytes(padded_bytes(table.rows, sizeof(Row)));
+  table.memory = table.copy.span();
+  Row* const rows = reinterpret_cast<Row*>(table.copy.data());
   for (std::uint64_t first = 0; first < table.rows; first += kBatch) {
     auto const keys = keys_from(first, std::min<std::uint64_t>(kBatch, table.rows - first));
-    Status const s = get(store, keys, reinterpret_cast<std::byte*>(rows + first), "row", first);
+    std::vector<KeyStatus> statuses(keys.size());
+    Status s = store.get(Column::of(keys), MutableColumn::of(std::span(rows + first, keys.size())),
+                         statuses);
+    if (s.ok()) s = check_all(store, table.form, keys, statuses);
     if (!s.ok()) return s;
   }
-  for (std::uint64_t i = table.rows; i < all.size() / sizeof(Row); ++i) rows[i].shipdate = kNoDay;
+  for (std::uint64_t i = table.rows; i < table.copy.size() / sizeof(Row); ++i)
+    rows[i].shipdate = kNoDay;
   return {};
+}
+
+/// A block never goes over the end of a record.
+void find_columns(Table const& table, std::uint64_t first_row, Block& block) {
+  std::size_t begin = 0;  // of the column's pieces
+  for (std::size_t c = 0; c < kColumns; ++c) {
+    std::uint64_t const byte = first_row * kKinds[c].width;
+    block.data[c] = (*table.view)[begin + byte / kRecordBytes].data() + byte % kRecordBytes;
+    begin += pieces_of(table.rows, c);
+  }
 }
 
 void cut_into_blocks(Table& table) {
@@ -126,9 +152,10 @@ void cut_into_blocks(Table& table) {
     std::uint64_t const left = table.rows - first;
     block.rows =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(kBlockRows, (left + 3) / 4 * 4));
-    for (std::size_t c = 0; c < table.memory.size(); ++c)
-      block.data[c] = table.memory[c].data() +
-                      first * (table.form == Form::rows ? sizeof(Row) : kKinds[c].width);
+    if (table.form == Form::rows)
+      block.data[0] = table.copy.data() + first * sizeof(Row);
+    else
+      find_columns(table, first, block);
     table.blocks.push_back(block);
   }
 }
@@ -150,8 +177,8 @@ Status load(std::string const& pool, Columns const& from, Form form) {
   return s.ok() ? closed : s;
 }
 
-Result<Table> read_pool(std::string const& pool) {
-  auto store = Store::open(pool, {.read_only = true});
+Result<Table> open_table(std::string const& pool, Access access) {
+  auto store = Store::open(pool, {.read_only = access == Access::reading});
   if (!store) return store.status();
   if (store->key_bytes() != sizeof(std::uint64_t) ||
       (store->value_bytes() != sizeof(Row) && store->value_bytes() != kRecordBytes))
@@ -164,8 +191,8 @@ Result<Table> read_pool(std::string const& pool) {
   auto rows = get_count(*store);
   if (!rows) return rows.status();
   table.rows = *rows;
-  Status s = table.form == Form::rows ? get_rows(*store, table) : get_columns(*store, table);
-  if (s.ok()) s = store->close();
+  Status s = table.form == Form::rows ? get_rows(*store, table) : view_columns(*store, table);
+  if (s.ok()) s = store->close();  // the view stays
   if (!s.ok()) return s;
   cut_into_blocks(table);
   return table;

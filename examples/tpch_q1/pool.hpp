@@ -8,6 +8,8 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,15 +24,22 @@ enum class Form : std::uint8_t { columns, rows };
 /// Makes the pool anew.
 Status load(std::string const& pool, Columns const& from, Form form);
 
-/// The rows in memory, as blocks that threads and kernels read where they are.
+/// Rows as blocks that threads and kernels read where they are: columns in the pool itself, rows in
+/// a copy, for a record has other bytes before each.
 struct Table {
   Form form = Form::columns;
   std::uint64_t rows = 0;
-  std::vector<Bytes> memory;
+  std::optional<ValuesView> view;  // of columns
+  Bytes copy;  // of rows
+  std::span<std::byte const> memory;  // that all blocks lie in
   std::vector<Block> blocks;
 };
 
-/// Reads the rows out of a pool, by all threads, and checks each record's checksum.
-Result<Table> read_pool(std::string const& pool);
+/// What the pool is mapped for: CUDA refuses to pin, by the usual flags, what is mapped for reading
+/// alone.
+enum class Access : std::uint8_t { reading, pinning };
+
+/// Finds the rows in a pool, by all threads, and checks each record's checksum.
+Result<Table> open_table(std::string const& pool, Access access = Access::reading);
 
 }  // namespace perdure::q1

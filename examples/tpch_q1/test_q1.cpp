@@ -38,7 +38,7 @@ class PoolPath {
 };
 
 Totals on_threads(std::string const& pool, Query query, unsigned threads = 2) {
-  auto table = read_pool(pool);
+  auto table = open_table(pool);
   EXPECT_TRUE(table.ok()) << table.status().message();
   if (!table.ok()) return {};
   Runner runner(*table, threads);
@@ -135,7 +135,7 @@ TEST(TpchQ1, TheFilterAloneCountsTheRowsThatPass) {
   Columns const columns = generate(0.005, 2);
   PoolPath const pool("filter");
   ASSERT_TRUE(load(*pool, columns, Form::columns).ok());
-  auto table = read_pool(*pool);
+  auto table = open_table(*pool);
   ASSERT_TRUE(table.ok());
   Runner runner(*table, 2);
   auto passed = runner.run(Mode::cpu, kValidation, Stage::filter);
@@ -167,7 +167,7 @@ TEST(TpchQ1, ADamagedRecordIsRefusedAndNamed) {
   std::string_view const second_piece(
       reinterpret_cast<char const*>(prices.data()) + kRecordBytes + 640, 64);
   ASSERT_TRUE(damage(*pool, second_piece));
-  Status const refused = read_pool(*pool).status();
+  Status const refused = open_table(*pool).status();
   EXPECT_EQ(refused.code(), Code::corrupt);
   EXPECT_NE(refused.message().find("column l_extendedprice, piece 1 is damaged"), std::string::npos)
       << refused.message();
@@ -187,7 +187,7 @@ TEST(TpchQ1, ALoadThatWasCutShortIsNoTable) {
     ASSERT_TRUE(store->put(Column::of(key), {piece.data(), nullptr, kRecordBytes, 1}).ok());
     ASSERT_TRUE(store->close().ok());
   }
-  Status const refused = read_pool(*pool).status();
+  Status const refused = open_table(*pool).status();
   EXPECT_EQ(refused.code(), Code::corrupt);
   EXPECT_NE(refused.message().find("load it again"), std::string::npos) << refused.message();
 }
@@ -200,7 +200,7 @@ TEST(TpchQ1, AnotherPoolIsRefused) {
     auto store = Store::create(*pool, create);
     ASSERT_TRUE(store.ok() && store->close().ok());
   }
-  EXPECT_EQ(read_pool(*pool).status().code(), Code::invalid_argument);
+  EXPECT_EQ(open_table(*pool).status().code(), Code::invalid_argument);
 }
 
 TEST(TpchQ1, ValuesThatSumsHaveNoRoomForAreRefusedWithTheirRow) {
@@ -234,7 +234,7 @@ TEST(TpchQ1, MoreGroupsThanSlotsAreRefusedAndEightAreNot) {
       flags[i] = static_cast<std::uint8_t>('A' + i % groups);
     PoolPath const pool("groups");
     ASSERT_TRUE(load(*pool, columns, Form::columns).ok());
-    auto table = read_pool(*pool);
+    auto table = open_table(*pool);
     ASSERT_TRUE(table.ok());
     Runner runner(*table, 1);
     auto answer = runner.run(Mode::cpu, kValidation);
@@ -308,7 +308,7 @@ TEST(TpchQ1, TwoDevicesShareTheBlocksAndAnswerAsOne) {
   Columns const columns = generate(0.2, 2);
   PoolPath const pool("both");
   ASSERT_TRUE(load(*pool, columns, Form::columns).ok());
-  auto table = read_pool(*pool);
+  auto table = open_table(*pool);
   ASSERT_TRUE(table.ok());
   Runner runner(*table, 2, std::make_unique<GpuOfTheHost>(false));
   Totals const expected = model(columns, kValidation);
@@ -323,7 +323,7 @@ TEST(TpchQ1, TwoDevicesShareTheBlocksAndAnswerAsOne) {
 TEST(TpchQ1, AGpuThatFailsFailsTheQuery) {
   PoolPath const pool("fails");
   ASSERT_TRUE(load(*pool, generate(0.05, 2), Form::columns).ok());
-  auto table = read_pool(*pool);
+  auto table = open_table(*pool);
   ASSERT_TRUE(table.ok());
   Runner runner(*table, 1, std::make_unique<GpuOfTheHost>(true));
   EXPECT_EQ(runner.run(Mode::gpu, kValidation).status().code(), Code::device_error);

@@ -106,6 +106,28 @@ class PERDURE_API DeviceSession {
   std::shared_ptr<State> state_;
 };
 
+/// Values where they lie in a pool: see Store::view. Any thread may read it; only a process that
+/// was forked may not, to whom the pool is not there. One that was moved from has no values.
+class PERDURE_API ValuesView {
+ public:
+  struct PERDURE_INTERNAL State;  // the library's own
+  ValuesView(ValuesView&&) noexcept;
+  ValuesView& operator=(ValuesView&&) noexcept;
+  ~ValuesView();
+
+  [[nodiscard]] std::size_t size() const;
+  /// Of key i; data() is null where the key has no value to show, as its status says.
+  [[nodiscard]] std::span<std::byte const> operator[](std::size_t i) const;
+  /// All values lie in here, which begins at a page: what to register with a GPU, whose kernels may
+  /// then read them. A store on a GPU has done that.
+  [[nodiscard]] std::span<std::byte const> memory() const;
+
+ private:
+  friend class Store;
+  explicit ValuesView(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
 class PERDURE_API Store {
  public:
   struct PERDURE_INTERNAL Impl;  // the library's own
@@ -148,6 +170,13 @@ class PERDURE_API Store {
              CallOptions const& call = {});
   Result<VariableValues> get_variable(Column const& keys, std::span<KeyStatus> statuses,
                                       CallOptions const& call = {});
+  /// Where the values of these keys (in host memory) lie, without a copy; checked as a get checks
+  /// them, but once. Until the view is destroyed they are there and do not change: gets, scans and
+  /// further views go on, and whatever would write answers Code::busy. A store that is closed or
+  /// destroyed meanwhile leaves the pool mapped, and its file in use, to the view. Opened
+  /// read_only, a pool has no writer to keep waiting. Index gphash; others move values, and answer
+  /// Code::unsupported. Not within a transaction.
+  Result<ValuesView> view(Column const& keys, std::span<KeyStatus> statuses = {});
   Status put(Column const& keys, Column const& values, std::span<KeyStatus> statuses = {},
              CallOptions const& call = {});
   Status update(Column const& keys, Column const& operands, Rmw rmw, Element element,

@@ -8,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -83,6 +84,28 @@ nb::tuple get_variable(Store& store, KeptColumn const& keys, nb::handle statuses
         return store.get_variable(keys.column, each, call_as(stream, false, transaction, stop));
       }));
   return nb::make_tuple(to_numpy(std::move(found.offsets)), to_numpy(std::move(found.data)));
+}
+
+/// A read-only array of each value where it lies; they keep the view together. None: no value.
+nb::list view(Store& store, KeptColumn const& keys, nb::handle statuses) {
+  Statuses const held(statuses);
+  auto const each = held.span();
+  auto shown = std::make_unique<ValuesView>(
+      value_or_raise(without_gil([&] { return store.view(keys.column, each); })));
+  ValuesView const& all = *shown;
+  nb::capsule const owner(shown.release(),
+                          [](void* at) noexcept { delete static_cast<ValuesView*>(at); });
+  nb::list values;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].data() == nullptr) {
+      values.append(nb::none());
+      continue;
+    }
+    auto const* const bytes = reinterpret_cast<std::uint8_t const*>(all[i].data());
+    values.append(nb::cast(
+        nb::ndarray<nb::numpy, std::uint8_t const, nb::ndim<1>>(bytes, {all[i].size()}, owner)));
+  }
+  return values;
 }
 
 void put(Store& store, KeptColumn const& keys, KeptColumn const& values, nb::handle statuses,
@@ -252,6 +275,7 @@ void bind_store(nb::module_& module) {
            nb::arg("stream") = 0, nb::arg("transaction") = nb::none())
       .def("get_variable", &get_variable, nb::arg("keys"), nb::arg("statuses"),
            nb::arg("stream") = 0, nb::arg("transaction") = nb::none())
+      .def("view", &view, nb::arg("keys"), nb::arg("statuses"))
       .def("put", &put, nb::arg("keys"), nb::arg("values"), nb::arg("statuses"),
            nb::arg("stream") = 0, nb::arg("atomic") = false, nb::arg("transaction") = nb::none())
       .def("update", &update, nb::arg("keys"), nb::arg("operands"), nb::arg("rmw"),

@@ -6,7 +6,7 @@ with check=False.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from perdure import _checks, _native
 from perdure._columns import Columns
@@ -105,6 +105,51 @@ class Batches(Columns):
             self._engine.get(given.column, column, statuses, handle, self._mine())
             answer = Result(values, done_mask(statuses), statuses)
         return checked(self._path, "get", answer, check)
+
+    def view(self, keys: Keys, *, dtype: DType | None = None, check: bool = True) -> Result:
+        """The values of `keys` where they lie in the pool, without a copy.
+
+        As long as one of the arrays lives, none of them changes: reads go on, and whatever would
+        write raises `Busy`. `close` leaves the pool mapped, and its file in use, to arrays that are
+        left. Open the pool `read_only`, and no writer is kept waiting. Index gphash.
+
+        Parameters
+        ----------
+        keys, check
+            As in `get`; in host memory.
+        dtype : dtype, optional
+            Of the arrays; by default uint8, for bytes.
+
+        Returns
+        -------
+        Result
+            `values` is a list: of each key a read-only NumPy array of shape (items,), or None where
+            it is absent. For one key, one of them.
+
+        Raises
+        ------
+        Busy
+            A transaction of this thread is open.
+        Unsupported
+            The pool's index is another.
+
+        Examples
+        --------
+        >>> import numpy as np, perdure
+        >>> store = perdure.create("memfd:view", key_bytes=8, value_bytes=16)
+        >>> done, _ = store.put(np.arange(2), np.float32([[1, 2, 3, 4], [5, 6, 7, 8]]))
+        >>> values, found, _ = store.view([1, 9], dtype=np.float32)
+        >>> values
+        [array([5., 6., 7., 8.], dtype=float32), None]
+        """
+        if _arrays.is_scalar(keys):
+            return first(self.view([keys], dtype=dtype, check=check))
+        given = _arrays.keys_input(keys, self._key_width, 0, self._device)
+        statuses = np.zeros(given.count, np.uint8)
+        kind = np.dtype(np.uint8 if dtype is None else cast("Any", dtype))
+        octets = self._engine.view(given.column, statuses)
+        shown = [None if one is None else one.view(kind) for one in octets]
+        return checked(self._path, "view", Result(shown, done_mask(statuses), statuses), check)
 
     def put(
         self,

@@ -103,7 +103,7 @@ class Options:
     cache_policy : {"lfu", "lru", "random"}
         What `Store.load_cache` takes: the records got most often, most lately, or any.
     collectors : int
-        Values "log": threads that collect segments.
+        Values "log": threads that collect segments. Without a log, other numbers are refused.
     most_queued : int
         Values "log": segments that may wait for them before writers wait, too. Few keep writers to
         what can be sustained; many let bursts pass, and take more room.

@@ -28,7 +28,7 @@ class Result(NamedTuple):
     Attributes
     ----------
     values : array of n rows, or pyarrow.LargeBinaryArray
-        Of absent keys zero, or what was in `out`; null in an Arrow array.
+        Of absent keys zero, or what was in `out`; null in an Arrow array. Of `view` a list.
     found : bool array of shape (n,)
         The key was there (in a mixed batch: the operation took effect).
     statuses : uint8 array of shape (n,)

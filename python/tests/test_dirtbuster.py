@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,49 @@ def test_a_program_that_never_ends_is_ended(folder: Path, cli: Any) -> None:
     assert done.status == 0, done.err
     assert "ended after --seconds" in done.err
     assert "SKIP  write_element" in done.out
+
+
+def _compiled(folder: Path, name: str, text: str) -> Path:
+    source, program = folder / "source.c", folder / name
+    source.write_text(text)
+    subprocess.run(["cc", "-O1", "-g", "-fno-builtin", "-o", program, source], check=True)
+    return program
+
+
+def test_a_function_that_is_entered_in_its_midst(tmp_path: Path) -> None:
+    """The C library's wmemset jumps into memset, and what it sets lies on the stack."""
+    text = (
+        "#include <wchar.h>\nint main(int n, char** v) { wchar_t some[2048]; (void)v;\n"
+        'wcsncpy(some, L"abc", 2048); wcsncpy(some, L"b", 2048); return (int)some[n]; }\n'
+    )
+    data = _advice(_compiled(tmp_path, "midst", text), "memset", tmp_path / "midst.json")
+    assert sum(one["counts"]["bytes"] for one in data["advice"]) > 4 * 2 * 2000
+
+
+def test_what_a_program_prints_passes_through(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Bytes of no text, in the order in which they were written; and a space in a path."""
+    from perdure.dirtbuster import programs, sampling
+
+    text = (
+        "#include <stdlib.h>\n#include <unistd.h>\nint main(void) { for (int i = 0; i < 2; ++i) {\n"
+        'if (write(1, "o\\xff", 2) + write(2, "e\\xfe", 2) != 4) return 1; } abort(); }\n'
+    )
+    program = _compiled(tmp_path, "a b", text)
+    samples = sampling.record(programs.find([str(program)]), tmp_path, None, None)
+    assert samples.status == 128 + 6 and sampling.ended_by(samples.status) == "ended by SIGABRT"
+    assert capfdbinary.readouterr().err.startswith(2 * b"o\xffe\xfe")
+
+
+@pytest.mark.framework("torch")
+def test_a_training_step_of_pytorch_is_sampled(tmp_path: Path, cli: Any) -> None:
+    step = Path(__file__).parents[2] / "dirtbuster" / "examples" / "training_step.py"
+    out = tmp_path / "step.json"
+    done = cli("dirtbuster", "--steps", 1, "--json", out, "--", sys.executable, step, 30)
+    assert done.status == 0, done.err
+    found = json.loads(out.read_text())["sampling"]["functions"]
+    assert any("libtorch_cpu" in one["object"] for one in found), found
 
 
 def test_the_distances_are_drawn(folder: Path, cli: Any) -> None:

@@ -44,7 +44,7 @@ def test_litmus_shows_each_test_and_what_is_relied_on(cli, tmp_path):
     assert {"MP", "SB", "LB", "IRIW", "add", "cas", "swap", "canary"} <= {
         line["test"] for line in found["lines"]
     }
-    assert "held   Dash tables on the host: MP cpu -> cpu release-acquire" in told.out
+    assert "held   indexes of host threads: MP cpu -> cpu release-acquire" in told.out
     assert found["gpu"] or f"no GPU was tested: {found['why_no_gpu']}" in told.out
 
 

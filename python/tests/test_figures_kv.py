@@ -14,6 +14,8 @@ from perdure import _native
 
 BENCH = Path(_native.__file__).parent / "bin" / "perdure-bench"
 
+DESIGNS = "heap,log,heap-index,log-index,heap-full"
+
 pytestmark = pytest.mark.skipif(
     not BENCH.is_file(), reason="this package was built without perdure-bench"
 )
@@ -33,7 +35,7 @@ def by_design(result: Any, workload: str) -> dict[str, Any]:
 
 
 @needs_plots
-@pytest.mark.parametrize("name", ["kv-1", "kv-2", "kv-5", "kv-6", "kv-7", "kv-table-1"])
+@pytest.mark.parametrize("name", ["kv-1", "kv-2", "kv-4", "kv-5", "kv-6", "kv-7", "kv-table-1"])
 def test_a_tiny_figure_of_designs(cli, tmp_path, name):
     sizes = ["--quick", "--records", 2048]
     done = cli("bench", "figure", name, *sizes, "--out", tmp_path / "out", "--json", "-")
@@ -124,13 +126,99 @@ def test_each_design_recovers_all_records_after_a_kill():
     """And where leaves are durable, it reads no record."""
     result = kv(
         *("--records", 20_000, "--value-bytes", 64, "--workload", "recover"),
-        *("--design", "heap,log,heap-index,heap-full"),
+        *("--design", DESIGNS),
     )
     rows = by_design(result, "recover")
-    assert set(rows) == {"heap", "log", "heap-index", "heap-full"}
+    assert ",".join(rows) == DESIGNS
     for design, row in rows.items():
         assert row["faults"] == 0 and row["recovery"]["records"] == 20_000
-        assert (row["recovery"]["read_seconds"] > 0) == (design in {"heap", "log"})
+        assert (row["recovery"]["read_seconds"] > 0) == (design in {"heap", "log", "log-index"})
+
+
+def test_several_threads_recover_what_one_does():
+    result = kv(
+        *("--records", 30_000, "--value-bytes", 64, "--workload", "recover", "--share"),
+        *("--design", DESIGNS, "--threads", 2, "--recovery-threads", "1,3"),
+    )
+    assert [row["recovery"]["threads"] for row in result["rows"]] == [1, 3] * 5
+    for row in result["rows"]:
+        assert row["faults"] == 0 and row["recovery"]["records"] == 30_000
+
+
+def test_a_log_with_durable_leaves_counts_what_is_outdated_as_one_without():
+    """Both recover, and are written on and collected: what is outdated has to be known for that."""
+    result = kv(
+        *("--records", 20_000, "--value-bytes", 256, "--workload", "recover,update"),
+        *("--design", "log,log-index", "--share", "--mode", "sustained", "--most-queued", 2),
+        *("--ops", 60_000),
+    )
+    assert all(row["faults"] == 0 for row in result["rows"])
+    for row in result["rows"]:
+        if row["workload"] == "update":
+            assert row["collected_segments"] > 0
+
+
+def test_a_store_is_shared_by_workloads_and_deletes_come_last():
+    result = kv(
+        *("--records", 4000, "--ops", 2000, "--value-bytes", 64, "--share"),
+        *("--workload", "delete,a,d,e,recover", "--design", DESIGNS),
+    )
+    assert result["shared_stores"]
+    order = [row["workload"] for row in result["rows"]]
+    assert order == ["a", "d", "e", "recover", "delete"] * 5
+    assert all(row["faults"] == 0 for row in result["rows"])
+    for row in by_design(result, "recover").values():
+        assert row["recovery"]["records"] > 4000, "d and e inserted some"
+
+
+def test_a_workload_ends_after_its_seconds():
+    result = kv(
+        *("--records", 2000, "--ops", 100_000_000, "--seconds", 0.1, "--value-bytes", 64),
+        *("--workload", "get", "--design", "heap"),
+    )
+    (row,) = result["rows"]
+    assert row["cut_short"] and 0 < row["ops"] < 100_000_000
+    assert 0.1 <= row["seconds"] < 5
+
+
+def test_what_there_is_no_time_for_is_left_out_and_named():
+    result = kv(
+        *("--records", 2000, "--ops", 100_000_000, "--seconds", 0.3, "--value-bytes", 64),
+        *("--workload", "get", "--design", "heap,log", "--max-minutes", 0.002),
+    )
+    assert [row["design"] for row in result["rows"]] == ["heap"]
+    assert result["left_out"] == ["get uniform burst flushed 64 B 1 threads log"]
+
+
+def test_a_run_that_is_cut_has_written_the_rows_that_it_had(tmp_path):
+    file = tmp_path / "rows.json"
+    command = [BENCH, "kv", "--records", "2000", "--ops", "100000000", "--value-bytes", "64"]
+    command += ["--workload", "get", "--keys", "uniform,zipf", "--share", "--repeats", "1"]
+    command += ["--design", "heap", "--seconds", "1", "--json", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert b"uniform" in running.stdout.readline()
+        while not file.exists():
+            pass
+        running.terminate()
+    rows = json.loads(file.read_text())["rows"]
+    assert [row["keys"] for row in rows] == ["uniform"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--design", "index-log"], "index-log"),
+        (["--design", "log-full"], "log-full"),
+        (["--share", "--workload", "insert"], "store of its own"),
+        (["--host", "emulated", "--recovery-threads", "2"], "choose 1"),
+        (["--records", "1000000000", "--value-bytes", "65536"], "GiB of memory are needed where"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_made(arguments, says):
+    done = subprocess.run([BENCH, "kv", *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert says in done.stderr
 
 
 @pytest.mark.parametrize("workload", list("abcde"))
@@ -138,7 +226,7 @@ def test_each_design_recovers_all_records_after_a_kill():
 def test_a_workload_of_ycsb_finds_what_it_should(workload, keys):
     result = kv(
         *("--records", 3000, "--ops", 1500, "--value-bytes", 64, "--workload", workload),
-        *("--keys", keys, "--threads", 2, "--design", "heap,log,heap-index,heap-full"),
+        *("--keys", keys, "--threads", 2, "--design", DESIGNS),
     )
-    assert len(result["rows"]) == 4
+    assert len(result["rows"]) == 5
     assert all(row["faults"] == 0 and row["mops"] > 0 for row in result["rows"])

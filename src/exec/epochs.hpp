@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <iterator>
@@ -17,11 +18,19 @@
 
 #include "base/hooks.hpp"
 #include "base/mutex.hpp"
+#include "base/simulated.hpp"
 #if defined(PERDURE_EXPLORE)
 #include "exec/sim/sim_scheduler.hpp"
 #endif
 
 namespace perdure::exec {
+
+/// A number of this thread, for whoever spreads threads over what they would else share.
+inline std::size_t thread_number() {
+  static thread_local std::size_t const number =
+      std::hash<std::thread::id>{}(std::this_thread::get_id());
+  return number;
+}
 
 /// Who waits for other threads lets them go on: real ones, or the explorer's.
 inline void let_others_go_on() {
@@ -45,15 +54,17 @@ class Epochs {
 
   /// `free` runs once nobody can be reading what it frees, on whichever thread retires or drains
   /// then. Throws where there is no memory to note it; else it is noted.
-  void retire(std::function<void()> free) { note(std::move(free), 0); }
+  void retire(std::function<void()> free) { note(own(), std::move(free), 0); }
   /// Frees what nobody can be reading any more.
   void collect() {
-    std::vector<Retired> done;
-    {
-      MutexLock const lock(mutex_);
-      done = take_free();
+    for (Shard& shard : shards_) {
+      std::vector<Retired> done;
+      {
+        MutexLock const lock(shard.mutex);
+        done = take_free(shard);
+      }
+      for (Retired const& each : done) each.free();
     }
-    for (Retired const& each : done) each.free();
   }
   /// Frees whatever has been retired, and what guards that are there now are about to retire. Waits
   /// for them, so the caller holds none.
@@ -72,9 +83,11 @@ class Epochs {
   }
   /// Frees everything; no guard is there.
   void drain() {
-    MutexLock const lock(mutex_);
-    for (Retired const& each : retired_) each.free();
-    retired_.clear();
+    for (Shard& shard : shards_) {
+      MutexLock const lock(shard.mutex);
+      for (Retired const& each : shard.retired) each.free();
+      shard.retired.clear();
+    }
   }
 
  private:
@@ -82,7 +95,8 @@ class Epochs {
   friend class EpochReservation;
   static constexpr std::size_t kGuards = 256;  // at once; more wait
   // retired things that are looked through at a time, at least
-  static constexpr std::size_t kBatch = 64;
+  static constexpr std::size_t kBatch = 32;
+  static constexpr std::size_t kShards = 16;
   struct alignas(64) Slot {
     std::atomic<std::uint64_t> epoch{0};  // of the guard that has it; 0 = nobody
   };
@@ -90,28 +104,38 @@ class Epochs {
     std::uint64_t epoch;
     std::function<void()> free;
   };
+  /// What some threads retired: one mutex for all was what bound writers of small batches.
+  struct alignas(64) Shard {
+    Mutex mutex;
+    std::vector<Retired> retired PERDURE_GUARDED_BY(mutex);
+    std::size_t reserved PERDURE_GUARDED_BY(mutex) = 0;  // of the capacity of `retired`
+    std::size_t look_at PERDURE_GUARDED_BY(mutex) = kBatch;  // so many are retired
+  };
+  Shard& own() { return shards_[fault::simulated() ? 0 : thread_number() % kShards]; }
+
   /// `reserved`: how much of what was reserved this takes.
-  void note(std::function<void()> free, std::size_t reserved) {
+  void note(Shard& shard, std::function<void()> free, std::size_t reserved) {
     std::vector<Retired> done;
     {
-      MutexLock const lock(mutex_);
-      make_room(reserved_ - reserved + 1);
-      reserved_ -= reserved;
-      retired_.push_back({now_.fetch_add(1), std::move(free)});
-      if (retired_.size() < look_at_) return;
+      MutexLock const lock(shard.mutex);
+      make_room(shard, shard.reserved - reserved + 1);
+      shard.reserved -= reserved;
+      shard.retired.push_back({now_.fetch_add(1), std::move(free)});
+      if (shard.retired.size() < shard.look_at) return;
       try {
-        done = take_free();
+        done = take_free(shard);
       } catch (std::bad_alloc const&) {
         return;  // it is noted, and waits for the next look
       }
     }
     for (Retired const& each : done) each.free();
   }
-  void make_room(std::size_t more) PERDURE_REQUIRES(mutex_) {
-    std::size_t const needed = retired_.size() + more;
-    if (needed > retired_.capacity()) retired_.reserve(std::max(needed, 2 * retired_.size()));
+  static void make_room(Shard& shard, std::size_t more) PERDURE_REQUIRES(shard.mutex) {
+    std::size_t const needed = shard.retired.size() + more;
+    if (needed > shard.retired.capacity())
+      shard.retired.reserve(std::max(needed, 2 * shard.retired.size()));
   }
-  std::vector<Retired> take_free() PERDURE_REQUIRES(mutex_) {
+  std::vector<Retired> take_free(Shard& shard) PERDURE_REQUIRES(shard.mutex) {
     std::uint64_t oldest = ~std::uint64_t{0};
     for (Slot const& slot : slots_) {
       std::uint64_t const epoch = slot.epoch.load();
@@ -119,42 +143,40 @@ class Epochs {
     }
     std::uint64_t const below =
         mutated("epochs_free_one_early") && oldest + 1 != 0 ? oldest + 1 : oldest;
-    auto const kept = std::partition(retired_.begin(), retired_.end(),
+    auto& retired = shard.retired;
+    auto const kept = std::partition(retired.begin(), retired.end(),
                                      [&](Retired const& each) { return each.epoch >= below; });
     std::vector<Retired> done(std::make_move_iterator(kept),
-                              std::make_move_iterator(retired_.end()));
-    retired_.erase(kept, retired_.end());
+                              std::make_move_iterator(retired.end()));
+    retired.erase(kept, retired.end());
     // Each is looked at a few times, however long a guard is there.
-    look_at_ = std::max(kBatch, 2 * retired_.size());
+    shard.look_at = std::max(kBatch, 2 * retired.size());
     return done;
   }
 
   std::array<Slot, kGuards> slots_;
   std::atomic<std::uint64_t> now_{1};
-  Mutex mutex_;  // guards the rest
-  std::vector<Retired> retired_ PERDURE_GUARDED_BY(mutex_);
-  std::size_t reserved_ PERDURE_GUARDED_BY(mutex_) = 0;  // of retired_'s capacity
-  std::size_t look_at_ PERDURE_GUARDED_BY(mutex_) = kBatch;  // so many are retired
+  std::array<Shard, kShards> shards_;
 };
 
 /// Room to retire so many things without asking for memory, for who cannot do without once it has
 /// begun. What is not used of it is given back.
 class EpochReservation {
  public:
-  EpochReservation(Epochs& epochs, std::size_t things) : epochs_(epochs) {
-    MutexLock const lock(epochs_.mutex_);
+  EpochReservation(Epochs& epochs, std::size_t things) : epochs_(epochs), shard_(epochs.own()) {
+    MutexLock const lock(shard_.mutex);
     try {
-      epochs_.make_room(epochs_.reserved_ + things);
+      Epochs::make_room(shard_, shard_.reserved + things);
     } catch (std::bad_alloc const&) {
       return;
     }
-    epochs_.reserved_ += left_ = things;
+    shard_.reserved += left_ = things;
   }
   EpochReservation(EpochReservation const&) = delete;
   EpochReservation& operator=(EpochReservation const&) = delete;
   ~EpochReservation() {
-    MutexLock const lock(epochs_.mutex_);
-    epochs_.reserved_ -= left_;
+    MutexLock const lock(shard_.mutex);
+    shard_.reserved -= left_;
   }
   /// No: there is no memory.
   [[nodiscard]] bool has_room() const { return left_ > 0; }
@@ -164,20 +186,19 @@ class EpochReservation {
     static_assert(sizeof free <= 2 * sizeof(void*) && std::is_trivially_copyable_v<F>,
                   "std::function would ask for memory");
     --left_;
-    epochs_.note(std::move(free), 1);
+    epochs_.note(shard_, std::move(free), 1);
   }
 
  private:
   Epochs& epochs_;
+  Epochs::Shard& shard_;
   std::size_t left_ = 0;
 };
 
 class EpochGuard {
  public:
   explicit EpochGuard(Epochs& epochs) {
-    static thread_local std::size_t const first =
-        std::hash<std::thread::id>{}(std::this_thread::get_id());
-    for (std::size_t i = first;; ++i) {
+    for (std::size_t i = thread_number();; ++i) {
       slot_ = &epochs.slots_[i % Epochs::kGuards].epoch;
       std::uint64_t none = 0;
       if (slot_->load(std::memory_order_relaxed) == 0 &&

@@ -23,11 +23,18 @@ std::string variable(char const* name) {
   return text == nullptr ? "" : text;
 }
 
+/// What nobody has by that name counts for all: an older version may have recorded it.
+bool is_of_another(std::string const& failed, Reliance who) {
+  for (Reliance const one : {Reliance::host_threads, Reliance::batches, Reliance::sessions})
+    if (failed.starts_with(std::string(name(one)).append(kBetween))) return one != who;
+  return false;
+}
+
 }  // namespace
 
 std::string_view name(Reliance who) {
   switch (who) {
-    case Reliance::dash: return "Dash tables on the host";
+    case Reliance::host_threads: return "indexes of host threads";
     case Reliance::batches: return "batches on a GPU";
     case Reliance::sessions: return "device sessions";
   }
@@ -76,12 +83,14 @@ Status check_recorded(Reliance who, std::string const& gpu) {
   if (!std::getline(file, line) || line != kHead) return {};
   while (std::getline(file, line)) {
     if (line.starts_with(kCpu) && line.substr(kCpu.size()) != processor_name()) return {};
-    if (line.starts_with(kGpu) && who != Reliance::dash && line.substr(kGpu.size()) != gpu)
+    if (line.starts_with(kGpu) && who != Reliance::host_threads && line.substr(kGpu.size()) != gpu)
       return {};
-    std::string const begin = std::string(kFailed).append(name(who)).append(kBetween);
-    if (!line.starts_with(begin)) continue;
+    if (!line.starts_with(kFailed)) continue;
+    std::string const failed = line.substr(kFailed.size());
+    if (is_of_another(failed, who)) continue;
     return {Code::unsupported, std::string(name(who)) + " rely on what was seen to fail here: " +
-                                   line.substr(begin.size()) + " (recorded in " + path +
+                                   failed.substr(failed.find(kBetween) + kBetween.size()) +
+                                   " (recorded in " + path +
                                    "; once it holds, `perdure doctor --litmus --record` takes "
                                    "that back)"};
   }

@@ -14,7 +14,7 @@
 namespace perdure::exec {
 
 /// Who relies on what was tested.
-enum class Reliance : std::uint8_t { dash, batches, sessions };
+enum class Reliance : std::uint8_t { host_threads, batches, sessions };
 std::string_view name(Reliance who);
 
 struct LitmusFailure {

@@ -18,6 +18,9 @@ constexpr std::pair<char const*, System> kSystems[] = {{"store", System::store},
                                                        {"btree", System::btree},
                                                        {"btree-store", System::btree_store},
                                                        {"btree-log", System::btree_log},
+                                                       {"btree-index", System::btree_index},
+                                                       {"btree-index-log", System::btree_index_log},
+                                                       {"btree-full", System::btree_full},
                                                        {"gwal", System::gwal}};
 
 constexpr std::uint32_t kBatchesOverALog = 9;  // so that checkpoints come about
@@ -33,17 +36,18 @@ void add_systems(CLI::App& program, Arguments& a) {
           "store; or of libGPM gpm-log (hierarchical coalesced), gpm-conv (conventional), "
           "gpm-checkpoint; or of Dash dash-eh (extendible), dash-lh (linear), dash-records "
           "(extendible, over records); or btree, in DRAM, which no crash leaves; or btree-store, "
-          "the "
-          "store over it, or btree-log, whose values are in a log; "
+          "the store over it, or btree-log, whose values are in a log; or btree-index and "
+          "btree-index-log, the same with durable leaves, or btree-full, all of it durable; "
           "or gwal, the log of the LSM store: these take no layout, and none of the store's flags")
       ->check(CLI::IsMember({"store", "gpm-log", "gpm-conv", "gpm-checkpoint", "dash-eh", "dash-lh",
-                             "dash-records", "btree", "btree-store", "btree-log", "gwal"}));
+                             "dash-records", "btree", "btree-store", "btree-log", "btree-index",
+                             "btree-index-log", "btree-full", "gwal"}));
   program.add_option("--layout", a.layout, "word or in_place")
       ->check(CLI::IsMember({"word", "in_place"}));
   program
-      .add_option(
-          "--model", a.model,
-          "fence or commit: what orders what persists; of Dash and btree-store fence or flush")
+      .add_option("--model", a.model,
+                  "fence or commit: what orders what persists; of Dash, btree-store and "
+                  "btree-index fence or flush")
       ->check(CLI::IsMember({"fence", "commit", "flush"}));
 }
 
@@ -108,12 +112,11 @@ void read_names(Arguments& a) {
 
 /// What does not go together, or null.
 char const* contradiction(Options const& o) {
-  bool const flushes = is_dash(o.system) || o.system == System::btree_store;
-  if (o.model == (flushes ? Model::commit : Model::flush))
-    return flushes ? "the threads of Dash's tables and of btree-store order as they go: --model "
-                     "fence or "
-                     "flush"
-                   : "--model flush is for Dash's tables and btree-store";
+  bool const may_flush = flushes(o.system);
+  if (o.model == (may_flush ? Model::commit : Model::flush))
+    return may_flush ? "the threads of Dash's tables, of btree-store and of btree-index order as "
+                       "they go: --model fence or flush"
+                     : "--model flush is for Dash's tables, btree-store and btree-index";
   Bounds const& b = o.bounds;
   if (b.device_ops && (o.layout != Layout::word || o.model != Model::fence))
     return "--device-ops orders by fences, in layout word";

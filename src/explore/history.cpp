@@ -3,6 +3,8 @@
 #include <set>
 #include <utility>
 
+#include "batch/arithmetic.hpp"
+
 namespace perdure::explore {
 namespace {
 
@@ -22,6 +24,10 @@ bool take_effect(Seen const& s, Value& value) {
     return true;
   }
   bool const adds = s.kind == OpKind::update && s.adds;
+  if (s.kind == OpKind::update && s.rmw != Rmw::replace) {
+    value = combine(s.rmw, *value, s.operand);
+    return true;
+  }
   value = adds ? value.value_or(0) + s.operand : s.operand;
   return !adds || !s.acknowledged || *value == s.value;
 }

@@ -23,6 +23,7 @@ struct Seen {
   std::uint64_t ended = 0;
   // else, after a crash: it took effect or it did not, and nobody knows its answer
   bool acknowledged = true;
+  Rmw rmw = Rmw::replace;  // else an update computes, where there is a value, and answers none
 };
 
 /// Whether a key that was `before` can be `after` now. At most 64 operations.

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "explore/history.hpp"
 #include "explore/scenario.hpp"
 #include "explore/window.hpp"
 #include "perdure/store.h"
@@ -150,6 +153,86 @@ inline std::uint64_t hash_of(Contents const& contents) {
   std::uint64_t h = 0;
   for (auto const& value : contents) h = mix(h, value ? *value + 1 : 0);
   return h;
+}
+
+// ------------------------------------------------------------------------------------------------
+// Threads of the host, whose operations are judged key by key
+
+/// Values by key.
+using ByKey = std::map<std::uint64_t, std::uint64_t>;
+
+inline std::optional<std::uint64_t> value_in(ByKey const& contents, std::uint64_t key) {
+  auto const at = contents.find(key);
+  return at == contents.end() ? std::nullopt : std::optional(at->second);
+}
+
+inline std::string named(std::uint64_t key, std::optional<std::uint64_t> value) {
+  return "key " + std::to_string(key) +
+         (value ? " is " + std::to_string(*value) : std::string(" is absent"));
+}
+
+inline std::uint64_t hash_of(ByKey const& contents) {
+  std::uint64_t h = 0;
+  for (auto const& [key, value] : contents) h = mix(h, mix(key, value));
+  return h;
+}
+
+struct DoneOperation {
+  std::uint64_t key = 0;
+  Seen seen;
+};
+using History = std::vector<std::vector<DoneOperation>>;  // of each thread
+
+/// What a crash may leave: what some order of the history explains, or just `old`.
+struct HistoryOracle {
+  ByKey old;
+  History history = {};
+  bool gets_count = true;  // what a get has seen is durable when it answers
+};
+
+inline std::uint64_t hash_of(HistoryOracle const& oracle) {
+  return mix(oracle.history.size(), hash_of(oracle.old));
+}
+
+/// Of each thread so many operations were acknowledged, in their order; of others nobody knows.
+inline constexpr std::uint64_t kAllDone = ~std::uint64_t{0};
+
+/// Whether some order of the history's operations on this key explains what it is.
+inline std::optional<std::string> explain_key(HistoryOracle const& oracle,
+                                              std::span<std::uint64_t const> done,
+                                              std::uint64_t key,
+                                              std::optional<std::uint64_t> after) {
+  std::vector<Seen> seen;
+  for (std::size_t t = 0; t < oracle.history.size(); ++t) {
+    for (std::size_t i = 0; i < oracle.history[t].size(); ++i) {
+      if (oracle.history[t][i].key != key) continue;
+      Seen const& each = seen.emplace_back(oracle.history[t][i].seen);
+      bool const counts = oracle.gets_count || each.kind != OpKind::get || done[t] == kAllDone;
+      seen.back().acknowledged = i < done[t] && counts;
+    }
+  }
+  if (explained(seen, value_in(oracle.old, key), after)) return std::nullopt;
+  return named(key, after) + ", was " + named(key, value_in(oracle.old, key)) +
+         ", and no order of its " + std::to_string(seen.size()) + " operations explains that";
+}
+
+/// All that was found: `keys`, which the history is of, and `fillers`, which nobody touched.
+inline std::optional<std::string> explain(HistoryOracle const& oracle,
+                                          std::span<std::uint64_t const> done, ByKey const& found,
+                                          std::span<std::uint64_t const> keys,
+                                          std::span<std::uint64_t const> fillers) {
+  std::size_t known = 0;
+  for (std::uint64_t const key : keys) {
+    known += found.contains(key);
+    if (auto wrong = explain_key(oracle, done, key, value_in(found, key))) return wrong;
+  }
+  for (std::uint64_t const key : fillers) {
+    if (value_in(found, key) != key)
+      return named(key, value_in(found, key)) + ", and was never touched";
+    ++known;
+  }
+  if (known != found.size()) return "there are keys that nobody wrote";
+  return std::nullopt;
 }
 
 }  // namespace perdure::explore

@@ -43,7 +43,10 @@ std::unique_ptr<Crasher> make_crasher(Options const& options, Totals& totals) {
                                                                                           totals);
     case System::btree: return std::make_unique<BTreeRunner>(options, totals);
     case System::btree_store:
-    case System::btree_log: return std::make_unique<StoreRunner>(options, totals);
+    case System::btree_log:
+    case System::btree_index:
+    case System::btree_index_log:
+    case System::btree_full: return std::make_unique<StoreRunner>(options, totals);
     case System::gwal:
       if (options.bounds.power) return std::make_unique<GwalPowerRunner>(options, totals);
       return std::make_unique<GwalRunner>(options, totals);
@@ -202,8 +205,7 @@ int replay(Arguments const& a) {
 }
 
 Options steered(Options options, Steer const& steer) {
-  if (is_dash(options.system) || options.system == System::btree_store)
-    options.model = steer.flushes ? Model::flush : Model::fence;
+  if (flushes(options.system)) options.model = steer.flushes ? Model::flush : Model::fence;
   options.seed = steer.seed;
   options.scenarios = steer.scenarios;
   options.preemptions = steer.preemptions;
@@ -302,6 +304,9 @@ constexpr Kind kKinds[] = {
     {"btree", "", System::btree, Layout::word, nullptr},
     {"btree-store", "", System::btree_store, Layout::word, nullptr},
     {"btree-log", "", System::btree_log, Layout::word, nullptr},
+    {"btree-index", "", System::btree_index, Layout::word, nullptr},
+    {"btree-index-log", "", System::btree_index_log, Layout::word, nullptr},
+    {"btree-full", "", System::btree_full, Layout::word, nullptr},
     {"gwal", "", System::gwal, Layout::word, nullptr},
     {"gwal-power", "", System::gwal, Layout::word, &Bounds::power},
 };

@@ -27,7 +27,8 @@ struct MutantInfo {
                         // libGPM "gpm-log", "gpm-conv", "gpm-logs" (both), "gpm-logs-commit" (both,
                         // where the host alone orders), "gpm-checkpoint"; of Dash "dash-eh",
                         // "dash-lh", "dash" (both), "dash-records"; "gwal", "gwal-power"; "btree";
-                        // of its store "btree-store", "btree-log"
+                        // of its store "btree-store", "btree-log", "btree-index",
+                        // "btree-index-log", "btree-full"
   char const* what;
   // set: no run can tell it from the original, so --mutants leaves it out
   char const* why_equal = nullptr;

@@ -25,7 +25,10 @@ enum class System : std::uint8_t {
   gwal,
   btree,
   btree_store,
-  btree_log
+  btree_log,
+  btree_index,
+  btree_index_log,
+  btree_full
 };
 [[nodiscard]] constexpr bool is_dash(System system) {
   return system == System::dash_eh || system == System::dash_lh || system == System::dash_records;
@@ -33,7 +36,14 @@ enum class System : std::uint8_t {
 
 /// The store over the B+-tree, whose threads order as they go.
 [[nodiscard]] constexpr bool is_btree_store(System system) {
-  return system == System::btree_store || system == System::btree_log;
+  return system == System::btree_store || system == System::btree_log ||
+         system == System::btree_index || system == System::btree_index_log ||
+         system == System::btree_full;
+}
+
+/// Over memory behind a processor's caches, too.
+[[nodiscard]] constexpr bool flushes(System system) {
+  return is_dash(system) || system == System::btree_store || system == System::btree_index;
 }
 
 /// Threads of the host, which take no locks to read.

@@ -221,6 +221,15 @@ inline constexpr char const* kMutantNames[] = {
     "btree_record_reused_early",
     "btree_stale_records_kept",
     "btree_rebuild_notes_nothing",
+    "btree_computed_before_lock",
+    // Its durable leaves.
+    "leaves_new_not_durable",
+    "leaves_word_not_durable",
+    "leaves_unlinking_not_durable",
+    "leaves_loaded_not_durable",
+    "leaves_leftovers_kept",
+    "leaves_locks_kept",
+    "leaves_mended_to_any",
     // Its store: values in a log.
     "vlog_header_not_ordered",
     "vlog_magic_not_ordered",
@@ -239,6 +248,10 @@ inline constexpr char const* kMutantNames[] = {
     "vlog_lock_ignored",
     "vlog_sequence_restarts",
     "vlog_sealed_before_ordered",
+    "vlog_reused_before_readers",
+    // Below durable leaves.
+    "vlog_outdated_not_counted",
+    "vlog_open_ends_early",
     // A durable tree, whose batches are transactions: planted by tests/ordered and tests/units, but
     // for the two that need a medium which keeps no order.
     "undo_line_not_logged",

@@ -59,7 +59,7 @@ std::optional<exec::Reliance> LitmusCase::relied_on() const {
     bool const counts = (test == &kMessagePassing && order == Order::release_acquire) ||
                         (test == &kStoreBuffering && order == Order::sequential) ||
                         (test == &kAdd || test == &kCas);
-    if (counts) return Reliance::dash;
+    if (counts) return Reliance::host_threads;
     return {};
   }
   bool const ordered = test == &kMessagePassing && order == Order::fenced;

@@ -30,6 +30,10 @@ std::uint64_t Blocks::index_in_superblock(Offset block) const {
 
 Status Blocks::add_superblock() {
   auto run = pool_->take_run(1);
+  if (!run && give_back_) {
+    give_back_();
+    run = pool_->take_run(1);
+  }
   if (!run) return run.status();
   write_front(*pool_, *run, blocks_front(pool_->header(), block_bytes_));
   order();

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.hpp"
@@ -24,6 +26,10 @@ class Blocks {
   Blocks(Pool& pool, Mutex& memory, std::uint64_t block_bytes);
   Blocks(Blocks const&) = delete;
   Blocks& operator=(Blocks const&) = delete;
+
+  /// Who else takes from the pool gives back what it does not use, where the pool has no room;
+  /// `memory` is held then.
+  void when_full(std::function<void()> give_back) { give_back_ = std::move(give_back); }
 
   /// The block's bytes are as its last owner left them.
   Result<Offset> take();
@@ -65,6 +71,7 @@ class Blocks {
   Pool* pool_;
   Mutex* memory_;  // guards the rest
   std::uint64_t block_bytes_;
+  std::function<void()> give_back_;  // none: nobody else takes
   std::uint64_t superblocks_ PERDURE_GUARDED_BY(*memory_) = 0;
   std::vector<Offset> free_ PERDURE_GUARDED_BY(*memory_);
   // superblocks found at open, until the sweep has ended

@@ -289,6 +289,18 @@ void RecordHeap::release(Offset record) {
   list(index);
 }
 
+void RecordHeap::take_back(Offset record) {
+  std::uint64_t i = 0;
+  bool const is_free = index_of(record, i) && !in_use(record);
+  PERDURE_ASSERT(is_free);
+  std::uint64_t const index = record.bytes / pool_->superblock_bytes();
+  SuperblockMap& s = superblocks_[index];
+  s.bitmap[i / 64] |= std::uint64_t{1} << (i % 64);
+  note_changed(index, s);
+  s.note_changed(i / 64);
+  if (s.used++ == 0) --empty_;
+}
+
 std::vector<RecordHeap::Superblock> RecordHeap::superblocks() const {
   std::vector<Superblock> all;
   for (std::uint64_t i = 1; i < superblocks_.size(); ++i)

@@ -76,6 +76,8 @@ class RecordHeap {
   /// Hands out `n` records of `stride` bytes as out[0..n); all or none.
   Status reserve(std::uint64_t stride, std::uint64_t n, std::uint64_t* out);
   void release(Offset record);
+  /// One that is free by a damaged map, and in use nevertheless.
+  void take_back(Offset record);
   /// Superblocks for records to come: so many, and up to `more` for which the pool need not grow.
   Status add_superblocks(std::uint64_t stride, std::uint64_t n, std::uint64_t more);
   /// Superblocks without a record in use serve any stride, and the index, again.

@@ -54,6 +54,8 @@ class Pool {
   void take_away() { mapping_.take_away(); }
   /// Unmaps the pool; header() and root() stay readable, nothing else does.
   void close() { mapping_.close(); }
+  /// The same, but that whoever gets the mapping unmaps it.
+  [[nodiscard]] Mapping close_but_for_mapping() { return std::move(mapping_); }
 
   [[nodiscard]] PoolHeader const& header() const { return header_; }
   [[nodiscard]] Root const& root() const { return root_; }

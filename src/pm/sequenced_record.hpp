@@ -67,6 +67,7 @@ static_assert(offsetof(RecordHeader, value_bytes) == sizeof(RecordHeader::crc));
 
 /// Of a valid one.
 [[nodiscard]] inline bool intact(SequencedRecord const& r) {
+  will_read(r.key, std::uint64_t{r.header.key_bytes} + r.header.value_bytes);
   return sum_of(r.header, r.key, r.value) == r.header.crc;
 }
 

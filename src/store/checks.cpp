@@ -110,6 +110,15 @@ Status check_expected(std::string const& path, OpenOptions const& options,
   return expect("value_bytes", options.expect.value_bytes, h.value_bytes);
 }
 
+Status check_no_value_log(std::string const& path, ValueLogOptions const& options) {
+  ValueLogOptions const usual;
+  if (options.collectors == usual.collectors && options.most_queued == usual.most_queued) return {};
+  return {Code::unsupported,
+          "pool " + path +
+              " has its values in the heap, where nothing is collected; leave collectors "
+              "and most_queued out, or make a pool of index btree with values log"};
+}
+
 Status check_batch(std::string const& path, pm::PoolHeader const& h, Call const& call,
                    std::span<KeyStatus> statuses) {
   std::size_t const n = call.keys.count;

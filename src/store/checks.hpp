@@ -25,6 +25,8 @@ Status set_sizes(pm::PoolHeader& header, CreateOptions const& options);
 /// The pool has the sizes that its opener expects.
 Status check_expected(std::string const& path, OpenOptions const& options,
                       pm::PoolHeader const& header);
+/// Options of a log of values, for a pool whose values lie in the heap.
+[[nodiscard]] Status check_no_value_log(std::string const& path, ValueLogOptions const& options);
 /// The columns and arrays of a batch fit each other, and the pool.
 Status check_batch(std::string const& path, pm::PoolHeader const& header, Call const& call,
                    std::span<KeyStatus> statuses);

@@ -20,6 +20,12 @@ Status changed_since_close(std::string const& path, std::vector<std::string> con
           "verify --repair), which mends what it can and says what it drops"};
 }
 
+Status unrecovered_read_only(std::string const& path) {
+  return {Code::unsupported,
+          "pool " + path +
+              " was not closed in order; open it once for writing to recover it, then read-only"};
+}
+
 void note_changes(RecoveryReport& report, std::vector<std::string> const& lines) {
   for (std::string const& line : lines)
     if (report.changes.size() < kMostFaults) report.changes.push_back(line);

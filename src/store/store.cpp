@@ -6,6 +6,7 @@
 #include "exec/range.hpp"
 #include "store/gphash/gphash_store.hpp"
 #include "store/gphash/transactions.hpp"
+#include "store/values_view.hpp"
 
 namespace perdure {
 
@@ -74,6 +75,29 @@ Result<VariableValues> Store::get_variable(Column const& keys, std::span<KeyStat
   call.stream = options.stream;
   return answer(impl_.get(),
                 [&](Impl& impl) { return impl.read_variable(call, statuses, options); });
+}
+
+Result<ValuesView> Store::view(Column const& keys, std::span<KeyStatus> statuses) {
+  exec::Range const range("view");
+  Call call;
+  call.keys = keys;
+  return answer(impl_.get(), [&](Impl& impl) -> Result<ValuesView> {
+    auto state = impl.view(call, statuses);
+    if (!state) return state.status();
+    return ValuesView(std::move(*state));
+  });
+}
+ValuesView::ValuesView(std::unique_ptr<State> state) : state_(std::move(state)) {}
+ValuesView::ValuesView(ValuesView&&) noexcept = default;
+ValuesView& ValuesView::operator=(ValuesView&&) noexcept = default;
+ValuesView::~ValuesView() = default;
+std::size_t ValuesView::size() const { return state_ ? state_->values.size() : 0; }
+std::span<std::byte const> ValuesView::operator[](std::size_t i) const {
+  PERDURE_ASSERT(i < size());
+  return state_->values[i];
+}
+std::span<std::byte const> ValuesView::memory() const {
+  return state_ ? state_->memory : std::span<std::byte const>{};
 }
 
 Status Store::put(Column const& keys, Column const& values, std::span<KeyStatus> statuses,

@@ -12,6 +12,7 @@
 #include "store/dash/dash_store.hpp"
 #include "store/gphash/gphash_store.hpp"
 #include "store/index_name.hpp"
+#include "store/values_view.hpp"
 #include "wal/snapshot_file.hpp"
 
 namespace perdure {
@@ -105,6 +106,10 @@ Status no_order(Store::Impl const& impl) {
 
 }  // namespace
 
+Result<std::unique_ptr<ValuesView::State>> Store::Impl::view(Call const&, std::span<KeyStatus>) {
+  return Status{Code::unsupported, "pool " + path + " has index " + name(index) +
+                                       ", which has no views of values; use get, which copies"};
+}
 Result<RangePage> Store::Impl::range(RangeQuery const&, std::atomic<bool> const*) {
   return no_order(*this);
 }

@@ -44,6 +44,8 @@ struct Store::Impl {
   virtual Status read(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) = 0;
   virtual Result<VariableValues> read_variable(Call const& call, std::span<KeyStatus> statuses,
                                                CallOptions const& how) = 0;
+  virtual Result<std::unique_ptr<ValuesView::State>> view(Call const& call,
+                                                          std::span<KeyStatus> statuses);
   virtual Status write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) = 0;
   virtual Result<std::shared_ptr<Transaction::State>> begin(TransactionOptions const& options) = 0;
   virtual Status register_dense(std::vector<DenseBuffer> const& buffers) = 0;

@@ -332,6 +332,7 @@ class Crashes {
     if (crashes % 16 == 0) go_on(left, held);
   }
   static void judge(Contents const& held, Contents const& before, Contents const& after) {
+    if (held == before || held == after) return;
     auto const of = [](Contents const& c, std::string const& key) {
       auto const found = c.find(key);
       return found == c.end() ? std::nullopt : std::optional(found->second);

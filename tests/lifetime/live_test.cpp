@@ -11,14 +11,10 @@
 #include <thread>
 
 #include "lifetime/live_checks.hpp"
+#include "support/whole_file.hpp"
 
 namespace perdure::test {
 namespace {
-
-std::string bytes_of(std::string const& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 TEST(LiveLook, SeesNothingOfATransactionThatHasNotCommitted) {
   auto const wrong = a_transaction_is_one_change();
@@ -103,7 +99,7 @@ TEST_P(LiveLooks, FindWhatAKilledOwnerLeftAndChangeNothing) {
     return ::raise(SIGKILL);
   });
   ASSERT_EQ(wait_for(owner), 1000 + SIGKILL);
-  std::string const before = bytes_of(home.path());
+  std::string const before = whole_file(home.path());
   {
     auto look = Store::open(home.path(), looking());
     ASSERT_TRUE(look.ok()) << look.status().message();
@@ -115,7 +111,7 @@ TEST_P(LiveLooks, FindWhatAKilledOwnerLeftAndChangeNothing) {
     EXPECT_EQ(look->recovery().clean, look->recovery().undone == 0);
     EXPECT_TRUE(look->close().ok());
   }
-  EXPECT_TRUE(bytes_of(home.path()) == before);
+  EXPECT_TRUE(whole_file(home.path()) == before);
   auto store = home.open();
   ASSERT_TRUE(store.ok()) << store.status().message();
   EXPECT_EQ(store->stats().records, 50u);
@@ -125,10 +121,10 @@ TEST_P(LiveLooks, OutlastTheirPoolAndKeepNobodyOut) {
   PoolHome const home(GetParam());
   auto store = home.create();
   ASSERT_TRUE(store.ok() && put(*store, 0, 50).ok() && store->close().ok());
-  std::string const before = bytes_of(home.path());
+  std::string const before = whole_file(home.path());
   auto look = Store::open(home.path(), looking());
   ASSERT_TRUE(look.ok()) << look.status().message();
-  EXPECT_TRUE(bytes_of(home.path()) == before);
+  EXPECT_TRUE(whole_file(home.path()) == before);
   store = home.open();
   ASSERT_TRUE(store.ok()) << store.status().message();
   ASSERT_TRUE(put(*store, 0, 5000, 7).ok());
@@ -169,7 +165,7 @@ TEST(LiveLook, IsRefusedWhereThereIsNoMomentToLookAt) {
   repairing.repair = true;
   EXPECT_EQ(Store::open(home.path(), repairing).status().code(), Code::invalid_argument);
   ASSERT_TRUE(put(*store, 0, 10).ok() && store->close().ok());
-  std::string const damaged = bytes_of(home.path());
+  std::string const damaged = whole_file(home.path());
   std::ofstream(home.path(), std::ios::binary) << damaged.substr(0, 8192);
   EXPECT_EQ(Store::open(home.path(), looking()).status().code(), Code::corrupt);
 }

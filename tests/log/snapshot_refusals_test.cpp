@@ -38,14 +38,14 @@ TEST_F(SnapshotOne, AnotherPoolsLogIsNotTakenForItsOwn) {
   {
     ASSERT_TRUE(restore(as(Durability::power, other_log_.path)).ok());
   }
-  std::string const before = read_file(target_);
+  std::string const before = whole_file(target_);
   OpenOptions open = config_.open();
   open.log_dir = log_.path;
   Status const s = Store::open(target_, open).status();
   EXPECT_EQ(s.code(), Code::invalid_argument);
   EXPECT_NE(s.message().find("is not the one whose log lies in " + log_.path), std::string::npos)
       << s.message();
-  EXPECT_EQ(read_file(target_), before);
+  EXPECT_EQ(whole_file(target_), before);
 }
 
 TEST_F(SnapshotOne, ALogDirDoesNotCostAPoolOfDurabilityProcess) {
@@ -55,11 +55,11 @@ TEST_F(SnapshotOne, ALogDirDoesNotCostAPoolOfDurabilityProcess) {
   {
     Store const plain = create(config_, target_, Durability::process, "");
   }
-  std::string const before = read_file(target_);
+  std::string const before = whole_file(target_);
   OpenOptions open = config_.open();
   open.log_dir = log_.path;
   EXPECT_EQ(Store::open(target_, open).status().code(), Code::invalid_argument);
-  EXPECT_EQ(read_file(target_), before);
+  EXPECT_EQ(whole_file(target_), before);
 }
 
 TEST_F(SnapshotOne, OfAnotherVersionIsRefusedByName) {
@@ -92,7 +92,7 @@ TEST_F(SnapshotOne, ADamagedChunkIsNamed) {
   {
     Driver const driver = with_snapshot(30'000);
   }
-  std::string const whole = read_file(snapshot_);
+  std::string const whole = whole_file(snapshot_);
   ASSERT_GT(whole.size(), 3u << 20);
   for (std::uint64_t const chunk : {0u, 2u}) {
     std::string damaged = whole;
@@ -130,9 +130,9 @@ TEST_F(SnapshotOne, ATruncatedFileIsNamed) {
 
 TEST_F(SnapshotOne, WhatIsThereIsNotReplacedUnasked) {
   Driver driver = with_snapshot(10);
-  std::string const before = read_file(snapshot_);
+  std::string const before = whole_file(snapshot_);
   EXPECT_EQ(driver.store().snapshot(snapshot_).code(), Code::already_exists);
-  EXPECT_EQ(read_file(snapshot_), before);
+  EXPECT_EQ(whole_file(snapshot_), before);
   EXPECT_EQ(driver.store().snapshot(pool_, {.overwrite = true}).code(), Code::invalid_argument)
       << "its own pool";
   std::string const other = scratch_.file("other");
@@ -151,10 +151,10 @@ TEST_F(SnapshotOne, WhatIsThereIsNotReplacedUnasked) {
 
 TEST_F(SnapshotOne, NeitherTakesNorReplacesACheckpoint) {
   Driver driver = with_records(10, Durability::power);
-  std::string const before = read_file(log_.file("image-a"));
+  std::string const before = whole_file(log_.file("image-a"));
   EXPECT_EQ(driver.store().snapshot(log_.file("image-a"), {.overwrite = true}).code(),
             Code::already_exists);
-  EXPECT_EQ(read_file(log_.file("image-a")), before);
+  EXPECT_EQ(whole_file(log_.file("image-a")), before);
   ASSERT_TRUE(driver.store().close().ok());
   Status const s = Store::restore(log_.file("image-a"), target_).status();
   EXPECT_EQ(s.code(), Code::invalid_argument);

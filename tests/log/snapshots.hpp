@@ -18,6 +18,7 @@
 
 #include "support/folders.hpp"
 #include "support/store_driver.hpp"
+#include "support/whole_file.hpp"
 #include "wal/checkpoint.hpp"
 #include "wal/snapshot_file.hpp"
 
@@ -64,11 +65,6 @@ inline std::vector<Op> some_ops(Config const& config, std::mt19937_64& random) {
   return ops;
 }
 
-inline std::string read_file(std::string const& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 inline void write_file(std::string const& path, std::string const& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
@@ -111,7 +107,7 @@ class SnapshotOne : public testing::Test {
   }
 
   void edit_header(std::function<void(wal::ImageHeader&)> const& edit) {
-    std::string bytes = read_file(snapshot_);
+    std::string bytes = whole_file(snapshot_);
     wal::ImageHeader h;
     std::memcpy(&h, bytes.data(), sizeof h);
     edit(h);

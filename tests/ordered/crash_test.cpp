@@ -18,6 +18,7 @@
 
 #include "ordered_store.hpp"
 #include "pm/sequenced_record.hpp"
+#include "support/whole_file.hpp"
 
 namespace perdure::test {
 namespace {
@@ -35,10 +36,7 @@ Contents contents_of(Store& store) {
 /// A pool's file, edited as a crash or a fault would have left it.
 class Image {
  public:
-  explicit Image(std::string const& path) {
-    std::ifstream in(path, std::ios::binary);
-    bytes_.assign(std::istreambuf_iterator<char>(in), {});
-  }
+  explicit Image(std::string const& path) : bytes_(whole_file(path)) {}
   void write(std::string const& path) const {
     std::ofstream(path, std::ios::binary)
         .write(bytes_.data(), static_cast<std::streamsize>(bytes_.size()));

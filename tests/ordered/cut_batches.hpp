@@ -3,31 +3,17 @@
 // a Host that looks. Invariant: one batch at a time, by this thread.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 
 #include "ordered_store.hpp"
 #include "pm/root.hpp"
 #include "store/btree/full/full_engine_on.hpp"
+#include "support/cut_pool.hpp"
 
 namespace perdure::test {
 
 using Contents = std::map<Bytes, Bytes>;
-
-/// Who is asked at each point; none: nobody.
-inline std::function<void()> at_point;
-
-class CutHost : public pm::OrderedHost {
- public:
-  static void store(std::uint64_t* at, std::uint64_t value) {
-    OrderedHost::store(at, value);
-    if (at_point) at_point();
-  }
-  static void flush(void const*, std::size_t) {
-    if (at_point) at_point();
-  }
-};
 
 struct CutOp {
   OpKind kind;
@@ -49,15 +35,14 @@ class CutBatches {
  public:
   using Keys = btree::ByteKeys<BtreeRecords>;
 
-  CutBatches() : pool_(make()) {
-    if (!engine_->recover(false).ok()) throw std::runtime_error("no engine");
+  CutBatches() {
+    if (!engine_->recover(false, false).ok()) throw std::runtime_error("no engine");
     space_.load_later();
     pm::Root root = pool_.root();
     root.clean = 0;
     pool_.publish_root(root);
     numbers_.begin();
   }
-  ~CutBatches() { at_point = nullptr; }
 
   /// As one batch. judge() gets what an opening finds where a kill had come at every `each`th
   /// point, and at the end.
@@ -89,30 +74,15 @@ class CutBatches {
     look();
   }
   std::function<void(Store&, bool undone)> judge;
-  std::uint64_t looks = 0;
 
  private:
-  [[nodiscard]] std::string path() const { return scratch_.file("pool"); }
-  pm::Pool make() {
-    Kind const kind{"", 0, KeyOrder::bytes, Persist::full};
-    if (Status s = opened(Store::create(path(), kind.create())).close(); !s.ok())
-      throw std::runtime_error(s.message());
-    auto pool = pm::Pool::open(path(), {});
-    if (!pool) throw std::runtime_error(pool.status().message());
-    return std::move(*pool);
-  }
   void look() {
-    ++looks;
-    std::string const copy = scratch_.file("copy");
-    std::ofstream(copy, std::ios::binary)
-        .write(reinterpret_cast<char const*>(pool_.base()),
-               static_cast<std::streamsize>(pool_.bytes()));
-    Store store = opened(Store::open(copy, {.threads = 1}));
+    Store store = cut_.killed();
     judge(store, store.recovery().undone != 0);
   }
 
-  ScratchDir scratch_;
-  pm::Pool pool_;
+  CutPool cut_{Kind{"", 0, KeyOrder::bytes, Persist::full}.create()};
+  pm::Pool& pool_ = cut_.pool();
   Mutex memory_;
   threads::Space space_{pool_, memory_};
   threads::BatchNumbers numbers_{pool_, memory_};

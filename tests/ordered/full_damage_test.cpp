@@ -2,13 +2,16 @@
 // it anew of the records, and nothing that was whole is lost.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "index/btree/layout.hpp"
+#include "index/btree/versions.hpp"
 #include "ordered_store.hpp"
 #include "pm/record_shape.hpp"
 #include "pm/transaction/format.hpp"
 #include "store/btree/full/pool_nodes.hpp"
+#include "support/whole_file.hpp"
 
 namespace perdure::test {
 namespace {
@@ -22,8 +25,7 @@ constexpr std::uint64_t kRecords = 1200;
 class Image {
  public:
   explicit Image(std::string const& path) : path_(path) {
-    std::ifstream in(path, std::ios::binary);
-    bytes_.assign(std::istreambuf_iterator<char>(in), {});
+    bytes_ = whole_file(path);
     std::memcpy(&header_, bytes_.data(), sizeof header_);
   }
   void write() const {
@@ -36,6 +38,35 @@ class Image {
     full::State state;
     std::memcpy(&state, bytes_.data() + this->state(), sizeof state);
     return state.root;
+  }
+  [[nodiscard]] std::size_t child(std::size_t node, std::size_t n) const {
+    return node + offsetof(btree::Inner<true>, children) + 8 * n;
+  }
+  /// Below the root.
+  [[nodiscard]] std::size_t inner() const {
+    std::uint64_t at;
+    std::memcpy(&at, bytes_.data() + child(root(), 0), sizeof at);
+    return at;
+  }
+  void swap(std::size_t one, std::size_t other) {
+    std::swap_ranges(bytes_.begin() + static_cast<std::ptrdiff_t>(one),
+                     bytes_.begin() + static_cast<std::ptrdiff_t>(one + 8),
+                     bytes_.begin() + static_cast<std::ptrdiff_t>(other));
+  }
+  /// The bit of the map that says of the record around `at` that it is in use.
+  void forget(std::size_t at) {
+    std::size_t const superblock = at / header_.superblock_bytes * header_.superblock_bytes;
+    std::uint32_t const stride = word(superblock + 4);
+    std::size_t const i = (at - superblock - pm::kFirstMapped) / stride;
+    flip(superblock + pm::RecordShape(header_).map_address(stride) + i / 8,
+         static_cast<unsigned>(i % 8));
+  }
+  /// As its owner's opening would.
+  void say_changing(std::size_t node) {
+    full::State state;
+    std::memcpy(&state, bytes_.data() + this->state(), sizeof state);
+    std::uint64_t const version = state.generation | btree::kChanging;
+    std::memcpy(bytes_.data() + node, &version, sizeof version);
   }
   [[nodiscard]] std::size_t leaf(std::size_t n) const {
     return leaves() + pm::kFirstMapped + n * sizeof(btree::Leaf);
@@ -69,9 +100,9 @@ class Image {
 
 class DamagedWhole : public testing::Test {
  protected:
-  DamagedWhole() {
-    Store store = opened(Store::create(path(), kKind.create()));
-    for (std::uint64_t n = 0; n < kRecords; ++n) held_[kKind.key(n)] = "value " + std::to_string(n);
+  explicit DamagedWhole(Kind const& kind = kKind) : kind_(kind) {
+    Store store = opened(Store::create(path(), kind_.create()));
+    for (std::uint64_t n = 0; n < kRecords; ++n) held_[kind_.key(n)] = "value " + std::to_string(n);
     std::vector<std::pair<Bytes, Bytes>> const all(held_.begin(), held_.end());
     put(store, all);
     if (!store.close().ok()) throw std::runtime_error("close");
@@ -83,12 +114,31 @@ class DamagedWhole : public testing::Test {
     how(image);
     image.write();
   }
+  /// How many keys are said to be damaged; the others are what they were.
+  [[nodiscard]] std::uint64_t damaged_answers() const {
+    auto store = Store::open(path());
+    if (!store) return 1;
+    std::uint64_t damaged = 0;
+    for (std::uint64_t n = 0; n < kRecords; n += 11) {
+      Packed const k({kind_.key(n)}, kind_.key_bytes);
+      KeyStatus status = KeyStatus::ok;
+      auto const got = store->get_variable(k.column(), {&status, 1});
+      EXPECT_TRUE(got.ok() || got.status().code() == Code::corrupt) << got.status().message();
+      EXPECT_NE(status, KeyStatus::not_found) << n;
+      damaged += !got || status == KeyStatus::corrupt;
+    }
+    auto const counted = store->count_range({});
+    damaged += !counted;
+    EXPECT_EQ(counted ? counted.value() : held_.size(), held_.size());
+    return damaged;
+  }
   void expect_named() const {
     Store store = opened(Store::open(path()));
     EXPECT_GT(store.verify().value().fault_count, 0u);
     ASSERT_TRUE(store.close().ok());
   }
   void expect_mended(std::uint64_t dropped = 0) {
+    Bytes const goes_on = kind_.key(kRecords);
     OpenOptions repair;
     repair.repair = true;
     Store store = opened(Store::open(path(), repair));
@@ -99,12 +149,19 @@ class DamagedWhole : public testing::Test {
     ASSERT_TRUE(store.acknowledge_repair().ok());
     auto const report = store.verify().value();
     EXPECT_EQ(report.fault_count, 0u) << report.faults.front();
-    put(store, {{"goes", "on"}});
+    put(store, {{goes_on, "goes on"}});
     ASSERT_TRUE(store.close().ok());
     EXPECT_EQ(opened(Store::open(path())).stats().records, held_.size() + 1);
   }
+  Kind const kind_;
   ScratchDir scratch_;
   Contents held_;
+};
+
+/// Keys that their first eight bytes tell apart.
+class DamagedApart : public DamagedWhole {
+ protected:
+  DamagedApart() : DamagedWhole({"apart", 16, KeyOrder::bytes, Persist::full}) {}
 };
 
 TEST_F(DamagedWhole, AChildOfAnInnerNodeIsNamedAndMended) {
@@ -131,6 +188,41 @@ TEST_F(DamagedWhole, AChildOutsideThePoolIsFollowedByNobody) {
   }
   expect_named();
   expect_mended();
+}
+
+/// Every single flip of the addresses, the separators and the shape of an inner node: before
+/// anybody asks verify, each call ends, and what it answers is there or said to be damaged.
+TEST_F(DamagedApart, NoFlipOfAnInnerNodeMakesAReadLoopOrMiss) {
+  Image const whole(path());
+  std::uint64_t refused = 0;
+  for (std::size_t const node : {whole.root(), whole.inner()})
+    for (std::size_t at = 0; at < 3; ++at)
+      for (std::size_t const part :
+           {offsetof(btree::Inner<true>, children) + 8 * at,
+            offsetof(btree::Inner<true>, prefixes) + 8 * at, offsetof(btree::Inner<true>, shape)})
+        for (unsigned const bit : {1u + 9u * static_cast<unsigned>(at), 33u}) {
+          damage([&](Image& image) { image.flip(node + part + bit / 8, bit % 8); });
+          refused += damaged_answers();
+          whole.write();
+        }
+  EXPECT_GT(refused, 0u);
+}
+
+TEST_F(DamagedApart, AChildThatIsAnotherLeafIsNamedByTheFirstGet) {
+  damage([](Image& image) {
+    image.swap(image.child(image.inner(), 3), image.child(image.inner(), 9));
+  });
+  EXPECT_GT(damaged_answers(), 0u);
+  expect_named();
+  expect_mended();
+}
+
+TEST_F(DamagedWhole, ALockOfTheLastOpeningHoldsUpNoReader) {
+  damage([](Image& image) { image.say_changing(image.leaf(4)); });
+  OpenOptions reading;
+  reading.read_only = true;
+  Store store = opened(Store::open(path(), reading));
+  EXPECT_EQ(all_of(store, {}).size(), held_.size());
 }
 
 TEST_F(DamagedWhole, ASeparatorIsNamedAndMended) {
@@ -183,6 +275,20 @@ TEST_F(DamagedWhole, ALogThatIsDamagedKeepsThePoolFromOpening) {
   Status const s = Store::open(path()).status();
   EXPECT_EQ(s.code(), Code::corrupt);
   EXPECT_NE(s.message().find("undo log is damaged"), std::string::npos) << s.message();
+  EXPECT_NE(s.message().find("repair"), std::string::npos) << s.message();
+  expect_mended();
+}
+
+TEST_F(DamagedWhole, ALinkOfItsLogThatLeadsNowhereIsMended) {
+  damage([](Image& image) { image.flip(image.log() + offsetof(pm::UndoRoomHeader, next) + 3, 5); });
+  EXPECT_EQ(Store::open(path()).status().code(), Code::corrupt);
+  expect_mended();
+}
+
+TEST_F(DamagedWhole, AMapThatForgetsARecordLosesNothing) {
+  damage([](Image& image) { image.forget(image.find("value 1077")); });
+  expect_named();
+  expect_mended();
 }
 
 }  // namespace

@@ -189,6 +189,24 @@ TEST(WholeBatches, AreSeenByNoReaderBeforeTheyCommitted) {
   writer.join();
 }
 
+TEST(Options, OfALogAreRefusedWhereValuesLieInTheHeap) {
+  ScratchDir scratch;
+  std::string const path = scratch.file("pool");
+  for (Index const index : {Index::gphash, Index::dash_eh, Index::btree}) {
+    CreateOptions create;
+    create.index = index;
+    create.file.overwrite = true;
+    OpenOptions open;
+    open.value_log.collectors = 2;
+    EXPECT_NE(Store::create(path, create, open).status().message().find("collectors"),
+              std::string::npos);
+    ASSERT_TRUE(opened(Store::create(path, create)).close().ok());
+    Status const refused = Store::open(path, open).status();
+    EXPECT_EQ(refused.code(), Code::unsupported);
+    EXPECT_NE(refused.message().find("values log"), std::string::npos) << refused.message();
+  }
+}
+
 TEST(WholeBatches, WithALogForValuesAreRefused) {
   CreateOptions create = kWords.create();
   create.values = Values::log;

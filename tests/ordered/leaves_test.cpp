@@ -11,6 +11,7 @@
 #include "ordered_store.hpp"
 #include "pm/root.hpp"
 #include "store/btree/leaves/btree_leaves.hpp"
+#include "support/whole_file.hpp"
 
 namespace perdure::test {
 namespace {
@@ -23,8 +24,7 @@ using btree::Permutation;
 class Leaves {
  public:
   explicit Leaves(std::string const& path) {
-    std::ifstream in(path, std::ios::binary);
-    bytes_.assign(std::istreambuf_iterator<char>(in), {});
+    bytes_ = whole_file(path);
     auto const* const base = reinterpret_cast<std::byte const*>(bytes_.data());
     for (std::uint64_t const offset : pm::kRootOffset) {
       auto const root = pm::read_root(base + offset);
@@ -286,6 +286,31 @@ TEST(DurableLeaves, AFullPoolRefusesAndLosesNothing) {
   Store store = opened(Store::open(path));
   EXPECT_EQ(store.recovery().records, held);
   EXPECT_EQ(store.stats().persist, Persist::index);
+}
+
+/// Small records have room when the leaves of a falling sequence, which are half full, have none.
+TEST(DurableLeaves, TakeTheRoomThatRecordsLeft) {
+  CreateOptions create = Kind{"", 8, KeyOrder::unsigned_integer, Persist::index}.create();
+  create.max_bytes = 8 << 20;
+  ScratchDir scratch;
+  Store store = opened(Store::create(scratch.file("pool"), create));
+  auto const key = [](std::uint64_t n) {
+    return Bytes(reinterpret_cast<char const*>(&n), sizeof n);
+  };
+  std::uint64_t const most = 1u << 20;
+  put(store, {{key(most), ""}});
+  std::uint64_t large = 1;
+  Bytes const value(200'000, 'l');
+  while (store.put(Packed({key(most + large)}, 8).column(), Packed({value}, 0).column()).ok())
+    ++large;
+  while (--large > 0) erase(store, {key(most + large)});
+  for (int i = 0; i < 1000; ++i) put(store, {{key(most), ""}});  // readers are waited for by then
+  Status s;
+  for (std::uint64_t n = 1; s.ok() && n < 31'000; ++n)
+    s = store.put(Packed({key(most - n)}, 8).column(), Packed({Bytes()}, 0).column());
+  EXPECT_TRUE(s.ok()) << s.message();
+  EXPECT_EQ(store.stats().records, 31'000u);
+  EXPECT_EQ(store.verify()->fault_count, 0u);
 }
 
 }  // namespace

@@ -7,34 +7,15 @@
 
 #include "index/btree/pool_nodes.hpp"
 #include "ordered_store.hpp"
-#include "pm/host.hpp"
 #include "pm/root.hpp"
 #include "store/btree/btree_runs.hpp"
 #include "store/btree/leaves/btree_leaves.hpp"
+#include "support/cut_pool.hpp"
 
 namespace perdure::test {
 namespace {
 
 using Contents = std::map<Bytes, Bytes>;
-
-/// Calls look() after each store to the pool.
-class CutHost : public pm::OrderedHost {
- public:
-  CutHost(std::span<std::byte const> pool, std::function<void()> look)
-      : begin_(reinterpret_cast<std::uintptr_t>(pool.data())),
-        end_(begin_ + pool.size()),
-        look_(std::move(look)) {}
-
-  void store(std::uint64_t* at, std::uint64_t value) const {
-    OrderedHost::store(at, value);
-    auto const address = reinterpret_cast<std::uintptr_t>(at);
-    if (address >= begin_ && address < end_) look_();
-  }
-
- private:
-  std::uintptr_t begin_, end_;
-  std::function<void()> look_;
-};
 
 /// `Nodes`: where leaves lie, in DRAM or in the pool.
 template <class Nodes>
@@ -43,7 +24,7 @@ class CutStore {
   using Keys = btree::ByteKeys<BtreeRecords>;
   using Tree = btree::Tree<Keys, Nodes>;
 
-  CutStore() : pool_(make()) {
+  CutStore() {
     pm::Root root = pool_.root();
     root.clean = 0;
     pm::OrderedHost host;
@@ -67,8 +48,10 @@ class CutStore {
     std::uint8_t status = kPending;
     threads::Batch const batch{&call, &status, number != 0 ? number : numbers_.take(1)};
     threads::Tally tally;
-    CutHost host(pool_.addresses(), [&] { look(); });
+    CutHost host(pool_.addresses());
+    at_point = [&] { look(); };
     BtreeWrites(parts_, host, batch, tally).run({nullptr, 0, 1});
+    at_point = nullptr;
     look();
     return static_cast<KeyStatus>(status);
   }
@@ -82,32 +65,19 @@ class CutStore {
     return answer == btree::Answer::done ? records_.view(host, word).header.sequence : 0;
   }
   std::function<void(Contents const&)> judge;
-  std::uint64_t looks = 0;
+  [[nodiscard]] std::uint64_t looks() const { return cut_.looks(); }
 
  private:
-  [[nodiscard]] std::string path() const { return scratch_.file("pool"); }
-  pm::Pool make() {
-    Persist const persist = Nodes::kDurable ? Persist::index : Persist::minimal;
-    Kind const kind{"", 0, KeyOrder::bytes, persist};
-    if (Status s = opened(Store::create(path(), kind.create())).close(); !s.ok())
-      throw std::runtime_error(s.message());
-    auto pool = pm::Pool::open(path(), {});
-    if (!pool) throw std::runtime_error(pool.status().message());
-    return std::move(*pool);
-  }
   void look() {
-    ++looks;
-    std::string const copy = scratch_.file("copy");
-    std::ofstream(copy, std::ios::binary)
-        .write(reinterpret_cast<char const*>(pool_.base()),
-               static_cast<std::streamsize>(pool_.bytes()));
-    Store store = opened(Store::open(copy, {.threads = 1}));
+    Store store = cut_.killed();
     auto const all = all_of(store, {});
     judge({all.begin(), all.end()});
   }
 
-  ScratchDir scratch_;
-  pm::Pool pool_;
+  static constexpr Persist kPersist = Nodes::kDurable ? Persist::index : Persist::minimal;
+
+  CutPool cut_{Kind{"", 0, KeyOrder::bytes, kPersist}.create()};
+  pm::Pool& pool_ = cut_.pool();
   Mutex memory_;
   threads::Space space_{pool_, memory_};
   threads::BatchNumbers numbers_{pool_, memory_};
@@ -181,7 +151,7 @@ void cut_after_each_store() {
         !Nodes::kDurable && before.contains(step.key) && now.contains(step.key) && before != now;
     EXPECT_TRUE(!replaces || store.sequence_of(step.key) > replaced) << "key " << step.key;
   }
-  EXPECT_GT(store.looks, 2 * std::size(steps));
+  EXPECT_GT(store.looks(), 2 * std::size(steps));
 }
 
 TEST(CrashPoints, AfterEachStoreAnOperationIsDoneOrNot) {

@@ -32,7 +32,7 @@ TEST_F(RecordedLitmus, RefusesWhoReliesOnWhatFailed) {
   EXPECT_NE(refused.message().find("MP gpu -> gpu fenced"), std::string::npos) << refused.message();
   EXPECT_NE(refused.message().find(path_), std::string::npos) << refused.message();
   EXPECT_TRUE(check_recorded(Reliance::batches, "a GPU").ok());
-  EXPECT_TRUE(check_recorded(Reliance::dash, "").ok());
+  EXPECT_TRUE(check_recorded(Reliance::host_threads, "").ok());
 }
 
 TEST_F(RecordedLitmus, OfAnotherMachineRefusesNothing) {
@@ -43,14 +43,20 @@ TEST_F(RecordedLitmus, OfAnotherMachineRefusesNothing) {
 }
 
 TEST_F(RecordedLitmus, ThatIsSoundTakesBackWhatWasRefused) {
-  ASSERT_TRUE(record_litmus(here_, "", {{"Dash tables on the host", "cas"}}).ok());
-  EXPECT_FALSE(check_recorded(Reliance::dash, "").ok());
+  ASSERT_TRUE(record_litmus(here_, "", {{"indexes of host threads", "cas"}}).ok());
+  EXPECT_FALSE(check_recorded(Reliance::host_threads, "").ok());
   ASSERT_TRUE(record_litmus(here_, "", {}).ok());
-  EXPECT_TRUE(check_recorded(Reliance::dash, "").ok());
+  EXPECT_TRUE(check_recorded(Reliance::host_threads, "").ok());
+}
+
+TEST_F(RecordedLitmus, ByANameThatNobodyHasCountsForAll) {
+  ASSERT_TRUE(record_litmus(here_, "a GPU", {{"an older version's tables", "cas"}}).ok());
+  for (Reliance const who : {Reliance::host_threads, Reliance::batches, Reliance::sessions})
+    EXPECT_FALSE(check_recorded(who, "a GPU").ok());
 }
 
 TEST_F(RecordedLitmus, KeepsADashPoolFromBeingMade) {
-  ASSERT_TRUE(record_litmus(here_, "", {{"Dash tables on the host", "cas cpu+cpu"}}).ok());
+  ASSERT_TRUE(record_litmus(here_, "", {{"indexes of host threads", "cas cpu+cpu"}}).ok());
   std::string const pool = path_ + "-pool";
   CreateOptions options;
   options.index = Index::dash_eh;

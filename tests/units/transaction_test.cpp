@@ -105,6 +105,21 @@ TEST(UndoLines, GrowWithATransactionAndAreUsedAgain) {
   EXPECT_EQ(driven.log().superblocks(), grown);
 }
 
+TEST(UndoLines, ThatGrewGiveBackWhatTheyDoNotKeep) {
+  Pool pool = make_pool(3);
+  Driven driven(pool);
+  driven.log().begin();
+  for (std::uint64_t chunk = 0; chunk < 17 * (UndoLines::kMostKept + 2); ++chunk)
+    (void)driven.log().next_chunk();
+  EXPECT_EQ(driven.log().superblocks(), UndoLines::kMostKept + 2);
+  std::uint64_t const taken = pool.superblocks_in_use();
+  ASSERT_TRUE(driven.log().undo().ok());
+  EXPECT_EQ(driven.log().superblocks(), UndoLines::kMostKept);
+  EXPECT_EQ(pool.superblocks_in_use(), taken - 2);
+  driven.crash();
+  EXPECT_EQ(driven.log().superblocks(), UndoLines::kMostKept) << "an opening finds no more of it";
+}
+
 TEST(UndoLines, UndoAgainWhereACrashCutsARecoveryOff) {
   Pool pool = make_pool(3);
   Driven driven(pool);

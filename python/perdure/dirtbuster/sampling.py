@@ -132,7 +132,7 @@ def record(program: Program, folder: Path, seconds: float | None, stdin: Path | 
         *_limited(program.command, status, seconds),
     ]
     with open(stdin or os.devnull, "rb") as given:
-        done = run_program(command, stdin=given, stdout=2, stderr=subprocess.PIPE)
+        done = run_program(command, stdin=given, stdout=2, stderr=subprocess.PIPE, errors="replace")
     if not status.exists():
         raise Failure(f"dirtbuster: perf could not run {program.path}: {done.stderr.strip()}")
     _pass_on(done.stderr)
@@ -143,14 +143,16 @@ def record(program: Program, folder: Path, seconds: float | None, stdin: Path | 
 
 
 def _limited(command: list[str], status: Path, seconds: float | None) -> list[str]:
-    """The program, with its exit status in a file: perf's own would hide it."""
+    """The program, with its exit status in a file: perf's own would hide it. What it writes to
+    standard error goes where its output goes, which is ours, at once and byte by byte; perf's own
+    messages are apart."""
     limit = [] if seconds is None else ["timeout", "--foreground", "-k", "5", str(seconds)]
-    script = 'out=$1; shift; "$@"; echo $? > "$out"'
+    script = 'out=$1; shift; "$@" 2>&1; echo $? > "$out"'
     return ["sh", "-c", script, "sh", str(status), *limit, *command]
 
 
 def _pass_on(errors: str) -> None:
-    """What the program wrote to standard error."""
+    """What perf has to say, and the shell of a program that a signal ended."""
     if errors:
         os.write(2, errors.encode())
 

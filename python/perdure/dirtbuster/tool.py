@@ -10,7 +10,9 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,7 @@ from perdure.dirtbuster.programs import Program
 from perdure.dirtbuster.sampling import Hot
 
 _INSTALL = "Debian, Ubuntu: apt-get install valgrind gcc"
+_SAID = 400  # characters of what Valgrind said last
 # Valgrind runs repeated instructions one step at a time, so the C library is to use others.
 _TUNABLES = (
     "glibc.cpu.x86_rep_movsb_threshold=0x7fffffff:glibc.cpu.x86_rep_stosb_threshold=0x7fffffff"
@@ -134,11 +137,19 @@ def run(
             env=environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
+            errors="replace",
         )
     counted = [json.loads(one.read_text()) for one in sorted(folder.glob("counts.*.json"))]
     if not counted:
         raise Failure(
-            f"dirtbuster: Valgrind could not run {program.path}: {done.stderr.strip()[-400:]}"
+            f"dirtbuster: Valgrind could not run {program.path}: {done.stderr.strip()[-_SAID:]}"
+        )
+    if done.returncode < 0:
+        print(
+            f"perdure: under Valgrind {program.path.name} was ended by"
+            f" {signal.Signals(-done.returncode).name}, so what is counted is of the time before:"
+            f" {done.stderr.strip()[-_SAID:]}",
+            file=sys.stderr,
         )
     return _merged(counted), done.returncode
 

@@ -16,7 +16,7 @@ KeyStatus as_status(btree::Answer answer) {
 
 btree::Key as_key(std::uint64_t key) { return {key, nullptr, sizeof key}; }
 
-std::string named(std::uint64_t key) { return "key " + std::to_string(key); }
+std::string named_alone(std::uint64_t key) { return "key " + std::to_string(key); }
 
 }  // namespace
 
@@ -67,13 +67,13 @@ void BTreeRunner::operate(OpenedTree& opened, std::size_t thread) {
       if (auto wrong = fault_of_scan(opened, op.value % 2 == 0, nullptr)) wrong_ = wrong;
       continue;
     }
-    Done mine{op.key, {}};
+    DoneOperation mine{op.key, {}};
     operate(opened, op, mine);
-    history_[thread].push_back(mine);
+    oracle_.history[thread].push_back(mine);
   }
 }
 
-void BTreeRunner::operate(OpenedTree& opened, BTreeOp const& op, Done& mine) {
+void BTreeRunner::operate(OpenedTree& opened, BTreeOp const& op, DoneOperation& mine) {
   mine.seen.kind = op.kind;
   mine.seen.operand = op.value;
   mine.seen.began = clock_++;
@@ -105,12 +105,13 @@ std::optional<std::string> BTreeRunner::fault_of_scan(OpenedTree& opened, bool u
   std::size_t fillers = 0;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     auto const [key, value] = pairs[i];
-    if (i > 0 && pairs[i - 1].first >= key) return "a scan has " + named(key) + " out of turn";
+    if (i > 0 && pairs[i - 1].first >= key)
+      return "a scan has " + named_alone(key) + " out of turn";
     bool const filler = std::binary_search(scenario_.fillers.begin(), scenario_.fillers.end(), key);
     fillers += filler && value == key;
     bool const known =
         std::find(scenario_.keys.begin(), scenario_.keys.end(), key) != scenario_.keys.end();
-    if (!filler && !known) return "a scan has " + named(key) + ", which nobody wrote";
+    if (!filler && !known) return "a scan has " + named_alone(key) + ", which nobody wrote";
     if (found != nullptr) found->emplace(key, value);
   }
   if (fillers == scenario_.fillers.size()) return std::nullopt;
@@ -123,29 +124,22 @@ std::optional<std::string> BTreeRunner::fault_in_the_end(OpenedTree& opened) {
   Contents found;
   if (auto wrong = fault_of_scan(opened, true, &found)) return "in the end, " + *wrong;
   if (auto wrong = fault_of_scan(opened, false, nullptr)) return "in the end, " + *wrong;
+  std::vector<std::uint64_t> const done(oracle_.history.size(), kAllDone);
   for (std::uint64_t const key : scenario_.keys) {
-    auto const in = found.find(key);
-    auto const after = in == found.end() ? std::nullopt : std::optional(in->second);
+    auto const after = value_in(found, key);
     std::uint64_t value = 0;
     bool const there = opened.get(key, value) == btree::Answer::done;
     if (there != after.has_value() || (there && value != *after))
-      return named(key) + ": a get says something else than a scan";
-    bool const was =
-        std::find(scenario_.there.begin(), scenario_.there.end(), key) != scenario_.there.end();
-    std::vector<Seen> seen;
-    for (auto const& mine : history_)
-      for (Done const& done : mine)
-        if (done.key == key) seen.push_back(done.seen);
-    if (!explained(seen, was ? std::optional(key) : std::nullopt, after))
-      return named(key) + (after ? " is " + std::to_string(*after) : std::string(" is absent")) +
-             ", and no order of its " + std::to_string(seen.size()) + " operations explains that";
+      return named_alone(key) + ": a get says something else than a scan";
+    if (auto wrong = explain_key(oracle_, done, key, after)) return wrong;
   }
   return std::nullopt;
 }
 
 Crasher::Forward BTreeRunner::run(exec::SimSchedule const& schedule) {
   Forward forward;
-  history_.assign(scenario_.operations.size(), {});
+  oracle_ = {{}, History(scenario_.operations.size())};
+  for (std::uint64_t const key : scenario_.there) oracle_.old[key] = key;
   wrong_.reset();
   clock_ = 0;
   exec::SimScheduler scheduler(schedule);
@@ -168,7 +162,7 @@ Crasher::Forward BTreeRunner::run(exec::SimSchedule const& schedule) {
     btree::Shape const after = opened.tree.shape(opened.host);
     t->met.growths += after.leaves > before.leaves;
     t->met.merges += after.leaves < before.leaves;
-    for (auto const& mine : history_) t->met.session_operations += mine.size();
+    for (auto const& mine : oracle_.history) t->met.session_operations += mine.size();
   }
   forward.taken = scheduler.taken();
   forward.others = scheduler.others();

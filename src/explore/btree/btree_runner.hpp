@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,7 +13,7 @@
 
 #include "explore/btree/btree_scenario.hpp"
 #include "explore/crashes.hpp"
-#include "explore/history.hpp"
+#include "explore/judging.hpp"
 
 namespace perdure::explore {
 
@@ -27,11 +26,7 @@ class BTreeRunner final : public Crasher {
 
  private:
   struct OpenedTree;
-  using Contents = std::map<std::uint64_t, std::uint64_t>;
-  struct Done {
-    std::uint64_t key = 0;
-    Seen seen;
-  };
+  using Contents = ByKey;
 
   bool set_up(std::uint64_t scenario_seed) override;
   Forward run(exec::SimSchedule const& schedule) override;
@@ -43,12 +38,12 @@ class BTreeRunner final : public Crasher {
 
   bool fill(OpenedTree& opened) const;
   void operate(OpenedTree& opened, std::size_t thread);
-  void operate(OpenedTree& opened, BTreeOp const& op, Done& mine);
+  void operate(OpenedTree& opened, BTreeOp const& op, DoneOperation& mine);
   std::optional<std::string> fault_of_scan(OpenedTree& opened, bool up, Contents* found);
   std::optional<std::string> fault_in_the_end(OpenedTree& opened);
 
   BTreeScenario scenario_;
-  std::vector<std::vector<Done>> history_;  // of each thread
+  HistoryOracle oracle_;
   std::optional<std::string> wrong_;  // what a scan saw
   std::uint64_t clock_ = 0;
 };

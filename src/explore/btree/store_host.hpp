@@ -16,6 +16,7 @@ namespace perdure::explore {
 enum class Keeps : std::uint8_t {
   order,  // all of it, in the order in which each thread stored it (tmpfs)
   flushed,  // what was flushed and then fenced; of other lines whatever reached memory
+  fenced,  // what a thread stored before a fence of its own, before what it stored after that
   ordered,  // all that was there at an ordering point, pm::order(); the index is elsewhere
 };
 

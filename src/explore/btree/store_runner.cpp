@@ -2,21 +2,14 @@
 
 #include <algorithm>
 
+#include "pm/sequenced_record.hpp"
+
 namespace perdure::explore {
 namespace {
 
 constexpr char const* kPath = "arena";
+constexpr std::uint64_t kSuperblockOfLog = 128u << 10;  // that undoes a batch: a few chunks of it
 constexpr std::uint64_t kFilling = 2000, kKeysEach = 100;  // keys that fill segments
-
-std::string named(std::uint64_t key, std::optional<std::uint64_t> value) {
-  return "key " + std::to_string(key) +
-         (value ? " is " + std::to_string(*value) : std::string(" is absent"));
-}
-
-std::optional<std::uint64_t> in(OpenedStore::Contents const& contents, std::uint64_t key) {
-  auto const at = contents.find(key);
-  return at == contents.end() ? std::nullopt : std::optional(at->second);
-}
 
 }  // namespace
 
@@ -26,14 +19,26 @@ StoreRunner::StoreRunner(Options const& options, Totals& totals) : Crasher(optio
   tracker_.threads_order(true);
 }
 
+StoreKind StoreRunner::kind() const {
+  System const system = options_.system;
+  return {system == System::btree_log || system == System::btree_index_log,
+          system == System::btree_index || system == System::btree_index_log,
+          system == System::btree_full};
+}
+
+Keeps StoreRunner::keeps() const {
+  if (options_.system == System::btree_log) return Keeps::ordered;
+  if (kind().log || kind().transactions) return Keeps::fenced;
+  return options_.model == Model::fence ? Keeps::order : Keeps::flushed;
+}
+
 std::string StoreRunner::describe(std::uint64_t scenario_seed) const {
   return draw(scenario_seed).describe();
 }
 
 std::uint64_t StoreRunner::hash_of_oracle(std::size_t oracle) const {
-  std::uint64_t h = mix(oracle, oracles_[oracle].history.size());
-  for (auto const& [key, value] : oracles_[oracle].old) h = mix(h, mix(key, value));
-  return h;
+  Oracle const& of = oracles_[oracle];
+  return mix(mix(oracle, hash_of(of)), of.whole ? hash_of(*of.whole) : 0);
 }
 
 /// Words beyond the pool, one for each thread: how many operations it has done.
@@ -48,33 +53,45 @@ std::uint64_t* StoreRunner::acknowledged(std::size_t thread) {
 /// keys.
 void StoreRunner::soil(pm::Pool& pool) const {
   StoreHost host(Keeps::order);
-  std::uint64_t const stride = pm::stride_for(pm::record_bytes(8, 8));
+  KeyForm const form(scenario_.strings);
   std::uint64_t const value = 9999;
   for (std::uint64_t block = 1; block < pool.superblocks(); ++block) {
-    std::byte* record = pool.base() + block * OpenedStore::kSuperblock + pm::kFirstRecord;
+    std::byte* record = pool.base() + block * pool.superblock_bytes() + pm::kFirstRecord;
     for (std::uint64_t const key : scenario_.keys) {
-      pm::prepare_record(host, record, {0, 8, 8, 0, 1}, reinterpret_cast<std::byte const*>(&key),
+      auto const bytes = form.bytes(key);
+      auto const size = static_cast<std::uint32_t>(bytes.size());
+      pm::prepare_record(host, record, {0, 8, size, 0, 1}, bytes.data(),
                          reinterpret_cast<std::byte const*>(&value));
       pm::make_valid(host, record, 1);
-      record += stride;
+      record += pm::stride_for(pm::record_bytes(size, 8));
     }
   }
+}
+
+pm::PoolHeader StoreRunner::header() const {
+  pm::PoolHeader header{};
+  header.superblock_bytes = kind().transactions ? kSuperblockOfLog : OpenedStore::kSuperblock;
+  header.index = static_cast<std::uint8_t>(Index::btree);
+  bool const words = !scenario_.strings;
+  header.key_order =
+      static_cast<std::uint8_t>(words ? KeyOrder::unsigned_integer : KeyOrder::bytes);
+  header.persist = static_cast<std::uint8_t>(kind().transactions ? Persist::full
+                                             : kind().leaves     ? Persist::index
+                                                                 : Persist::minimal);
+  header.levels = header.hashes = header.slots = 1;
+  header.key_bytes = words ? 8 : 0;
+  header.max_key_bytes = words ? 8 : 64;
+  header.value_bytes = kind().log ? 0 : 8;
+  header.max_value_bytes = kind().log ? OpenedStore::kSuperblock / 4 - header.max_key_bytes : 8;
+  header.max_bytes = scenario_.log.superblocks * header.superblock_bytes;
+  return header;
 }
 
 bool StoreRunner::set_up(std::uint64_t scenario_seed) {
   scenario_ = draw(scenario_seed);
   exec::SimScheduler scheduler({});
   Simulated const simulated(scheduler, tracker_);
-  pm::PoolHeader header{};
-  header.superblock_bytes = OpenedStore::kSuperblock;
-  header.index = static_cast<std::uint8_t>(Index::btree);
-  header.key_order = static_cast<std::uint8_t>(KeyOrder::unsigned_integer);
-  header.levels = header.hashes = header.slots = 1;
-  header.key_bytes = header.max_key_bytes = 8;
-  header.value_bytes = in_log() ? 0 : 8;
-  header.max_value_bytes = in_log() ? OpenedStore::kSuperblock / 4 - 8 : 8;
-  header.max_bytes = scenario_.log.superblocks * OpenedStore::kSuperblock;
-  auto pool = pm::Pool::create(kPath, header, scenario_.log.superblocks, {}, {});
+  auto pool = pm::Pool::create(kPath, header(), scenario_.log.superblocks, {}, {});
   if (!pool) return false;
   soil(*pool);
   auto made = opened_in(std::move(*pool));
@@ -84,9 +101,14 @@ bool StoreRunner::set_up(std::uint64_t scenario_seed) {
 }
 
 bool StoreRunner::fill(std::unique_ptr<OpenedStore>& made) {
-  for (auto const* keys : {&scenario_.fillers, &scenario_.there, &scenario_.log.erased})
-    for (std::uint64_t const key : *keys)
-      if (made->apply({{OpKind::put, key, key}}).statuses[0] != 0) return false;
+  std::vector<std::uint64_t> all;  // in rising order, so that leaves are full
+  for (auto const* keys :
+       {&scenario_.fillers, &scenario_.there, &scenario_.log.erased, &scenario_.erased})
+    all.insert(all.end(), keys->begin(), keys->end());
+  if (kind().leaves || kind().transactions) std::ranges::sort(all);
+  for (std::uint64_t const key : all)
+    if (made->apply({{OpKind::put, key, key}}).statuses[0] != 0) return false;
+  for (std::uint64_t const key : scenario_.erased) made->apply({{OpKind::erase, key, 0}});
   if (!fill_segments(made)) return false;
   for (std::uint64_t const key : scenario_.log.erased) made->apply({{OpKind::erase, key, 0}});
   if (scenario_.log.closed) made->close();
@@ -122,8 +144,11 @@ bool StoreRunner::fill_segments(std::unique_ptr<OpenedStore>& made) {
 }
 
 std::unique_ptr<OpenedStore> StoreRunner::opened_in(pm::Pool pool) const {
-  if (!in_log()) return open_heap_store(std::move(pool), keeps());
-  return open_log_store(std::move(pool), keeps(), scenario_.log.most_queued);
+  StoreMaking const how{keeps(), scenario_.strings, kind().leaves, scenario_.log.most_queued};
+  if (kind().transactions) return open_full_store(std::move(pool), how);
+  if (kind().log) return open_log_store(std::move(pool), how);
+  if (kind().leaves) return open_leaves_store(std::move(pool), how);
+  return open_heap_store(std::move(pool), how);
 }
 
 std::unique_ptr<OpenedStore> StoreRunner::open(std::optional<std::string>& wrong) {
@@ -139,14 +164,18 @@ std::unique_ptr<OpenedStore> StoreRunner::open(std::optional<std::string>& wrong
 
 void StoreRunner::operate(OpenedStore& opened, std::size_t thread) {
   std::uint64_t done = 0;
+  if (scenario_.holds != 0 && thread == 0) held_ = opened.fault_of_holding(scenario_.holds);
   for (StoreBatch const& batch : scenario_.batches[thread]) {
     std::uint64_t const began = clock_++;
-    Answers const answers = opened.apply(batch);
+    bool const loads = scenario_.loads && !loaded_;
+    Answers const answers = loads ? opened.load(batch) : opened.apply(batch);
+    loaded_ = true;
     std::uint64_t const ended = clock_++;
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      Done mine{batch[i].key, {}};
+      DoneOperation mine{batch[i].key, {}};
       mine.seen.kind = batch[i].kind;
       mine.seen.operand = batch[i].value;
+      mine.seen.rmw = batch[i].rmw;
       mine.seen.began = began;
       mine.seen.ended = ended;
       mine.seen.status = static_cast<KeyStatus>(answers.statuses[i]);
@@ -163,6 +192,7 @@ void StoreRunner::work(OpenedStore& opened, std::uint32_t thread) {
   std::uint32_t const writers = static_cast<std::uint32_t>(scenario_.batches.size());
   std::uint32_t const first = scenario_.log.collectors_last ? 0 : collectors();
   if (thread >= first && thread < first + writers) {
+    while (scenario_.loads && thread != first && !loaded_) StoreHost::pause();
     operate(opened, thread - first);
     if (scenario_.log.writer_collects) opened.collect();
     --writing_;
@@ -172,6 +202,13 @@ void StoreRunner::work(OpenedStore& opened, std::uint32_t thread) {
     if (opened.collect() == 0 && writing_ != 0) StoreHost::pause();
   } while (writing_ != 0);
   opened.collect();
+}
+
+bool StoreRunner::run_threads(OpenedStore& opened, exec::SimScheduler& scheduler) {
+  LocksOfThreads const locks(keeps());
+  writing_ = scenario_.batches.size();
+  return scheduler.launch(static_cast<std::uint32_t>(writing_) + collectors(),
+                          [&](std::uint32_t me) { work(opened, me); });
 }
 
 Crasher::Forward StoreRunner::run(exec::SimSchedule const& schedule) {
@@ -184,41 +221,44 @@ Crasher::Forward StoreRunner::run(exec::SimSchedule const& schedule) {
   Contents old;
   for (std::uint64_t const key : scenario_.fillers) old[key] = key;
   for (std::uint64_t const key : scenario_.there) old[key] = key;
-  oracles_.push_back({old, History(scenario_.batches.size())});
+  // Readers do not wait for a leaf's flush, and no store keeps leaves on memory that needs it.
+  bool const gets_count = !(kind().leaves && keeps() == Keeps::flushed);
+  oracles_.push_back({{old, History(scenario_.batches.size()), gets_count}});
   tracker_.recorder.set_oracle(0);
   tracker_.recorder.record(true);
   auto opened = open(forward.wrong);
   if (forward.wrong) return forward;
   // A superblock's header is not flushed, for no store runs on memory that needs it.
-  if (!scenario_.grows || keeps() != Keeps::order) opened->make_room();
+  if (!scenario_.grows || keeps() != Keeps::order) opened->make_room(scenario_.keys);
   tracker_.recorder.cut(false);
-  bool done = false;
-  {
-    LocksOfThreads const locks(keeps());
-    writing_ = scenario_.batches.size();
-    done = scheduler.launch(static_cast<std::uint32_t>(writing_) + collectors(),
-                            [&](std::uint32_t me) { work(*opened, me); });
-  }
+  loaded_ = false;
+  held_.reset();
+  bool const done =
+      kind().transactions ? run_transactions(*opened, scheduler) : run_threads(*opened, scheduler);
   if (!done) forward.wrong = "the threads make no progress";
   tracker_.recorder.cut(true);
   tracker_.recorder.record(false);
+  of_run_ = oracles_.size();
   if (!forward.wrong) forward.wrong = fault_of_run(*opened);
   for (auto const& mine : oracles_[0].history)
     if (Totals* const t = progress_.counted()) t->met.session_operations += mine.size();
   forward.taken = scheduler.taken();
   forward.others = scheduler.others();
   end_run(forward, scheduler);
-  of_run_ = oracles_.size();
   return forward;
 }
 
 std::optional<std::string> StoreRunner::fault_of_run(OpenedStore& opened) {
+  if (held_) return held_;
   try {
     Contents found;
     if (auto wrong = opened.contents(scenario_.keys, found)) return wrong;
-    if (auto wrong = explain(oracles_[0], found, true)) return wrong;
+    if (auto wrong = explain_all(oracles_[of_run_ - 1], found, true)) return wrong;
     if (auto wrong = opened.fault_of_writes()) return wrong;
-    return opened.fault_of_room();
+    if (auto wrong = opened.fault_of_room()) return wrong;
+    auto pool = pm::Pool::open(kPath, {});
+    if (!pool) return pool.status().message();
+    return opened_in(std::move(*pool))->fault_of_repairs();
   } catch (Stuck const& stuck) {
     return stuck.what();
   }
@@ -227,34 +267,18 @@ std::optional<std::string> StoreRunner::fault_of_run(OpenedStore& opened) {
 // ------------------------------------------------------------------------------------------------
 // Crashes
 
-std::optional<std::string> StoreRunner::explain(Oracle const& oracle, Contents const& found,
-                                                bool all) {
-  std::vector<std::uint64_t> done(oracle.history.size(), ~std::uint64_t{0});
+std::optional<std::string> StoreRunner::explain_all(Oracle const& oracle, Contents const& found,
+                                                    bool all) {
+  if (oracle.whole) {
+    if (found == *oracle.whole || (!all && found == oracle.old)) return std::nullopt;
+    return all ? "a transaction that was acknowledged is not there" : "part of a batch is there";
+  }
+  std::vector<std::uint64_t> done(oracle.history.size(), kAllDone);
   for (std::size_t t = 0; t < done.size() && !all; ++t) {
     tracker_.will_read(acknowledged(t), sizeof(std::uint64_t));
     done[t] = *acknowledged(t);
   }
-  std::size_t known = 0;
-  for (std::uint64_t const key : scenario_.keys) {
-    std::vector<Seen> seen;
-    for (std::size_t t = 0; t < oracle.history.size(); ++t) {
-      for (std::size_t i = 0; i < oracle.history[t].size(); ++i) {
-        if (oracle.history[t][i].key != key) continue;
-        seen.push_back(oracle.history[t][i].seen);
-        seen.back().acknowledged = i < done[t];
-      }
-    }
-    known += in(found, key).has_value();
-    if (!explained(seen, in(oracle.old, key), in(found, key)))
-      return named(key, in(found, key)) + ", was " + named(key, in(oracle.old, key)) +
-             ", and no order of its " + std::to_string(seen.size()) + " operations explains that";
-  }
-  for (std::uint64_t const key : scenario_.fillers) {
-    if (in(found, key) != key) return named(key, in(found, key)) + ", and was never touched";
-    ++known;
-  }
-  if (known != found.size()) return "there are keys that nobody wrote";
-  return std::nullopt;
+  return explain(oracle, done, found, scenario_.keys, scenario_.fillers);
 }
 
 std::optional<std::string> StoreRunner::reopen(Contents const& contents) {
@@ -271,8 +295,7 @@ std::optional<std::string> StoreRunner::reopen(Contents const& contents) {
 /// killed, it opens as it was.
 std::optional<std::string> StoreRunner::go_on(OpenedStore& opened, Contents contents) {
   // Of some contents few keys are written: what stands behind a torn record may come back then.
-  std::uint64_t h = 0;
-  for (auto const& [key, value] : contents) h = mix(h, mix(key, value));
+  std::uint64_t const h = hash_of(contents);
   for (std::size_t i = 0; i <= h % scenario_.keys.size(); ++i) {
     std::uint64_t const key = scenario_.keys[i], value = 5000 + i;
     OpKind const kind = i % 2 == 0 ? OpKind::put : OpKind::erase;
@@ -296,32 +319,32 @@ std::optional<std::string> StoreRunner::go_on(OpenedStore& opened, Contents cont
 std::optional<std::string> StoreRunner::judge(std::size_t which, bool record_recovery,
                                               std::vector<Window>& recovery,
                                               std::uint64_t& logical) {
-  Oracle const oracle = oracles_[which];
   if (record_recovery)
     oracles_.erase(oracles_.begin() + static_cast<std::ptrdiff_t>(of_run_), oracles_.end());
   try {
-    return recover(oracle, record_recovery, recovery, logical);
+    return recover(which, record_recovery, recovery, logical);
   } catch (Stuck const& stuck) {
     return stuck.what();
   }
 }
 
-std::optional<std::string> StoreRunner::recover(Oracle const& oracle, bool record_recovery,
+std::optional<std::string> StoreRunner::recover(std::size_t which, bool record_recovery,
                                                 std::vector<Window>& recovery,
                                                 std::uint64_t& logical) {
+  Oracle const oracle = oracles_[which];
   tracker_.recorder.record(record_recovery);
+  tracker_.recorder.set_oracle(which);  // until it is known what there is
   std::optional<std::string> wrong;
   auto opened = open(wrong);
   if (wrong) return wrong;
   Contents found;
   if ((wrong = opened->contents(scenario_.keys, found))) return wrong;
-  if ((wrong = oracle.history.empty() && found != oracle.old
-                   ? std::optional<std::string>("a crash inside recovery changed what it had found")
-                   : explain(oracle.history.empty() ? Oracle{found, {}} : oracle, found, false)))
-    return wrong;
+  bool const again = oracle.history.empty() && !oracle.whole;
+  if (again && found != oracle.old) return "a crash inside recovery changed what it had found";
+  if (!again && (wrong = explain_all(oracle, found, false))) return wrong;
   for (auto const& [key, value] : found) logical = mix(logical, mix(key, value));
   if (record_recovery) {
-    oracles_.push_back({found, {}});
+    oracles_.push_back({{found, {}}});
     tracker_.recorder.set_oracle(oracles_.size() - 1);
     tracker_.recorder.cut(true);
     recovery = tracker_.recorder.take_windows();

@@ -4,6 +4,8 @@
 #include <random>
 #include <sstream>
 
+#include "explore/btree/btree_scenario.hpp"
+
 namespace perdure::explore {
 namespace {
 
@@ -70,31 +72,80 @@ void erase_what_moves(StoreScenario& s) {
   s.batches = {{{{OpKind::erase, 1, 0}}}};
 }
 
-}  // namespace
+/// A segment is collected while a reader has an item of it.
+void hold_a_segment(StoreScenario& s) {
+  s.keys = {1, 2};
+  s.there = {1};
+  s.log.filled = {{0, false}, {60, false}};
+  s.holds = 1;
+  s.batches = {{{{OpKind::get, 1, 0}}}, {{{OpKind::put, 2, 7}}, {{OpKind::put, 2, 8}}}};
+}
 
-StoreScenario make_store_scenario(std::uint64_t seed, bool in_log, std::uint32_t most_batches) {
-  Draw draw(seed * 2654435761u + in_log);
+/// One transaction that replaces records so often that the epochs look at what was unlinked.
+void replace_again(StoreScenario& s) {
+  s.keys = s.there = {1, 2, 3};
+  auto& mine = s.batches.emplace_back();
+  mine.emplace_back();
+  for (std::uint64_t n = 0; n < 72; ++n)
+    mine[0].push_back({OpKind::put, s.keys[n % s.keys.size()], 100 + n});
+}
+
+/// A store that is empty, and a sorted batch that fills two leaves or three.
+void load_in_bulk(StoreScenario& s, Draw& draw) {
+  s.loads = true;
+  auto& mine = s.batches.emplace_back();
+  mine.emplace_back();
+  // Of so many digits each that strings rise as the numbers do.
+  for (std::uint64_t n = 16 + draw() % 16, key = 1000; n > 0; --n, key += 3)
+    mine[0].push_back({OpKind::put, key, draw() % 1000});
+  for (StoreOp const& op : mine[0]) s.keys.push_back(op.key);
+  for (std::uint64_t threads = 1 + draw() % 2; threads > 0; --threads)
+    s.batches.push_back({{draw_operation(draw, s, draw() % 2 == 0)}});
+}
+
+/// Updates of a batch add, or take the less or the greater of two.
+void compute(StoreScenario& s, Draw& draw) {
+  for (auto& mine : s.batches)
+    for (StoreBatch& batch : mine) {
+      auto const rmw = static_cast<Rmw>(1 + draw() % 3);
+      for (StoreOp& op : batch) {
+        if (op.kind == OpKind::put && draw() % 2 == 0) op.kind = OpKind::update;
+        if (op.kind == OpKind::update) op.rmw = rmw;
+      }
+    }
+}
+
+/// One key, to which two threads add side by side.
+void add_side_by_side(StoreScenario& s) {
+  s.keys = s.there = {1};
+  StoreOp add{OpKind::update, 1, 10};
+  add.rmw = Rmw::add;
+  s.batches = {{{add}}, {{add}}};
+}
+
+/// Leaves that are nearly full, or nearly empty, so that operations split them and join them.
+StoreScenario change_leaves(std::uint64_t seed, Draw& draw, std::uint32_t most_batches) {
+  // A root without room takes too many records to look at.
+  bool const large = seed % 16 == 2 || seed % 64 == 15;
+  BTreeScenario const tree = make_btree_scenario(large ? seed + 1 : seed, most_batches);
   StoreScenario s;
-  if (in_log && seed % 16 == 3) {
-    cross_segments(s, draw);
-    return s;
+  s.fillers = tree.fillers;
+  s.keys = tree.keys;
+  s.there = tree.there;
+  s.erased = tree.erased;
+  for (auto const& operations : tree.operations) {
+    auto& mine = s.batches.emplace_back();
+    for (BTreeOp const& op : operations) {
+      bool const more = !mine.empty() && draw() % 4 == 0;
+      if (!more) mine.emplace_back();
+      mine.back().push_back({op.kind, op.key, op.value});
+    }
   }
-  if (in_log && seed % 16 == 4) {
-    erase_what_moves(s);
-    return s;
-  }
-  if (!in_log && seed % 16 == 5) {
-    reuse_a_record(s);
-    return s;
-  }
-  s.grows = draw() % 8 == 0 && !in_log;
-  for (std::uint64_t i = draw() % 3; i > 0; --i) s.fillers.push_back(1000 + i);
-  for (std::uint64_t i = 1 + draw() % 4; i > 0; --i) s.keys.push_back(i);
-  for (std::uint64_t const key : s.keys)
-    if (draw() % 2 == 0) s.there.push_back(key);
-  if (s.grows) s.there = s.fillers = {};
-  if (in_log) draw_log(s, draw);
-  s.log.collectors_last = seed % 32 >= 24;
+  return s;
+}
+
+/// `s` has keys and says which are there; threads do to them what comes.
+void draw_batches(StoreScenario& s, Draw& draw, std::uint32_t most_batches) {
   for (std::uint64_t threads = 2 + draw() % 2; threads > 0; --threads) {
     auto& mine = s.batches.emplace_back();
     bool const reads = draw() % 4 == 0;
@@ -104,26 +155,69 @@ StoreScenario make_store_scenario(std::uint64_t seed, bool in_log, std::uint32_t
         batch.push_back(draw_operation(draw, s, reads));
     }
   }
+}
+
+/// Those of one race each; false: this seed's is none.
+bool draw_race(StoreScenario& s, Draw& draw, std::uint64_t seed, StoreKind kind) {
+  std::uint64_t const which = seed % 16;
+  if (which == 6 && !kind.log) return load_in_bulk(s, draw), true;
+  if (which == 7 && !kind.transactions) return add_side_by_side(s), true;
+  if (which == 3 && kind.log) return cross_segments(s, draw), true;
+  if (which == 4 && kind.log) return erase_what_moves(s), true;
+  if (which == 8 && kind.log) return hold_a_segment(s), true;
+  if (which == 11 && kind.transactions) return replace_again(s), true;
+  if (which == 5 && !kind.log && !kind.transactions) return reuse_a_record(s), true;
+  return false;
+}
+
+}  // namespace
+
+StoreScenario make_store_scenario(std::uint64_t seed, StoreKind kind, std::uint32_t most_batches) {
+  Draw draw(seed * 2654435761u + kind.log);
+  StoreScenario s;
+  if (draw_race(s, draw, seed, kind)) {
+    s.strings = seed % 32 >= 16;
+    return s;
+  }
+  bool const in_log = kind.log;
+  if ((kind.leaves && (!in_log || seed % 2 == 0)) || kind.transactions) {
+    s = change_leaves(seed, draw, most_batches);
+  } else {
+    s.grows = draw() % 8 == 0 && !in_log;
+    for (std::uint64_t i = draw() % 3; i > 0; --i) s.fillers.push_back(1000 + i);
+    for (std::uint64_t i = 1 + draw() % 4; i > 0; --i) s.keys.push_back(i);
+    for (std::uint64_t const key : s.keys)
+      if (draw() % 2 == 0) s.there.push_back(key);
+    if (s.grows) s.there = s.fillers = {};
+    if (in_log) draw_log(s, draw);
+    s.log.collectors_last = seed % 32 >= 24;
+    draw_batches(s, draw, most_batches);
+  }
+  if (seed % 8 == 1) compute(s, draw);
+  s.strings = seed % 4 == 2;
+  if (in_log && (s.strings || kind.leaves)) s.log.superblocks += 3;  // they take more room
   return s;
 }
 
 std::string StoreScenario::describe() const {
   static constexpr char const* kNames[] = {"get", "put", "erase", "update"};
+  static constexpr char const* kComputes[] = {"=", "+=", " min ", " max "};
   std::ostringstream text;
-  text << fillers.size() << " fillers, there:";
+  text << fillers.size() << " fillers, keys are " << (strings ? "strings" : "words") << ", there:";
   for (std::uint64_t const key : there) text << ' ' << key;
   if (log.cancelled) text << ", a segment of cancelled records";
   for (Filled const& each : log.filled)
     text << ", a segment with " << each.left << " bytes left"
          << (each.stay ? " of what stays" : " of what is outdated");
   if (grows) text << "; a superblock is added";
+  if (loads) text << "; the first batch is loaded in bulk";
   for (auto const& mine : batches) {
     text << "\n  thread:";
     for (StoreBatch const& batch : mine) {
       text << " [";
       for (StoreOp const& op : batch)
-        text << ' ' << kNames[static_cast<std::size_t>(op.kind)] << ' ' << op.key << '='
-             << op.value;
+        text << ' ' << kNames[static_cast<std::size_t>(op.kind)] << ' ' << op.key
+             << kComputes[static_cast<std::size_t>(op.rmw)] << op.value;
       text << " ]";
     }
   }

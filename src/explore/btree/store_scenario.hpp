@@ -15,6 +15,7 @@ struct StoreOp {
   std::uint64_t key = 0;
   std::uint64_t value = 0;
   std::uint32_t bytes = sizeof value;  // of it, the rest zeros
+  Rmw rmw = Rmw::replace;  // of an update; a batch has one that computes, at most
 };
 using StoreBatch = std::vector<StoreOp>;
 
@@ -30,6 +31,10 @@ struct StoreScenario {
   std::vector<std::uint64_t> fillers;  // key = value
   std::vector<std::uint64_t> keys;  // what operations are on
   std::vector<std::uint64_t> there;  // of those, there from the beginning, key = value
+  std::vector<std::uint64_t> erased;  // there once: slots of leaves hold what they were
+  bool strings = false;  // keys are, of several lengths
+  std::uint64_t holds = 0;  // of a log: a key whose item the first thread has for a while; 0: none
+  bool loads = false;  // the first batch is loaded in bulk, before all others
   bool grows = false;  // the first record needs a superblock, which holds what looks like records
   /// Of a log, before the run: which keys were there once, which segments are filled, and whether
   /// it is closed.
@@ -51,8 +56,13 @@ struct StoreScenario {
   [[nodiscard]] std::string describe() const;
 };
 
-/// `in_log`: values are.
-[[nodiscard]] StoreScenario make_store_scenario(std::uint64_t seed, bool in_log,
+/// What kind of store it is for.
+struct StoreKind {
+  bool log = false;  // of values
+  bool leaves = false;  // are durable
+  bool transactions = false;  // each thread's n-th batch is part of the n-th transaction
+};
+[[nodiscard]] StoreScenario make_store_scenario(std::uint64_t seed, StoreKind kind,
                                                 std::uint32_t most_batches);
 
 }  // namespace perdure::explore

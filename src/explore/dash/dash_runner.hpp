@@ -4,7 +4,6 @@
 // always.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,7 +12,7 @@
 #include "explore/crashes.hpp"
 #include "explore/dash/dash_opened.hpp"
 #include "explore/dash/dash_scenario.hpp"
-#include "explore/history.hpp"
+#include "explore/judging.hpp"
 #include "pm/pool.hpp"
 
 namespace perdure::explore {
@@ -27,17 +26,8 @@ class DashRunner final : public Crasher {
   [[nodiscard]] std::string describe(std::uint64_t scenario_seed) const override;
 
  private:
-  using Contents = std::map<std::uint64_t, std::uint64_t>;
-  struct Done {
-    std::uint64_t key = 0;
-    Seen seen;
-  };
-  using History = std::vector<std::vector<Done>>;  // of each thread
-  /// What a crash may leave: what some order of the history explains, or just `old`.
-  struct Oracle {
-    Contents old;
-    History history = {};
-  };
+  using Contents = ByKey;
+  using Oracle = HistoryOracle;
   using Opened = OpenedDash<Table>;
 
   bool set_up(std::uint64_t scenario_seed) override;
@@ -56,7 +46,7 @@ class DashRunner final : public Crasher {
   void operate(Opened& opened, std::size_t thread);
   [[nodiscard]] std::uint64_t* acknowledged(std::size_t thread);
   std::optional<std::string> contents_of(Opened& opened, Contents& found);
-  std::optional<std::string> explain(Oracle const& oracle, Contents const& found, bool all);
+  std::optional<std::string> explain_all(Oracle const& oracle, Contents const& found, bool all);
   std::optional<std::string> close_twice(Opened& opened, Contents contents);
   std::optional<std::string> go_on(Opened& opened, Contents contents);
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/hooks.hpp"
 #include "index/btree/core.hpp"
 #include "index/btree/edge.hpp"
 
@@ -146,6 +147,7 @@ class Chain {
   template <class Host>
   void settle(Host& host, ChainFound const& found, std::vector<Unlinked> const& unlinked) {
     for (ChainFound::Leftover const& each : found.leftovers) {
+      if (mutated("leaves_leftovers_kept")) break;
       Leaf& leaf = leaf_at(each.leaf);
       Permutation const order = core_.leaves.permutation(host, leaf);
       core_.leaves.publish(host, leaf, order.first(each.kept));
@@ -155,7 +157,8 @@ class Chain {
       host.store(&leaf.next, each.next);
       host.persist(&leaf.next, sizeof leaf.next);
     }
-    for (std::uint64_t const each : found.locked) host.store(&leaf_at(each).version, 0);
+    for (std::uint64_t const each : found.locked)
+      if (!mutated("leaves_locks_kept")) host.store(&leaf_at(each).version, 0);
   }
 
   /// Of all that a leaf says: whatever changes of it changes the sum.

@@ -15,6 +15,7 @@
 #include "base/hooks.hpp"
 #include "base/prefetch.hpp"
 #include "exec/epochs.hpp"
+#include "index/btree/bounds.hpp"
 #include "index/btree/inner.hpp"
 #include "index/btree/keys.hpp"
 #include "index/btree/layout.hpp"
@@ -53,6 +54,7 @@ struct Core {
   using Tails = typename Nodes::Tails;
   using Ops = InnerOps<Keys, Tails>;
   using Node = typename Ops::Node;
+  using Inners = typename Nodes::template Inners<Node>;
 
   template <class... OfNodes>
   explicit Core(Keys keys, OfNodes&&... of_nodes)
@@ -120,13 +122,63 @@ struct Core {
     return Ops::child_of(host, tails, node, count, key);
   }
 
+  /// Whether a node, as it was at that version, may be used. False: it has changed since; throws
+  /// where damage leads to it.
+  template <class Host>
+  [[nodiscard]] bool admits(Host& host, Node const& node, std::uint64_t version,
+                            std::uint64_t shape, Bounds const& bounds) const {
+    if constexpr (!Inners::kTrusted)
+      if (!bounds.admit(host, node, shape)) [[unlikely]] {
+        if (unchanged(host, &node.version, version)) inners.refuse(inners.address_of(&node));
+        return false;
+      }
+    return true;
+  }
+  template <class Host>
+  static void narrow(Host& host, Node const& node, std::uint64_t shape, unsigned i,
+                     Bounds& bounds) {
+    if constexpr (!Inners::kTrusted) bounds.narrow(host, node, shape, i);
+  }
+  /// The same of a leaf, below a parent that is still what it was: `low` stays as long as a leaf is
+  /// one of the tree.
+  template <class Host>
+  void expect_low(Host& host, Leaf const& leaf, std::uint64_t low) const {
+    if constexpr (!Inners::kTrusted)
+      if (host.load(&leaf.low) != low) [[unlikely]]
+        nodes.refuse(nodes.address_of(&leaf));
+  }
+  /// And a key that a leaf does not have is below those of the next one.
+  template <class Host>
+  void expect_absent(Host& host, Leaf const& leaf, std::uint64_t version, Key const& key) const {
+    if constexpr (!Inners::kTrusted) {
+      std::uint64_t const next = host.load(&leaf.next);
+      if (next != 0 && begins_by(host, *nodes.at(next), key) &&
+          unchanged(host, &leaf.version, version))
+        nodes.refuse(nodes.address_of(&leaf));
+    }
+  }
+
   LeafOps<Keys> leaves;
   Nodes nodes;
-  typename Nodes::template Inners<Node> inners{nodes};
+  Inners inners{nodes};
   Tails tails{nodes};
   std::atomic<std::uint64_t> leaf_count{0}, inner_count{0};
 
  private:
+  /// Whether a leaf's keys begin at a key or below it. Its first key is looked at only where its
+  /// prefix does not say.
+  template <class Host>
+  bool begins_by(Host& host, Leaf const& leaf, Key const& key) const {
+    std::uint64_t const low = host.load(&leaf.low);
+    if (low != key.prefix || !Keys::kTails) return low <= key.prefix;
+    std::uint64_t const version = stable_version(host, &leaf.version);
+    Permutation const order = leaves.permutation(host, leaf);
+    if (order.count() == 0) return false;
+    Entry const entry = leaves.entry(host, leaf, order.slot(0));
+    Key const first = leaves.keys().key_of(entry.prefix, entry.word);
+    return Keys::readable(first) && Keys::compare(first, key) <= 0 &&
+           unchanged(host, &leaf.version, version);
+  }
   void free_tails(Node const& node) {
     unsigned const count = Node::count_in(node.shape);
     for (unsigned i = 0; i < count; ++i) tails.give(node.tails[i]);
@@ -136,14 +188,16 @@ struct Core {
   /// From path.parent; false: something changed on the way.
   template <Side kSide, class Host>
   bool go_down(Host& host, Key const& key, Path<Node>& path, Fences* fences) const {
+    Bounds bounds;
     for (;;) {
       Node* const node = path.parent;
       std::uint64_t const shape = host.load(&node->shape);
-      unsigned const level = Node::level_in(shape);
+      if (!admits(host, *node, path.parent_version, shape, bounds)) return false;
       path.count = Node::count_in(shape);
       path.index = child_towards<kSide>(host, *node, path.count, key);
       std::uint64_t const child = host.load(&node->children[path.index]);
-      if (level == 1) return reach(host, child, path);
+      narrow(host, *node, shape, path.index, bounds);
+      if (Node::level_in(shape) == 1) return reach(host, child, bounds, path);
       Node* const below = inners.at(child);
       prefetch(below);
       if (fences != nullptr) note(host, *node, path, *fences);
@@ -154,12 +208,13 @@ struct Core {
     }
   }
   template <class Host>
-  bool reach(Host& host, std::uint64_t child, Path<Node>& path) const {
+  bool reach(Host& host, std::uint64_t child, Bounds const& bounds, Path<Node>& path) const {
     path.leaf = nodes.at(child);
     prefetch_leaf(host, path.leaf);
     path.leaf_version = stable_version(host, &path.leaf->version);
-    return unchanged(host, &path.parent->version, path.parent_version) ||
-           mutated("btree_parent_not_checked");
+    bool const holds = unchanged(host, &path.parent->version, path.parent_version);
+    if (holds) expect_low(host, *path.leaf, bounds.low);
+    return holds || mutated("btree_parent_not_checked");
   }
   template <class Host>
   static void note(Host& host, Node const& node, Path<Node> const& path, Fences& fences) {

@@ -41,6 +41,7 @@ class Group {
     std::uint64_t version;
     unsigned level;
     std::uint64_t child;
+    Bounds bounds;  // of the child
   };
 
   template <class Host>
@@ -64,19 +65,25 @@ class Group {
   }
   template <class Host>
   void begin(Host& host, Lookup& lookup, Key const& key) {
-    lookup.node = core_.top(host, lookup.version);
-    choose(host, lookup, key);
+    do {
+      lookup.node = core_.top(host, lookup.version);
+      lookup.bounds = {};
+    } while (!choose(host, lookup, key));
   }
+  /// False: something changed.
   template <class Host>
-  void choose(Host& host, Lookup& lookup, Key const& key) {
+  bool choose(Host& host, Lookup& lookup, Key const& key) {
     std::uint64_t const shape = host.load(&lookup.node->shape);
+    if (!core_.admits(host, *lookup.node, lookup.version, shape, lookup.bounds)) return false;
     unsigned const i = Ops::child_of(host, core_.tails, *lookup.node, Node::count_in(shape), key);
     lookup.level = Node::level_in(shape);
     lookup.child = host.load(&lookup.node->children[i]);
+    core_.narrow(host, *lookup.node, shape, i, lookup.bounds);
     if (lookup.level > 1)
       core_.prefetch(core_.inners.at(lookup.child));
     else
       core_.prefetch_leaf(host, core_.nodes.at(lookup.child));
+    return true;
   }
   /// False: something changed.
   template <class Host>
@@ -86,8 +93,7 @@ class Group {
     if (!unchanged(host, &lookup.node->version, lookup.version)) return false;
     lookup.node = child;
     lookup.version = version;
-    choose(host, lookup, key);
-    return true;
+    return choose(host, lookup, key);
   }
   template <class Host>
   bool in_leaf(Host& host, Lookup const& lookup, Key const& key, Answer& answer,
@@ -96,7 +102,9 @@ class Group {
     host.read(leaf, sizeof *leaf);
     std::uint64_t const version = stable_version(host, &leaf->version);
     if (!unchanged(host, &lookup.node->version, lookup.version)) return false;
+    core_.expect_low(host, *leaf, lookup.bounds.low);
     answer = core_.leaves.find(host, *leaf, key, word);
+    if (answer == Answer::not_found) core_.expect_absent(host, *leaf, version, key);
     return unchanged(host, &leaf->version, version);
   }
 

@@ -107,7 +107,7 @@ class Merges {
     if (!mutated("btree_merge_not_raised")) r.changes();
     move_entries(host, left, order, right, more);
     host.store(&left.next, host.load(&right.next));
-    host.persist(&left.next, sizeof left.next);
+    if (!mutated("leaves_unlinking_not_durable")) host.persist(&left.next, sizeof left.next);
     Separator const between = Ops::separator(host, parent, i);
     Ops::erase(host, parent, i);
     core_.leaf_count.fetch_sub(1, std::memory_order_relaxed);

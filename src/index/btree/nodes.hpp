@@ -6,7 +6,9 @@
 //   Leaf* at(address), address_of(leaf)   an address is never 0
 //   bytes()                   taken from the system
 //   root()                    the word that has the root's address, by Host's verbs; 0: none yet
-//   Inners<Node>              has take, give, at, address_of and bytes for inner nodes
+//   Inners<Node>              has take, give, at, address_of and bytes for inner nodes, and
+//     kTrusted                they are of this opening; else Nodes and Inners have
+//     refuse(address)         throws, for no node can be what lies there
 //   Tails                     bytes that separators have beyond their prefixes:
 //     make(host, bytes, size) address of a copy, whole before anybody is led to it; 0: no memory
 //     at(address)             that copy, a KeyBytes
@@ -50,6 +52,8 @@ class DramBlocks {
 template <class Node>
 class DramInners : public DramBlocks<Node> {
  public:
+  static constexpr bool kTrusted = true;
+
   template <class Nodes>
   explicit DramInners(Nodes const&) {}
 };

@@ -23,6 +23,7 @@ class Scan {
   /// From `from` on, nullptr: from the end; visit(prefix, word) answers false to stop.
   template <bool kUp, class Host, class Visit>
   Answer run(Host& host, Key const* from, bool inclusive, Visit visit) {
+    fenced_ = false;
     bounded_ = from != nullptr;
     if (bounded_) bound_ = *from;
     inclusive_ = inclusive;
@@ -102,14 +103,36 @@ class Scan {
       whole_ = true;
       if (!unchanged(host, &parent->version, path.parent_version) && !mutated("btree_scan_goes_on"))
         path.leaf = nullptr;
+      else if (path.index > 0)
+        core_.expect_low(host, *path.leaf, host.load(&parent->prefixes[path.index - 1]));
       return true;
     }
+    if (kUp ? !fences_.has_high : !fences_.has_low) {
+      expect_end<kUp>(host, path);
+      return false;
+    }
     path.leaf = nullptr;
-    if (kUp ? !fences_.has_high : !fences_.has_low) return false;
     bound_ = key_of(core_.tails, kUp ? fences_.high : fences_.low);
+    if constexpr (!Tree::Inners::kTrusted) {
+      bool const on =
+          !fenced_ || (kUp ? Keys::compare(bound_, fence_) > 0 : Keys::compare(bound_, fence_) < 0);
+      if (!on) core_.inners.refuse(core_.inners.address_of(parent));  // there would be no end
+      fence_ = bound_;
+      fenced_ = true;
+    }
     bounded_ = true;
     inclusive_ = kUp;
     return true;
+  }
+  /// Nothing is behind the last leaf, and nothing before the first.
+  template <bool kUp, class Host>
+  void expect_end(Host& host, Path<Node> const& path) const {
+    if constexpr (!Tree::Inners::kTrusted) {
+      if constexpr (!kUp) return core_.expect_low(host, *path.leaf, 0);
+      if (host.load(&path.leaf->next) != 0 &&
+          unchanged(host, &path.leaf->version, path.leaf_version))
+        core_.nodes.refuse(core_.nodes.address_of(path.leaf));
+    }
   }
   template <bool kUp, class Host>
   void look_ahead(Host& host, Path<Node> const& path) const {
@@ -120,7 +143,8 @@ class Scan {
   }
 
   Tree const& core_;
-  Key bound_;
+  Key bound_, fence_;  // the fence: where the parent before ended
+  bool fenced_ = false;
   bool bounded_ = false, inclusive_ = false;
   bool whole_ = false;  // all keys of the next leaf are within the bound
   bool damaged_ = false;  // a record that had to be read cannot be

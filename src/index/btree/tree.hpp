@@ -70,6 +70,7 @@ class Tree {
       Path const at = core_.template descend<Side::at>(host, key);
       host.read(at.leaf, sizeof *at.leaf);
       Answer const answer = core_.leaves.find(host, *at.leaf, key, word);
+      if (answer == Answer::not_found) core_.expect_absent(host, *at.leaf, at.leaf_version, key);
       if (unchanged(host, &at.leaf->version, at.leaf_version) || mutated("btree_leaf_not_checked"))
         return answer;
     }

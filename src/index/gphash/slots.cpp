@@ -75,6 +75,21 @@ std::vector<std::uint64_t> Slots::slots_at(Candidates<ShapeAny> const& where) co
   return slots;
 }
 
+std::optional<Slots::Found> Slots::find(std::span<std::byte const> key) const {
+  std::uint64_t const hash = hash_bytes(key.data(), key.size());
+  std::optional<Found> suspect;
+  for (std::uint64_t const number : slots_at({view_, hash})) {
+    std::uint64_t const word = word_at(locate(number));
+    bool const marked = in_place_ ? word == in_place::fingerprint(hash)
+                                  : word == word::make(hash, word::record(word));
+    auto const e = marked ? entry(number) : std::nullopt;
+    if (!e) continue;
+    if (e->readable && std::ranges::equal(e->key, key)) return Found{*e, true};
+    suspect = Found{*e, false};
+  }
+  return suspect;
+}
+
 bool Slots::intact(Entry const& e) const {
   PERDURE_ASSERT(e.readable);
   pm::RecordView const r =

@@ -46,6 +46,14 @@ class Slots {
 
   /// The entry in slot `number`; none if the slot is empty.
   [[nodiscard]] std::optional<Entry> entry(std::uint64_t number) const;
+  /// The entry of a key. `is_its`: it is whole enough to have this key; else its slot has the key's
+  /// fingerprint, and it may be this very key's, damaged, or another's.
+  struct Found {
+    Entry entry;
+    bool is_its = false;
+  };
+  /// None where no slot has the key's fingerprint.
+  [[nodiscard]] std::optional<Found> find(std::span<std::byte const> key) const;
   /// What is wrong with that entry (checksum, place, a second copy), or empty.
   [[nodiscard]] std::string fault(std::uint64_t number, Entry const& entry) const;
   /// Whether the checksum of a readable entry's record matches.

@@ -1,6 +1,7 @@
 #include "pm/transaction/undo_lines.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string>
 
@@ -23,6 +24,34 @@ std::uint32_t sum_of(UndoLine const& entry, std::uint64_t transaction) {
 std::uint32_t sum_of(UndoRoomHeader header) {
   header.next = 0;
   return checksum(header);
+}
+
+/// What each header says.
+UndoRoomHeader header_with(std::uint64_t next) {
+  UndoRoomHeader header{};
+  header.magic = kUndoMagic;
+  header.chunk_bytes = static_cast<std::uint32_t>(kChunkBytes);
+  header.crc = sum_of(header);
+  header.next = next;
+  return header;
+}
+
+constexpr unsigned kMostFlips = 8;  // bits of a header, all of which is known
+
+/// Bits that differ from what a header says.
+unsigned flips(UndoRoomHeader const& header) {
+  UndoRoomHeader const whole = header_with(header.next);
+  std::array<std::uint64_t, sizeof header / 8> is{}, should{};
+  std::memcpy(is.data(), &header, sizeof header);
+  std::memcpy(should.data(), &whole, sizeof whole);
+  unsigned n = 0;
+  for (std::size_t i = 0; i < is.size(); ++i)
+    n += static_cast<unsigned>(std::popcount(is[i] ^ should[i]));
+  return n;
+}
+
+std::string name_of(std::uint64_t at) {
+  return "the header of the undo log at byte " + std::to_string(at);
 }
 
 }  // namespace
@@ -55,17 +84,10 @@ Status UndoLines::add_superblock() {
   for (std::uint64_t i = 0; i < chunks_each(); ++i)  // of whatever use before
     zero_bytes(at + kFirstChunk + i * kChunkBytes, sizeof(UndoLine));
   zero_bytes(at + kUndoState, kCacheLine);
-  UndoRoomHeader header{};
-  header.magic = kUndoMagic;
-  header.chunk_bytes = static_cast<std::uint32_t>(kChunkBytes);
-  header.crc = sum_of(header);
+  UndoRoomHeader const header = header_with(0);
   write_bytes(at, &header, sizeof header);
   order();
-  if (!superblocks_.empty()) {
-    auto* const last = base_ + superblocks_.back() + offsetof(UndoRoomHeader, next);
-    store_word(reinterpret_cast<std::uint64_t*>(last), run->bytes);
-    order();
-  }
+  if (!superblocks_.empty()) store_next(superblocks_.back(), run->bytes);
   superblocks_.push_back(run->bytes);
   return {};
 }
@@ -74,18 +96,77 @@ Status UndoLines::attach() {
   RootEntry const* const named = pool_->root().find(kUndoLines);
   PERDURE_ASSERT(superblocks_.empty());
   for (std::uint64_t at = named != nullptr ? named->offset : 0; at != 0;) {
-    UndoRoomHeader header{};
-    bool const possible = pool_->is_free_run(Offset{at}, 1);
-    if (possible) read_bytes(&header, base_ + at, sizeof header);
-    if (!possible || header.magic != kUndoMagic || header.crc != sum_of(header) ||
-        header.chunk_bytes != kChunkBytes)
+    if (!pool_->is_free_run(Offset{at}, 1) || flips(header_at(at)) != 0)
       return {Code::corrupt, "its undo log is damaged at byte " + std::to_string(at)};
     pool_->claim_run(Offset{at}, 1);
     superblocks_.push_back(at);
-    at = header.next;
+    at = header_at(at).next;
   }
   if (superblocks_.empty()) return {Code::corrupt, "its root names no undo log"};
   return {};
+}
+
+UndoRoomHeader UndoLines::header_at(std::uint64_t at) const {
+  UndoRoomHeader header;
+  read_bytes(&header, base_ + at, sizeof header);
+  return header;
+}
+
+void UndoLines::store_next(std::uint64_t at, std::uint64_t next) {
+  std::byte* const link = base_ + at + offsetof(UndoRoomHeader, next);
+  store_word(reinterpret_cast<std::uint64_t*>(link), next);
+  order();
+}
+
+bool UndoLines::may_follow(std::uint64_t at, std::vector<std::uint64_t> const& chain) const {
+  return at != 0 && pool_->is_free_run(Offset{at}, 1) &&
+         std::ranges::find(chain, at) == chain.end() && flips(header_at(at)) <= kMostFlips;
+}
+
+/// Entries say by themselves of which transaction they are, so a superblock too many does no harm.
+std::vector<std::string> UndoLines::mend() {
+  std::vector<std::string> mended;
+  RootEntry const* const named = pool_->root().find(kUndoLines);
+  if (named == nullptr || !pool_->is_free_run(Offset{named->offset}, 1)) return mended;
+  std::vector<std::uint64_t> chain{named->offset};
+  for (std::size_t i = 0; i < chain.size(); ++i) {
+    std::uint64_t const at = chain[i];
+    UndoRoomHeader const found = header_at(at);
+    if (flips(found) != 0) {
+      UndoRoomHeader const whole = header_with(found.next);
+      write_bytes(base_ + at, &whole, sizeof whole);
+      order();
+      mended.push_back(name_of(at) + ": put right, nothing is lost");
+    }
+    if (found.next == 0) continue;
+    if (may_follow(found.next, chain)) {
+      chain.push_back(found.next);
+      continue;
+    }
+    store_next(at, 0);
+    mended.push_back(name_of(at) + " led nowhere: what followed it is looked for");
+  }
+  if (mended.empty()) return mended;
+  for (std::uint64_t i = 1; i < pool_->superblocks(); ++i) {
+    std::uint64_t const at = i * pool_->superblock_bytes();
+    if (!may_follow(at, chain) || flips(header_at(at)) != 0) continue;
+    store_next(at, 0);
+    store_next(chain.back(), at);
+    chain.push_back(at);
+    mended.push_back(name_of(at) + ": found again");
+  }
+  return mended;
+}
+
+/// Nobody is in a transaction. What a crash leaves in between is a superblock that nobody has.
+void UndoLines::shrink() {
+  MutexLock const lock(mutex_);
+  if (superblocks_.size() <= kMostKept) return;
+  store_next(superblocks_[kMostKept - 1], 0);
+  MutexLock const pool_lock(*memory_);
+  for (std::size_t i = kMostKept; i < superblocks_.size(); ++i)
+    pool_->give_run(Offset{superblocks_[i]}, 1);
+  superblocks_.resize(kMostKept);
 }
 
 std::byte* UndoLines::chunk(std::uint64_t number) const {
@@ -137,6 +218,7 @@ Result<std::uint64_t> UndoLines::undo() {
     if (Status s = undo_chunk(chunk(i), transaction, lines); !s.ok()) return s;
   if (!mutated("no_order_after_undone_lines")) order();
   end(transaction);
+  shrink();
   return lines;
 }
 

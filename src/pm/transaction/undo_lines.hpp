@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/assert.hpp"
@@ -38,6 +39,9 @@ class UndoLines {
   Status create();
   /// Of a pool that is opened: claims the superblocks that the root leads to.
   Status attach();
+  /// Before that, where it is damaged: puts headers right, durably, and finds again what a link
+  /// lost. What was done, a line each.
+  std::vector<std::string> mend();
   /// Whether a pool has one.
   [[nodiscard]] static bool is_in(Pool const& pool) {
     return pool.root().find(kUndoLines) != nullptr;
@@ -45,8 +49,10 @@ class UndoLines {
 
   /// Number of the last transaction that ended.
   [[nodiscard]] std::uint64_t ended() const;
-  /// Puts back what the transaction that has not ended stored to, and ends it: how many lines.
+  /// Puts back what the transaction that has not ended stored to, and ends it: how many lines. The
+  /// log keeps kMostKept superblocks at most.
   Result<std::uint64_t> undo();
+  static constexpr std::uint64_t kMostKept = 4;
 
   /// Nobody else is in one.
   void begin() { open_ = ended() + 1; }
@@ -81,6 +87,11 @@ class UndoLines {
 
  private:
   Status add_superblock() PERDURE_REQUIRES(mutex_);
+  [[nodiscard]] UndoRoomHeader header_at(std::uint64_t at) const;
+  /// Whether a link may lead there: to a superblock of the log, if perhaps one of a damaged header.
+  [[nodiscard]] bool may_follow(std::uint64_t at, std::vector<std::uint64_t> const& chain) const;
+  void store_next(std::uint64_t at, std::uint64_t next);
+  void shrink();
   [[nodiscard]] std::uint64_t chunks_each() const {
     return (pool_->superblock_bytes() - kFirstChunk) / kChunkBytes;
   }

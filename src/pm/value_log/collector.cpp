@@ -54,7 +54,7 @@ void LogCollector::collect(LogSegment& victim, LogIndex& index) {
     return segments_->put_back(victim, moved ? LogSegment::Use::damaged : LogSegment::Use::full);
   }
   if (!mutated("vlog_freed_before_moved")) segments_->free(victim);
-  index.epochs().synchronize();
+  if (!mutated("vlog_reused_before_readers")) index.epochs().synchronize();
   ++collections_;
   segments_->reuse(victim);
 }

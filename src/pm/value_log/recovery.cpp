@@ -8,6 +8,7 @@
 
 #include "base/assert.hpp"
 #include "base/hash.hpp"
+#include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
 
 namespace perdure::pm {
@@ -70,19 +71,19 @@ void LogRecovery::note_holes(LogRecovered& to) const {
 void LogRecovery::begin_count() {
   auto const segments = segments_->all();
   counted_.assign(segments.size(), {});
-  by_unit_.assign(segments_->pool_bytes() / kMinSuperblock, 0);
+  by_unit_.assign(segments_->pool_bytes() / kLeastSuperblock, 0);
   for (std::size_t i = 0; i < segments.size(); ++i) {
     scanned_[i] = {segments_->state_of(*segments[i]), {}, {}};
     counted_[i].seen.assign(segments_->segment_bytes() / kRecordAlign / 64, 0);
-    std::uint64_t const first = segments[i]->at.bytes / kMinSuperblock;
-    for (std::uint64_t n = 0; n < segments_->segment_bytes() / kMinSuperblock; ++n)
+    std::uint64_t const first = segments[i]->at.bytes / kLeastSuperblock;
+    for (std::uint64_t n = 0; n < segments_->segment_bytes() / kLeastSuperblock; ++n)
       by_unit_[first + n] = static_cast<std::uint32_t>(i + 1);
   }
 }
 
 /// Whose record lies there; none: nobody's.
 std::optional<std::size_t> LogRecovery::segment_at(Offset at, LogRecord* found) const {
-  std::uint64_t const unit = at.bytes / kMinSuperblock;
+  std::uint64_t const unit = at.bytes / kLeastSuperblock;
   if (unit >= by_unit_.size() || by_unit_[unit] == 0) return std::nullopt;
   std::size_t const i = by_unit_[unit] - 1;
   LogState const& state = scanned_[i].state;
@@ -125,7 +126,8 @@ void LogRecovery::end_count(LogRecovered& to) {
       end_open(*segments[i], scanned);
     std::uint64_t const used = scanned.fill.end - kFirstLogRecord;
     PERDURE_ASSERT(counted_[i].bytes <= used);
-    segments[i]->note_outdated(used - counted_[i].bytes, LogSegment::kNoDeath);
+    if (!mutated("vlog_outdated_not_counted"))
+      segments[i]->note_outdated(used - counted_[i].bytes, LogSegment::kNoDeath);
     to.last_sequence = std::max(to.last_sequence, counted_[i].last_sequence);
   }
   note_holes(to);
@@ -136,8 +138,8 @@ void LogRecovery::end_count(LogRecovered& to) {
 void LogRecovery::end_open(LogSegment const& segment, Scanned& scanned) const {
   LogWalk walk(segments_->base(), segment.at, segments_->segment_bytes(), scanned.state.generation,
                0);
-  for (LogRecord record; walk.next(record);) {
-  }
+  for (LogRecord record; walk.next(record);)
+    if (mutated("vlog_open_ends_early")) break;
   scanned.fill.end = walk.end();
   scanned.holes.assign(walk.holes().begin(), walk.holes().end());
 }

@@ -97,7 +97,7 @@ class LogRecovery {
   std::vector<Offset> tombstones_;
   std::vector<Counted> counted_;  // by segment
   std::vector<std::uint32_t>
-      by_unit_;  // of kMinSuperblock bytes: which segment, from 1 on; 0: none
+      by_unit_;  // of kLeastSuperblock bytes: which segment, from 1 on; 0: none
 };
 
 }  // namespace perdure::pm

@@ -21,7 +21,9 @@ namespace perdure {
 struct BtreeCore final : threads::Core {
   BtreeCore(std::string const& pool_path, OpenOptions const& open_options, RecoveryReport& report,
             pm::Pool made)
-      : Core(pool_path, open_options, report, std::move(made)) {}
+      : Core(pool_path, open_options, report, std::move(made)) {
+    leaf_blocks.when_full([this] { space.give_back_empty(); });
+  }
 
   [[nodiscard]] threads::Engine* operations() const override { return engine.get(); }
   [[nodiscard]] Persist persist() const { return static_cast<Persist>(pool.header().persist); }

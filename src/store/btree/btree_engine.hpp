@@ -56,6 +56,7 @@ struct BtreeRecovered {
   std::uint64_t records = 0;
   std::uint64_t undone_lines = 0;  // of the batch that a crash ended
   std::string fault;  // why there is no tree; empty: there is one
+  std::vector<std::string> mended;  // of its undo log
 };
 
 struct BtreeOptions {
@@ -74,8 +75,9 @@ class BtreeEngine : public threads::Engine {
   [[nodiscard]] bool numbers_each() const override { return true; }
 
   virtual Status create() = 0;
-  /// Instead, where all of the tree is durable: what the pool has, and how many records.
-  virtual Result<BtreeRecovered> recover(bool /*read_only*/) {
+  /// Instead, where all of the tree is durable: what the pool has, and how many records. `repair`:
+  /// what undoes batches is put right before.
+  virtual Result<BtreeRecovered> recover(bool /*read_only*/, bool /*repair*/) {
     return Status{Code::unsupported, "nothing of its tree is durable"};
   }
   /// Of all that such a tree has beside its nodes, for the next opening to compare.

@@ -78,11 +78,7 @@ struct BtreeOpening {
   Status found() {
     auto const begin = std::chrono::steady_clock::now();
     core.recovery.clean = core.pool.root().clean == 1;
-    if (core.pool.read_only() && !core.recovery.clean)
-      return {
-          Code::unsupported,
-          "pool " + core.path +
-              " was not closed in order; open it once for writing to recover it, then read-only"};
+    if (core.pool.read_only() && !core.recovery.clean) return unrecovered_read_only(core.path);
     bool const leaves = core.persist() == Persist::index;
     Status const known = pm::check_names(core.path, core.pool.root(), [&](std::string_view name) {
       return name == pm::kRecordNumbers || name == pm::kValueLogEntry ||
@@ -92,6 +88,8 @@ struct BtreeOpening {
     if (!known.ok()) return known;
     auto const segments = pm::ValueLog::segment_bytes(core.pool);
     if (!segments) return core.corrupt(segments.status().message());
+    if (segments.value() == 0)
+      if (Status s = check_no_value_log(core.path, core.options.value_log); !s.ok()) return s;
     Status const opened = leaves                    ? found_in_leaves(segments.value())
                           : segments.value() != 0   ? found_in_log(segments.value())
                           : core.has_transactions() ? found_whole()
@@ -162,8 +160,13 @@ struct BtreeOpening {
   /// all of it where a repair is asked for.
   Status found_whole() {
     core.make_engine(0);
-    auto recovered = core.engine->recover(core.pool.read_only());
-    if (!recovered) return core.corrupt(recovered.status().message());
+    auto recovered = core.engine->recover(core.pool.read_only(), core.options.repair);
+    if (!recovered) {
+      if (core.options.repair) return core.corrupt(recovered.status().message());
+      wrong.push_back(recovered.status().message());
+      return refused();
+    }
+    if (!recovered->mended.empty()) note(recovered->mended, "");
     if (core.options.repair)  // the log's own superblocks are claimed by now
       if (Status s = look_at_headers(); !s.ok()) return s;
     core.space.load_later();
@@ -408,6 +411,8 @@ Result<std::unique_ptr<Store::Impl>> BtreeStore::create(std::string const& path,
   if (Status s = check_order(create); !s.ok()) return s;
   if (Status s = check_value_log(create, open); !s.ok()) return s;
   if (Status s = check_persist(create); !s.ok()) return s;
+  if (create.values != Values::log)
+    if (Status s = check_no_value_log(path, open.value_log); !s.ok()) return s;
   pm::PoolHeader header{};
   header.index = static_cast<std::uint8_t>(create.index);
   header.durability = static_cast<std::uint8_t>(create.durability);

@@ -40,8 +40,10 @@ class BtreeRecords {
   /// What btree::ByteKeys asks. No data: the record claims more room than there is.
   [[nodiscard]] std::span<std::byte const> key_at(std::uint64_t word) const {
     auto const& header = *reinterpret_cast<pm::RecordHeader const*>(at(word));
+    pm::will_read(&header, sizeof header);
     std::uint64_t const bytes = sizeof header + std::uint64_t{header.key_bytes};
     if (bytes + header.value_bytes > room(word)) return {};
+    pm::will_read(at(word) + sizeof header, header.key_bytes);
     return {at(word) + sizeof header, header.key_bytes};
   }
   /// The first lines of a record, of at most so many bytes.

@@ -257,10 +257,12 @@ class BtreeWrites : BtreeRun<Parts, Host> {
   void compute(std::size_t i, btree::Key const& key) {
     std::uint64_t const stride = stride_of(i), record = pieces_.take(stride);
     KeyStatus status = KeyStatus::not_found;
+    std::uint64_t early = 0;
+    if (mutated("btree_computed_before_lock")) parts_.table.find(host_, key, early);
     auto const change = [&](std::uint64_t stored) {
       std::span<std::byte const> value;
       std::span<std::byte const> const with = batch_.operand(i);
-      status = this->reader_.value_now(key, stored, value);
+      status = this->reader_.value_now(key, early != 0 ? early : stored, value);
       if (status == KeyStatus::ok && value.size() != with.size()) status = KeyStatus::size_mismatch;
       if (status != KeyStatus::ok) return stored;
       scratch_.assign(value.begin(), value.end());

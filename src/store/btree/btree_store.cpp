@@ -9,6 +9,7 @@
 #include "batch/pieces.hpp"
 #include "store/checks.hpp"
 #include "store/repair_reports.hpp"
+#include "store/threads/look.hpp"
 #include "wal/snapshot_file.hpp"
 
 namespace perdure {
@@ -139,18 +140,12 @@ Result<VerifyReport> BtreeStore::verify(std::atomic<bool> const* stop) {
   if (!core_.pool.header().records_alone() || core_.engine->log() != nullptr)
     return verify_by_tree(std::move(report), stop);
   auto const superblocks = core_.space.superblocks();
-  std::mutex mutex;
-  core_.workers.for_chunks(superblocks.size(), 1, [&](std::size_t first, std::size_t last) {
-    if (stopped(stop)) return;
-    threads::Faults faults;
-    core_.engine->check(std::span(superblocks).subspan(first, last - first), faults);
-    std::lock_guard const lock(mutex);
-    report.records += faults.good;
-    report.fault_count += faults.count;
-    report.faults.insert(report.faults.end(), faults.first.begin(), faults.first.end());
-  });
+  threads::look_at_all(core_.workers, superblocks.size(), 1, stop, report,
+                       [&](std::size_t first, std::size_t end, threads::Faults& faults) {
+                         auto const mine = std::span(superblocks).subspan(first, end - first);
+                         core_.engine->check(mine, faults);
+                       });
   if (stopped(stop)) return look_stopped(path, "verify");
-  std::sort(report.faults.begin(), report.faults.end());
   compare_counts(report);
   return report;
 }
@@ -162,8 +157,7 @@ Result<VerifyReport> BtreeStore::verify_by_tree(VerifyReport report,
     threads::Faults faults;
     core_.engine->check_tree(faults);
     if (faults.count != 0) {  // where a damaged word leads is anywhere
-      report.fault_count = faults.count;
-      report.faults = std::move(faults.first);
+      threads::add_faults(std::move(faults), report);
       return report;
     }
   }
@@ -191,14 +185,9 @@ Result<VerifyReport> BtreeStore::verify_by_tree(VerifyReport report,
 }
 
 void BtreeStore::compare_counts(VerifyReport& report) {
-  auto const expect = [&](std::uint64_t found, std::string const& what) {
-    if (report.fault_count != 0 || found == core_.counters.records()) return;
-    ++report.fault_count;
-    report.faults.push_back("there are " + std::to_string(found) + " " + what + ", where " +
-                            std::to_string(core_.counters.records()) + " were counted");
-  };
-  expect(report.records, "records");
-  expect(core_.engine->count({}), "keys in the tree");
+  std::uint64_t const counted = core_.counters.records();
+  threads::expect_count(report.records, counted, "records", report);
+  threads::expect_count(core_.engine->count({}), counted, "keys in the tree", report);
   if (report.faults.size() > threads::Faults::kMost) report.faults.resize(threads::Faults::kMost);
   add_unacknowledged(core_.repairs.waiting(), report);
 }

@@ -86,11 +86,7 @@ struct DashOpening {
               (damaged ? "; nothing was changed: restore a snapshot or load an export" : "")};
     };
     core.recovery.clean = core.pool.root().clean == 1;
-    if (core.pool.read_only() && !core.recovery.clean)
-      return {
-          Code::unsupported,
-          "pool " + core.path +
-              " was not closed in order; open it once for writing to recover it, then read-only"};
+    if (core.pool.read_only() && !core.recovery.clean) return unrecovered_read_only(core.path);
     Status const known = pm::check_names(core.path, core.pool.root(), [](std::string_view name) {
       return name == dash::kIndexName || name == pm::kRecordNumbers;
     });

@@ -10,6 +10,7 @@
 #include "batch/pieces.hpp"
 #include "store/checks.hpp"
 #include "store/repair_reports.hpp"
+#include "store/threads/look.hpp"
 #include "wal/snapshot_file.hpp"
 
 namespace perdure {
@@ -63,27 +64,17 @@ Result<VerifyReport> DashStore::verify(std::atomic<bool> const* stop) {
   report.dropped = recovery.dropped;
   threads::Faults of_index;
   std::vector<std::uint64_t> const positions = core_.engine->positions(of_index);
-  std::mutex mutex;
-  core_.workers.for_chunks(positions.size(), kSegments, [&](std::size_t begin, std::size_t end) {
-    if (stopped(stop)) return;
-    threads::Faults faults;
-    core_.engine->check(std::span(positions).subspan(begin, end - begin), faults);
-    std::lock_guard const lock(mutex);
-    report.records += faults.good;
-    report.fault_count += faults.count;
-    report.faults.insert(report.faults.end(), faults.first.begin(), faults.first.end());
-  });
+  threads::look_at_all(core_.workers, positions.size(), kSegments, stop, report,
+                       [&](std::size_t begin, std::size_t end, threads::Faults& faults) {
+                         auto const mine = std::span(positions).subspan(begin, end - begin);
+                         core_.engine->check(mine, faults);
+                       });
   if (stopped(stop)) return look_stopped(path, "verify");
-  std::sort(report.faults.begin(), report.faults.end());
   PERDURE_ASSERT(of_index.first.size() <= of_index.count);
   report.fault_count += of_index.count;
   report.faults.insert(report.faults.begin(), of_index.first.begin(), of_index.first.end());
-  if (core_.counters.counted() && report.fault_count == 0 &&
-      report.records != core_.counters.records()) {
-    ++report.fault_count;
-    report.faults.push_back("there are " + std::to_string(report.records) + " records, where " +
-                            std::to_string(core_.counters.records()) + " were counted");
-  }
+  if (core_.counters.counted())
+    threads::expect_count(report.records, core_.counters.records(), "records", report);
   if (report.faults.size() > threads::Faults::kMost) report.faults.resize(threads::Faults::kMost);
   add_unacknowledged(core_.repairs.waiting(), report);
   return report;

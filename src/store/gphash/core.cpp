@@ -70,6 +70,9 @@ Status Core::check_open(bool writing) const {
   if (pool.read_only())
     return {Code::invalid_argument,
             "pool " + path + " is open read-only; open it without read_only to write"};
+  if (std::size_t const views = viewed->views(); views > 0)
+    return {Code::busy, "pool " + path + " is being looked at (views of its values: " +
+                            std::to_string(views) + "); destroy them, then write"};
   return {};
 }
 

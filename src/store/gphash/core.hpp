@@ -20,6 +20,7 @@
 #include "store/gphash/engine/engine.hpp"
 #include "store/gphash/health.hpp"
 #include "store/store_lock.hpp"
+#include "store/values_view.hpp"
 #include "wal/log_dir.hpp"
 #include "wal/undo_log.hpp"
 
@@ -82,6 +83,7 @@ struct Core {
   bool closed = false;
   std::shared_ptr<Transaction::State> transaction;  // begun and not ended
   std::shared_ptr<DeviceSession::State> device_session;  // begun and not ended
+  std::shared_ptr<ViewedPool> viewed = std::make_shared<ViewedPool>();
   Health health;
   Counters counters;
   Sessions sessions;

@@ -60,7 +60,8 @@ Status GphashStore::close() {
   core_.engine.reset();
   core_.power.reset();
   changes_.end(true);
-  core_.pool.close();
+  core_.viewed->keep(core_.pool.close_but_for_mapping());
+  core_.viewed.reset();  // unmaps it, if no view is left
   if (unheard.ok()) return {};
   return caught([&]() -> Status {
     return {unheard.code(),

@@ -48,6 +48,8 @@ class GphashStore final : public Store::Impl {
   Status read(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) override;
   Result<VariableValues> read_variable(Call const& call, std::span<KeyStatus> statuses,
                                        CallOptions const& how) override;
+  Result<std::unique_ptr<ValuesView::State>> view(Call const& call,
+                                                  std::span<KeyStatus> statuses) override;
   Status write(Call call, std::span<KeyStatus> statuses, CallOptions const& how) override;
   Result<ScanPage> scan(ScanCursor const& from, std::size_t limit,
                         std::atomic<bool> const* stop) override;

@@ -74,6 +74,7 @@ struct Opening {
   /// The pool as it stands in its file.
   Status found() {
     PERDURE_ASSERT(store.core_.engine == nullptr && store.core_.table.slots() == 0);
+    if (Status s = check_no_value_log(store.path, store.options.value_log); !s.ok()) return s;
     if (Status s = check_expected(store.path, store.options, store.core_.pool.header()); !s.ok())
       return s;
     if (Status s = store.recovery_.attach(); !s.ok()) return s;
@@ -130,6 +131,7 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::create(std::string const& path
   auto header = header_for(path, create);
   if (!header) return header.status();
   if (Status s = can_run(open.device); !s.ok()) return s;
+  if (Status s = check_no_value_log(path, open.value_log); !s.ok()) return s;
   gphash::Shape const shape{create.shape.levels, create.shape.hashes, create.shape.slots};
   std::uint32_t const top =
       gphash::top_level_for(shape, std::max<std::uint64_t>(1, create.expected_records), kStartLoad);

@@ -82,11 +82,7 @@ Status Recovery::run() {
   gphash::Table& table = core_.table;
   report.clean = core_.pool.root().clean == 1;
   bool const grows = table.growing();
-  if (core_.pool.read_only() && (!report.clean || grows)) {
-    return {Code::unsupported,
-            "pool " + core_.path +
-                " was not closed in order; open it once for writing to recover it, then read-only"};
-  }
+  if (core_.pool.read_only() && (!report.clean || grows)) return unrecovered_read_only(core_.path);
   std::vector<std::string> wrong;  // of a pool that was closed in order
   if (report.clean) wrong = changed_words();
   if (left_ && grows && table.sum(core_.workers).sum != left_->sum)

@@ -46,6 +46,8 @@ Status check_open(std::string const& path, Index index, OpenOptions const& optio
     return unsupported(
         with + " has no record cache; leave cache_bytes out, or use a pool of index gphash");
   if (!options.log_dir.empty()) return bad(with + " has no log: leave log_dir out");
+  if (index != Index::btree)
+    if (Status no_log = check_no_value_log(path, options.value_log); !no_log.ok()) return no_log;
   if (!options.grow)
     return unsupported(
         with + (index == Index::btree ? " grows leaf by leaf" : " grows segment by segment") +
@@ -54,7 +56,7 @@ Status check_open(std::string const& path, Index index, OpenOptions const& optio
     return unsupported(with +
                        (index == Index::btree ? " has nothing to displace" : " always displaces") +
                        "; leave displacement on, or use a pool of index gphash");
-  Status const sound = exec::check_recorded(exec::Reliance::dash, "");
+  Status const sound = exec::check_recorded(exec::Reliance::host_threads, "");
   return sound.ok() ? sound : unsupported(with + ": " + sound.message());
 }
 

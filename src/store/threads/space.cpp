@@ -1,5 +1,9 @@
 #include "store/threads/space.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
 
@@ -14,20 +18,74 @@ Status Space::take(std::uint64_t stride, std::size_t n, std::vector<std::uint64_
   PERDURE_ASSERT(n > 0 && stride > 0);
   std::size_t const before = to.size();
   to.resize(before + n);
+  std::uint64_t* const out = to.data() + before;
+  if (!goes_past_hands(n) && take_from_hand(stride, n, out)) return {};
+  Status taken = reserve(stride, n, out);
+  if (!taken.ok() && empty_hands()) taken = reserve(stride, n, out);
+  if (!taken.ok()) to.resize(before);
+  return taken;
+}
+
+Status Space::reserve(std::uint64_t stride, std::size_t n, std::uint64_t* to) {
   std::lock_guard const lock(*memory_);
-  Status taken = heap().reserve(stride, n, to.data() + before);
+  Status taken = heap().reserve(stride, n, to);
   note_size();
-  PERDURE_ASSERT(!kCostlyAssertions || !taken.ok() || heap_.in_use(Offset{to.back()}) ||
+  PERDURE_ASSERT(!kCostlyAssertions || !taken.ok() || heap_.in_use(Offset{to[n - 1]}) ||
                  mutated("record_handed_out_twice"));
-  if (taken.ok()) return taken;
-  to.resize(before);
-  return refusal_ = taken;
+  return taken.ok() ? taken : refusal_ = taken;
+}
+
+bool Space::take_from_hand(std::uint64_t stride, std::size_t n, std::uint64_t* to) {
+  Hand& mine = hand();
+  MutexLock const lock(mine.mutex);
+  if ((mine.stride != stride || mine.to_take < n) && !refill(mine, stride)) return false;
+  for (std::size_t i = 0; i < n; ++i) to[i] = mine.taken[--mine.to_take];
+  return true;
+}
+
+/// Handed out in the heap's order: from the end on. Only for a stride that is asked for again, since
+/// where sizes change with each call nothing would be handed out of a hand.
+bool Space::refill(Hand& hand, std::uint64_t stride) {
+  if (hand.stride != stride) {
+    if (hand.to_take != 0) release(std::span(hand.taken).first(std::exchange(hand.to_take, 0)));
+    hand.stride = stride;
+    return false;
+  }
+  std::array<std::uint64_t, Hand::kSome> more;
+  if (!reserve(stride, more.size(), more.data()).ok()) return false;
+  PERDURE_ASSERT(hand.to_take + more.size() <= hand.taken.size());
+  std::move_backward(hand.taken.begin(),
+                     hand.taken.begin() + static_cast<std::ptrdiff_t>(hand.to_take),
+                     hand.taken.begin() + static_cast<std::ptrdiff_t>(hand.to_take + more.size()));
+  std::reverse_copy(more.begin(), more.end(), hand.taken.begin());
+  hand.to_take += more.size();
+  return true;
+}
+
+void Space::release(std::span<std::uint64_t const> records) {
+  std::lock_guard const lock(*memory_);
+  for (std::uint64_t const record : records) heap().release(Offset{record});
+}
+
+bool Space::empty_hands() {
+  bool any = false;
+  for (Hand& each : hands_) {
+    MutexLock const lock(each.mutex);
+    any = any || each.to_take + each.to_give != 0;
+    release(std::span(each.taken).first(std::exchange(each.to_take, 0)));
+    release(std::span(each.given).first(std::exchange(each.to_give, 0)));
+  }
+  return any;
 }
 
 void Space::give(std::span<std::uint64_t const> records) {
   if (records.empty()) return;
-  std::lock_guard const lock(*memory_);
-  for (std::uint64_t const record : records) heap().release(Offset{record});
+  if (goes_past_hands(records.size())) return release(records);
+  Hand& mine = hand();
+  MutexLock const lock(mine.mutex);
+  if (mine.to_give + records.size() > mine.given.size())
+    release(std::span(mine.given).first(std::exchange(mine.to_give, 0)));
+  for (std::uint64_t const record : records) mine.given[mine.to_give++] = record;
 }
 
 void Space::give_waiting(std::span<std::uint64_t const> records) {
@@ -88,6 +146,7 @@ std::vector<pm::RecordHeap::Superblock> Space::superblocks() {
 void Space::claim_later() {
   std::lock_guard const lock(*memory_);
   pool_->find_owners_later([this] { heap_.claim_superblocks(); });
+  sweeping_ = true;
 }
 
 void Space::begin_sweep() {
@@ -103,6 +162,7 @@ void Space::mark(std::span<std::uint64_t const> records) {
 void Space::finish_sweep() {
   std::lock_guard const lock(*memory_);
   heap().finish_sweep();
+  sweeping_ = false;
 }
 
 }  // namespace perdure::threads

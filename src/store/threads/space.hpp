@@ -1,9 +1,13 @@
 // Room for the records of a Dash table, shared by its writers. Invariants: whatever takes from the
 // pool holds `memory`; a record comes back only when no thread can be reading it any more
-// (exec/epochs.hpp).
+// (exec/epochs.hpp). Small batches take from, and give to, a hand of their thread's, which goes to
+// the heap for many at a time: one lock that every operation of all threads waits for bound them.
+// To the heap, records in hands are in use; before room is refused, hands are emptied.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <span>
@@ -11,6 +15,8 @@
 
 #include "base/assert.hpp"
 #include "base/mutex.hpp"
+#include "base/simulated.hpp"
+#include "exec/epochs.hpp"
 #include "pm/heap.hpp"
 #include "pm/pool.hpp"
 
@@ -50,6 +56,11 @@ class Space {
   }
   /// For whoever writes the maps or looks at all of it, with nobody beside it.
   [[nodiscard]] pm::RecordHeap& heap_alone() { return heap(); }
+  /// Superblocks without a record serve others of the pool; the caller holds its memory.
+  void give_back_empty() {
+    memory_->is_held();
+    heap().give_back_empty();
+  }
   /// The transaction was undone: what is known is what the maps say.
   void load_anew();
   /// After an opening: the maps are read when something first depends on them.
@@ -82,6 +93,32 @@ class Space {
   [[nodiscard]] pm::RecordShape const& shape() const { return heap_.shape(); }
 
  private:
+  /// What some threads took and have not handed out, and what they gave and the heap has not got.
+  struct alignas(64) Hand {
+    static constexpr std::size_t kSome = 16;  // from the heap at a time; calls for less use a hand
+    Mutex mutex;
+    std::uint64_t stride PERDURE_GUARDED_BY(mutex) = 0;  // of `taken`
+    std::array<std::uint64_t, 2 * kSome> taken PERDURE_GUARDED_BY(mutex) = {};
+    std::array<std::uint64_t, 2 * kSome> given PERDURE_GUARDED_BY(mutex) = {};
+    std::size_t to_take PERDURE_GUARDED_BY(mutex) = 0;
+    std::size_t to_give PERDURE_GUARDED_BY(mutex) = 0;
+  };
+  static constexpr std::size_t kHands = 16;
+
+  /// Whether so many records go past the hands. Where a batch is a transaction, maps say what is
+  /// reserved; while a sweep is on, it asks what was released; the explorer's threads are to see
+  /// records used again.
+  [[nodiscard]] bool goes_past_hands(std::size_t records) const {
+    return records >= Hand::kSome || transactions_ || sweeping_.load() || fault::simulated();
+  }
+  Hand& hand() { return hands_[exec::thread_number() % kHands]; }
+  bool take_from_hand(std::uint64_t stride, std::size_t n, std::uint64_t* to);
+  bool refill(Hand& hand, std::uint64_t stride) PERDURE_REQUIRES(hand.mutex);
+  void release(std::span<std::uint64_t const> records);
+  /// Whether anything was in them.
+  bool empty_hands();
+  Status reserve(std::uint64_t stride, std::size_t n, std::uint64_t* to);
+
   /// `memory` is held.
   pm::RecordHeap& heap();
   void note_size() {
@@ -98,6 +135,8 @@ class Space {
   std::vector<std::uint64_t> unlinked_;  // guarded by memory_
   // memory was lacking for something that nobody could be told of
   std::atomic<bool> lost_{false};
+  std::atomic<bool> sweeping_{false};
+  std::array<Hand, kHands> hands_;
   Status refusal_;  // guarded by memory_
 };
 

@@ -6,9 +6,9 @@
 // crash, or nothing.
 #pragma once
 
-#include <cstring>
-#include <memory>
+#include <atomic>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/assert.hpp"
@@ -20,10 +20,7 @@
 #include "pm/host.hpp"
 #include "pm/transaction/transaction_host.hpp"
 #include "pm/transaction/undo_lines.hpp"
-#include "store/btree/btree_engine.hpp"
-#include "store/btree/btree_load.hpp"
-#include "store/btree/btree_ranges.hpp"
-#include "store/btree/btree_runs.hpp"
+#include "store/btree/btree_reads.hpp"
 #include "store/btree/full/full_repair.hpp"
 #include "store/btree/full/full_walk.hpp"
 #include "store/btree/full/pool_nodes.hpp"
@@ -31,54 +28,85 @@
 
 namespace perdure::full {
 
+/// What makes Hosts of reads (TreeHosts): locks of earlier openings are void, by the generation.
+template <class Base>
+struct ReadingHosts {
+  template <class Any>
+  using On = threads::GivesUp<pm::OpeningHost<Any>>;
+  using Plain = On<Base>;
+
+  std::atomic<bool>* given_up;
+  pm::DurableRange durable;
+  std::uint64_t generation = 0;
+
+  [[nodiscard]] Plain plain() const { return Plain(given_up, generation); }
+  [[nodiscard]] auto counted() const { return On<pm::CountedHost>(given_up, generation, durable); }
+};
+
+/// And of a transaction's writes.
+template <class Base>
+struct WritingHosts {
+  template <class Any>
+  using On = threads::GivesUp<pm::TransactionHost<pm::OpeningHost<Any>>>;
+  using Plain = On<Base>;
+
+  ReadingHosts<Base> const& of;
+  pm::UndoLines& log;
+
+  [[nodiscard]] Plain plain() const { return Plain(of.given_up, log, of.generation); }
+  [[nodiscard]] auto counted() const {
+    return On<pm::CountedHost>(of.given_up, log, of.generation, of.durable);
+  }
+};
+
+/// What the nodes need, so it is there before the tree.
+struct Logged {
+  pm::UndoLines log_;
+  NodeRoom room_;
+  Logged(pm::Pool& pool, Mutex& memory, threads::Space& space)
+      : log_(pool, memory), room_{space, log_, pool.base()} {}
+};
+
 /// `Plain`: how memory is touched, accesses uncounted.
 template <class Keys, class Plain = pm::OrderedHost>
-class EngineOn final : public BtreeEngine {
-  using Tree = btree::Tree<Keys, PoolNodes>;
-  using Parts = BtreeParts<Tree, Keys>;
-  template <class Base>
-  using Reading = threads::GivesUp<pm::OpeningHost<Base>>;
-  template <class Base>
-  using Writing = threads::GivesUp<pm::TransactionHost<pm::OpeningHost<Base>>>;
-  using ReadingHost = Reading<Plain>;
-  using WritingHost = Writing<Plain>;
+class EngineOn final : Logged, public BtreeReads<Keys, PoolNodes, ReadingHosts<Plain>> {
+  using Reads = BtreeReads<Keys, PoolNodes, ReadingHosts<Plain>>;
+  using Reads::hosts_;
+  using Reads::parts_;
+  using Reads::tree_;
+  using typename Reads::Tree;
+  using ReadingHost = typename ReadingHosts<Plain>::Plain;
+  using WritingHost = typename WritingHosts<Plain>::Plain;
 
  public:
+  using typename Reads::Superblock;
+
   EngineOn(pm::Pool& pool, Mutex& memory, Keys keys, threads::Space& space,
            threads::BatchNumbers& numbers, BtreeOptions const& options)
-      : options_(options),
-        keys_(keys),
-        durable_(pool.addresses()),
-        space_(space),
-        log_(pool, memory),
-        room_{space, log_, pool.base()},
-        tree_(keys, room_),
-        parts_{tree_,
-               BtreeRecords(pool.base(), pool.superblock_bytes()),
-               BtreeKeyMaker<Keys>(options.key_order),
-               options_,
-               space,
-               numbers} {}
+      : Logged(pool, memory, space),
+        Reads(pool, keys, space, numbers, options,
+              ReadingHosts<Plain>{options.given_up, pm::DurableRange(pool.addresses())}, room_),
+        space_(space) {}
 
   Status create() override {
     if (Status s = log_.create(); !s.ok()) return s;
     next_generation();
     begin();
-    WritingHost host = writing();
+    WritingHost host = writing().plain();
     if (tree_.create(host) != btree::Answer::done) return tree_.why_full();
     return commit(0);
   }
-  Result<BtreeRecovered> recover(bool read_only) override {
-    if (Status s = log_.attach(); !s.ok()) return s;
+  Result<BtreeRecovered> recover(bool read_only, bool repair) override {
     BtreeRecovered found;
+    if (repair) found.mended = log_.mend();
+    if (Status s = log_.attach(); !s.ok()) return s;
     if (!read_only) {
       auto undone = log_.undo();
       if (!undone) return undone.status();
       found.undone_lines = undone.value();
-      next_generation();
     }
+    next_generation(read_only);
     State const& state = room_.state();
-    generation_ = state.generation;
     tree_.resume(state.leaves, state.inner_nodes);
     found.records = state.records;
     bool const possible = state.root % pm::LineStamps::kUnit == 0 && state.root != 0 &&
@@ -103,7 +131,7 @@ class EngineOn final : public BtreeEngine {
     return crc32c(0, &state, sizeof state);
   }
   void check_tree(threads::Faults& faults) override {
-    ReadingHost host = reading();
+    ReadingHost host = hosts_.plain();
     exec::EpochGuard const guard(tree_.epochs());
     auto const fault_of = [&](std::uint64_t word) { return fault(host, word); };
     Walk<Tree, Keys, decltype(fault_of)>(tree_, fault_of).run(host, faults);
@@ -116,9 +144,10 @@ class EngineOn final : public BtreeEngine {
     });
   }
   Result<std::uint64_t> make_anew() override {
-    std::vector<std::uint64_t> const were = in_use(space_.heap_alone());
     begin();
-    WritingHost host = writing();
+    WritingHost host = writing().plain();
+    take_back_forgotten(host);
+    std::vector<std::uint64_t> const were = in_use(space_.heap_alone());
     host.store(&room_.state().root, 0);
     Status done = tree_.create(host) == btree::Answer::done ? Status{} : tree_.why_full();
     std::uint64_t records = 0;
@@ -134,7 +163,7 @@ class EngineOn final : public BtreeEngine {
   Status commit(std::uint64_t records) override {
     tree_.epochs().drain();  // nobody reads
     if (Status s = space_.free_unlinked(); !s.ok()) return s;
-    WritingHost host = writing();
+    WritingHost host = writing().plain();
     write_state(host, records);
     write_maps(host);
     log_.commit();
@@ -142,56 +171,13 @@ class EngineOn final : public BtreeEngine {
     return {};
   }
 
-  void get(threads::Batch const& batch, threads::Ops const& ops, threads::Tally& tally) override {
-    MutableColumn const& out = batch.call->out;
-    auto const give = [&](std::size_t i, std::span<std::byte const> value) {
-      PERDURE_ASSERT(!kCostlyAssertions || (value.size() == out.width && i < out.count));
-      std::memcpy(out.data + i * out.width, value.data(), value.size());
-    };
-    on_reading(tally, [&](auto& host) { BtreeGets(parts_, host, batch, tally).run(ops, give); });
-  }
-  void get_variable(threads::Batch const& batch, threads::Ops const& ops,
-                    std::vector<std::byte>& values, std::int64_t* lengths,
-                    threads::Tally& tally) override {
-    for (std::size_t k = 0; k < ops.count; ++k) lengths[ops[k]] = 0;
-    auto const give = [&](std::size_t i, std::span<std::byte const> value) {
-      values.insert(values.end(), value.begin(), value.end());
-      lengths[i] = static_cast<std::int64_t>(value.size());
-    };
-    on_reading(tally, [&](auto& host) { BtreeGets(parts_, host, batch, tally).run(ops, give); });
-  }
   void write(threads::Batch const& batch, threads::Ops const& ops, threads::Tally& tally) override {
-    if (!options_.count_accesses) {
-      WritingHost host = writing();
-      return BtreeWrites(parts_, host, batch, tally).run(ops);
-    }
-    Writing<pm::CountedHost> host(options_.given_up, log_, generation_, durable_);
-    BtreeWrites(parts_, host, batch, tally).run(ops);
-    count(host, tally);
+    this->on_host(writing(), tally,
+                  [&](auto& host) { BtreeWrites(parts_, host, batch, tally).run(ops); });
   }
   bool load(threads::Batch const& batch, exec::Workers& workers, std::atomic<bool> const* stop,
             threads::Tally& tally) override {
-    BtreeLoad<Parts, Keys, WritingHost> load(parts_, batch);
-    return !options_.count_accesses && load.rises() && load.run(writing(), workers, stop, tally);
-  }
-  Status why_damaged() override {
-    return {Code::corrupt, "a record that keys are compared with claims more room than it has"};
-  }
-
-  BtreePage range(BtreeRange const& range, std::size_t limit, std::uint64_t most_bytes,
-                  threads::Visitor const& visit) override {
-    ReadingHost host = reading();
-    return BtreeRanges(parts_, keys_, host).page(range, limit, most_bytes, visit);
-  }
-  std::uint64_t count(BtreeRange const& range) override {
-    ReadingHost host = reading();
-    return BtreeRanges(parts_, keys_, host).count(range);
-  }
-  BtreeShape shape() override {
-    ReadingHost host = reading();
-    exec::EpochGuard const guard(tree_.epochs());
-    auto const shape = tree_.shape(host);
-    return {shape.leaves, shape.leaves * btree::Permutation::kSlots, shape.depth, 0};
+    return this->load_with(writing(), batch, workers, stop, tally);
   }
 
   // Of what is made anew at each opening.
@@ -200,23 +186,17 @@ class EngineOn final : public BtreeEngine {
   void check(std::span<Superblock const>, threads::Faults&) override { PERDURE_ASSERT(false); }
 
  private:
-  [[nodiscard]] ReadingHost reading() const { return ReadingHost(options_.given_up, generation_); }
-  [[nodiscard]] WritingHost writing() { return WritingHost(options_.given_up, log_, generation_); }
-  template <class Host>
-  static void count(Host const& host, threads::Tally& tally) {
-    tally.reads += host.counts().lines_read;
-    tally.writes += host.counts().lines_flushed;
-    tally.orders += host.counts().fences;
-  }
-  template <class F>
-  void on_reading(threads::Tally& tally, F f) {
-    if (!options_.count_accesses) {
-      ReadingHost host = reading();
-      return f(host);
-    }
-    Reading<pm::CountedHost> host(options_.given_up, generation_, durable_);
-    f(host);
-    count(host, tally);
+  [[nodiscard]] WritingHosts<Plain> writing() { return {hosts_, log_}; }
+
+  /// Before anything is taken, which might be one of them.
+  void take_back_forgotten(WritingHost& host) {
+    exec::EpochGuard const guard(tree_.epochs());
+    auto const fault_of = [&](std::uint64_t word) { return fault(host, word); };
+    Walk<Tree, Keys, decltype(fault_of)> walk(tree_, fault_of);
+    threads::Faults known;
+    walk.run(host, known);
+    for (std::uint64_t const record : walk.forgotten())
+      if (!space_.in_use(record)) space_.heap_alone().take_back(Offset{record});
   }
 
   /// Of a record in use; null: nothing is wrong.
@@ -225,14 +205,16 @@ class EngineOn final : public BtreeEngine {
     pm::SequencedRecord const record =
         pm::view_sequenced(host, parts_.records.at(word), space_.heap_alone().room(Offset{word}));
     if (record.free()) return "it is free";
-    return BtreeReader(tree_, parts_.records, options_, host).fault(record);
+    return BtreeReader(tree_, parts_.records, parts_.options, host).fault(record);
   }
 
-  /// Durably: locks of earlier openings are void from here on.
-  void next_generation() {
+  /// Durably, where anybody writes: locks of earlier openings are void from here on.
+  void next_generation(bool read_only = false) {
     State& state = room_.state();
-    generation_ = (state.generation | ~kGenerations) + 1;
-    if (!mutated("generation_stays")) pm::store_word(&state.generation, generation_);
+    pm::will_read(&state, sizeof state);
+    hosts_.generation = (state.generation | ~kGenerations) + 1;
+    if (read_only) return;
+    if (!mutated("generation_stays")) pm::store_word(&state.generation, hosts_.generation);
     pm::order();
   }
   void write_state(WritingHost& host, std::uint64_t records) {
@@ -261,15 +243,7 @@ class EngineOn final : public BtreeEngine {
 
   static constexpr std::uint64_t kGenerations = ~std::uint64_t{0} << 32;
 
-  BtreeOptions const options_;
-  Keys keys_;
-  pm::DurableRange durable_;
   threads::Space& space_;
-  pm::UndoLines log_;
-  NodeRoom room_;
-  Tree tree_;
-  Parts parts_;
-  std::uint64_t generation_ = 0;
 };
 
 }  // namespace perdure::full

@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "index/btree/bounds.hpp"
 #include "index/btree/chain.hpp"
 #include "store/btree/full/pool_nodes.hpp"
 #include "store/threads/engine.hpp"
@@ -32,16 +33,20 @@ class Walk {
   void run(Host& host, threads::Faults& faults) {
     State const& state = room_.state();
     if (!reach(state.root, sizeof(Inner))) return faults.add("the root leads to no node");
-    go_down(state.root, Inner::level_in(node(state.root).shape), faults);
+    btree::Bounds bounds;
+    bounds.level = Inner::level_in(node(state.root).shape);
+    go_down(host, state.root, bounds, faults);
     if (faults.count == 0) check_leaves(host, faults);
     if (faults.count == 0) check_use(state, faults);
   }
+  /// Records that it leads to, whole, and free by the heap's maps.
+  [[nodiscard]] std::vector<std::uint64_t> const& forgotten() const { return forgotten_; }
 
  private:
-  static constexpr unsigned kMostLevels = 16;  // of more keys than there are
-
   [[nodiscard]] Inner const& node(std::uint64_t at) const {
-    return *reinterpret_cast<Inner const*>(room_.base + at);
+    auto const* const node = reinterpret_cast<Inner const*>(room_.base + at);
+    pm::will_read(node, sizeof *node);
+    return *node;
   }
   /// Whether something of that size is in use there, and is come to for the first time.
   bool reach(std::uint64_t at, std::uint64_t bytes) {
@@ -52,25 +57,33 @@ class Walk {
     return "the inner node at byte " + std::to_string(at);
   }
 
-  void go_down(std::uint64_t at, unsigned level, threads::Faults& faults) {
+  template <class Host>
+  void go_down(Host& host, std::uint64_t at, btree::Bounds const& bounds, threads::Faults& faults) {
     Inner const& here = node(at);
-    unsigned const count = Inner::count_in(here.shape);
-    if (count > Inner::kMost || Inner::level_in(here.shape) != level || level == 0 ||
-        level > kMostLevels)
-      return faults.add(name(at) + " says an impossible size or level");
+    unsigned const count = Inner::count_in(here.shape), level = bounds.level;
+    if (level == 0 || !bounds.admit(host, here, here.shape))
+      return faults.add(name(at) + " says an impossible size or level, or has keys of another");
     ++inners_;
     if (!rises(here, count)) faults.add(name(at) + " has separators that do not rise");
     for (unsigned i = 0; i < count; ++i) check_tail(at, here, i, faults);
     for (unsigned i = 0; i <= count; ++i) {
       std::uint64_t const child = here.children[i];
+      btree::Bounds below = bounds;
+      below.narrow(host, here, here.shape, i);
       if (!reach(child, level > 1 ? sizeof(Inner) : sizeof(btree::Leaf)))
         faults.add(name(at) + " leads to byte " + std::to_string(child) +
                    ", where no node of its own is");
       else if (level > 1)
-        go_down(child, level - 1, faults);
+        go_down(host, child, below, faults);
       else
-        leaves_.push_back(child);
+        note_leaf(child, below.low, faults);
     }
+  }
+  void note_leaf(std::uint64_t at, std::uint64_t low, threads::Faults& faults) {
+    leaves_.push_back(at);
+    if (reinterpret_cast<btree::Leaf const*>(room_.base + at)->low != low)
+      faults.add("the leaf at byte " + std::to_string(at) +
+                 " begins elsewhere than its parent says");
   }
   static bool rises(Inner const& node, unsigned count) {
     for (unsigned i = 1; i < count; ++i) {
@@ -96,9 +109,11 @@ class Walk {
   struct Records {
     Walk& walk;
     btree::RecordMark use(std::uint64_t word) {
-      bool const there = walk.heap_.in_use(Offset{word}) && walk.fault_of_(word) == nullptr;
+      bool const whole = walk.heap_.is_record(Offset{word}) && walk.fault_of_(word) == nullptr;
+      bool const in_use = walk.heap_.in_use(Offset{word});
+      if (whole && !in_use) walk.forgotten_.push_back(word);
       walk.records_.push_back(word);
-      return there ? btree::RecordMark::first : btree::RecordMark::invalid;
+      return whole && in_use ? btree::RecordMark::first : btree::RecordMark::invalid;
     }
     bool intact(std::uint64_t word) {
       return walk.heap_.in_use(Offset{word}) && walk.fault_of_(word) == nullptr;
@@ -141,7 +156,7 @@ class Walk {
   FaultOf fault_of_;
   std::unordered_set<std::uint64_t> reached_;  // nodes and tails
   std::vector<std::uint64_t> leaves_;  // in the order of the nodes above them
-  std::vector<std::uint64_t> records_;
+  std::vector<std::uint64_t> records_, forgotten_;
   std::uint64_t inners_ = 0, tails_ = 0;
 };
 

@@ -84,12 +84,13 @@ class PoolBlocks {
     bool const possible =
         address % pm::LineStamps::kUnit == 0 && address + sizeof(Node) <= room_.space.pool_bytes();
     if (!possible) [[unlikely]]
-      room_.refuse(address);
+      refuse(address);
     return reinterpret_cast<Node*>(room_.base + address);
   }
   [[nodiscard]] std::uint64_t address_of(Node const* node) const {
     return static_cast<std::uint64_t>(reinterpret_cast<std::byte const*>(node) - room_.base);
   }
+  [[noreturn]] static void refuse(std::uint64_t address) { NodeRoom::refuse(address); }
   [[nodiscard]] NodeRoom const& room() const { return room_; }
 
  private:
@@ -99,6 +100,8 @@ class PoolBlocks {
 template <class Node>
 class PoolInners : public PoolBlocks<Node> {
  public:
+  static constexpr bool kTrusted = false;
+
   template <class Nodes>
   explicit PoolInners(Nodes const& nodes) : PoolBlocks<Node>(nodes.room()) {}
 };
@@ -121,8 +124,18 @@ class PoolTails {
     host.flush(to, whole);
     return taken;
   }
+  /// Throws Damaged where its bytes would not be the pool's.
   [[nodiscard]] btree::KeyBytes* at(std::uint64_t address) const {
-    return reinterpret_cast<btree::KeyBytes*>(room_.base + address);
+    std::uint64_t const most = room_.space.pool_bytes();
+    auto* const found = reinterpret_cast<btree::KeyBytes*>(room_.base + address);
+    bool const aligned =
+        address % alignof(btree::KeyBytes) == 0 && address < most - sizeof(btree::KeyBytes);
+    if (aligned) pm::will_read(found, sizeof *found);
+    bool const possible = aligned && found->size <= most - sizeof(btree::KeyBytes) - address;
+    if (!possible) [[unlikely]]
+      room_.refuse(address);
+    pm::will_read(found->bytes(), found->size);
+    return found;
   }
   void give(std::uint64_t address) noexcept {
     if (address != 0) room_.give(address);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/hooks.hpp"
 #include "index/btree/chain.hpp"
 #include "pm/sequenced_record.hpp"
 #include "store/btree/btree_reader.hpp"
@@ -33,15 +34,14 @@ class BtreeLeavesRepair {
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
 
   /// The leaf leads to no leaf: to the next in the order of keys that one bit makes of it, or to
-  /// none.
+  /// none. Where keys differ late, many leaves begin with one prefix.
   void mend_next(std::uint64_t at) {
     btree::Leaf& leaf = leaf_at(at);
     std::uint64_t const led_to = host_.load(&leaf.next);
     std::uint64_t next = 0;
     for (unsigned bit = 0; bit < 64; ++bit) {
       std::uint64_t const other = led_to ^ std::uint64_t{1} << bit;
-      if (may_follow(at, other) && (next == 0 || leaf_at(other).low < leaf_at(next).low))
-        next = other;
+      if (may_follow(at, other) && (next == 0 || is_nearer(at, other, next))) next = other;
     }
     host_.store(&leaf.next, next);
     host_.persist(&leaf.next, sizeof leaf.next);
@@ -118,6 +118,27 @@ class BtreeLeavesRepair {
       if (!trusted(entry(next, order.slot(rank))) || entry(next, order.slot(rank)).prefix < low)
         return false;
     return order.count() != 0;
+  }
+
+  /// Where the leaf has entries the first key, or the last one.
+  [[nodiscard]] btree::Key end_of(std::uint64_t at, bool first) const {
+    btree::Permutation const order(host_.load(&leaf_at(at).permutation));
+    return trusted_key(entry(at, order.slot(first ? 0 : order.count() - 1)).word);
+  }
+  /// Whether all keys of a leaf that may follow are above this one's: those of a leaf that was
+  /// joined with this one, and is free, are not.
+  [[nodiscard]] bool is_above(std::uint64_t at, std::uint64_t next) const {
+    btree::Permutation const order(host_.load(&leaf_at(at).permutation));
+    if (!order.valid() || order.count() == 0) return true;
+    if (!trusted(entry(at, order.slot(order.count() - 1)))) return true;
+    return Keys::compare(end_of(at, false), end_of(next, true)) < 0;
+  }
+  /// Of two leaves that may follow one, which is the nearer.
+  [[nodiscard]] bool is_nearer(std::uint64_t at, std::uint64_t next, std::uint64_t other) const {
+    if (mutated("leaves_mended_to_any")) return false;
+    bool const above = is_above(at, next);
+    if (above != is_above(at, other)) return above;
+    return Keys::compare(end_of(next, true), end_of(other, true)) < 0;
   }
 
   bool put_right(std::uint64_t at, btree::Leaf const& whole) {

@@ -59,7 +59,7 @@ class BtreeLogEngineOn : public BtreeEngineOn<Keys, Nodes> {
         log_(pool, memory, [this] { return index_of_a_thread(); }, log) {}
 
   void write(threads::Batch const& batch, threads::Ops const& ops, threads::Tally& tally) override {
-    this->on_host(tally, [&](auto& host) {
+    this->on_host(this->hosts_, tally, [&](auto& host) {
       BtreeLogIndex index(this->parts_, host);
       BtreeLogRun(batch, ops, this->options_, tally).run(log_, index);
     });
@@ -73,7 +73,7 @@ class BtreeLogEngineOn : public BtreeEngineOn<Keys, Nodes> {
 
  private:
   std::unique_ptr<pm::LogIndex> index_of_a_thread() {
-    return make_btree_log_index(this->parts_, OrderedHost(this->options_.given_up));
+    return make_btree_log_index(this->parts_, this->hosts_.plain());
   }
 
   pm::ValueLog log_;

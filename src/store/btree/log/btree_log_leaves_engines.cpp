@@ -1,26 +1,10 @@
 // The engines of B+-trees whose records lie in a value log, and whose leaves are durable.
 #include "store/btree/leaves/btree_leaves_on.hpp"
 #include "store/btree/log/btree_log_engine_on.hpp"
+#include "store/btree/log/btree_log_leaf_records.hpp"
 
 namespace perdure {
 namespace {
-
-/// Records of the log.
-class LogLeafRecords final : public BtreeLeafRecords {
- public:
-  explicit LogLeafRecords(pm::LogRecovery& log) : log_(log) {}
-  btree::RecordMark use(std::uint64_t word) override {
-    switch (log_.use(Offset{word})) {
-      case pm::LogRecovery::Mark::first: return btree::RecordMark::first;
-      case pm::LogRecovery::Mark::again: return btree::RecordMark::again;
-      default: return btree::RecordMark::invalid;
-    }
-  }
-  [[nodiscard]] bool is_record(std::uint64_t word) const override { return log_.has(Offset{word}); }
-
- private:
-  pm::LogRecovery& log_;
-};
 
 template <class Keys>
 class BtreeLogLeavesEngineOn final : public BtreeLogEngineOn<Keys, btree::PoolNodes> {
