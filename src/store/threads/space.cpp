@@ -43,8 +43,8 @@ bool Space::take_from_hand(std::uint64_t stride, std::size_t n, std::uint64_t* t
   return true;
 }
 
-/// Handed out in the heap's order: from the end on. Only for a stride that is asked for again, since
-/// where sizes change with each call nothing would be handed out of a hand.
+/// Handed out in the heap's order: from the end on. Only for a stride that is asked for again,
+/// since where sizes change with each call nothing would be handed out of a hand.
 bool Space::refill(Hand& hand, std::uint64_t stride) {
   if (hand.stride != stride) {
     if (hand.to_take != 0) release(std::span(hand.taken).first(std::exchange(hand.to_take, 0)));
