@@ -162,6 +162,7 @@ class Bench {
                 {"device_mops", compared.alone[1]},
                 {"mops", compared.chosen},
                 {"ratio", compared.ratio},
+                {"same", compared.same},
                 {"by", name(size.by)},
                 {"device_share", size.device_share},
                 {"host_us", size.host_us},
@@ -169,10 +170,10 @@ class Bench {
                 {"both_us", size.both_us}});
     rows_.push_back(row);
     if (o_.json == "-") return;
-    std::printf("%-8s %9zu %9.1f %9.1f %9.1f %7.3f  %-6s %.3f  %9.1f %9.1f %9.1f  %.3f%s\n",
+    std::printf("%-8s %9zu %9.1f %9.1f %9.1f %7.3f %7.3f  %-6s %.3f  %9.1f %9.1f %9.1f  %.3f%s\n",
                 dist.c_str(), batch, compared.alone[0], compared.alone[1], compared.chosen,
-                compared.ratio, name(size.by), size.device_share, size.host_us, size.device_us,
-                size.both_us, row["on_contests"].get<double>(),
+                compared.ratio, compared.same, name(size.by), size.device_share, size.host_us,
+                size.device_us, size.both_us, row["on_contests"].get<double>(),
                 faults > 0 ? "  WRONG ANSWERS" : "");
     std::fflush(stdout);
   }
@@ -180,11 +181,13 @@ class Bench {
   void say_what() {
     if (o_.json == "-") return;
     std::printf(
-        "%s, %llu records of %u + %u bytes, arrays in host memory; M/s\n%-8s %9s %9s %9s %9s %7s  "
+        "%s, %llu records of %u + %u bytes, arrays in host memory; M/s\n%-8s %9s %9s %9s %9s %7s "
+        "%7s "
+        " "
         "%-6s %s  %9s %9s %9s  %s\n",
         stores_[kMeasured].stats().machine.c_str(), static_cast<unsigned long long>(o_.records),
-        o_.key_bytes, o_.value_bytes, "dist", "batch", "host", "device", "measured", "ratio", "by",
-        "share", "host us", "device us", "both us", "on contests");
+        o_.key_bytes, o_.value_bytes, "dist", "batch", "host", "device", "measured", "ratio",
+        "same", "by", "share", "host us", "device us", "both us", "on contests");
   }
 
   Options const& o_;

@@ -206,6 +206,7 @@ void Bench::split_batch(Table& table, std::string const& memory, std::size_t dis
        {"device_mops", compared.alone[1]},
        {"mops", compared.chosen},
        {"ratio", compared.ratio},
+       {"same", compared.same},
        {"way", names[static_cast<int>(stats.way)]},
        {"device_share", stats.share},
        {"contests", after.contests - before.contests},

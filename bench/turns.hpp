@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "common.hpp"
@@ -13,16 +14,18 @@ struct Compared {
   double alone[2] = {};  // middle rates, in millions a second
   double chosen = 0;
   double ratio = 0;  // of what was chosen to the better side alone: the middle of all turns
+  double same = 0;  // of that side's second turns to its first ones: what the machine alone does
 };
 
-/// one(way) runs a batch of n by side 0, by side 1, or (2) as is chosen. So that what else the
-/// machine does meets all of them, each comes first, second and last equally often; the first two
-/// batches of a turn find what another way left behind, and do not count. Which side is better the
-/// middles of all turns say: of two that are alike the luckier one of each turn is better than
-/// either.
+/// one(way) runs a batch of n by side 0, by side 1, or (2) as is chosen. Each side has two turns to
+/// one of what is chosen: the second tells how far a way is from itself. So that what else the
+/// machine does meets all of them, each comes at every place equally often, after either
+/// neighbour; the first two batches of a turn find what another way left behind, and do not count.
+/// Which side is better the middles of all turns say: of two that are alike the luckier one of each
+/// turn is better than either.
 template <class F>
 Compared compare_in_turns(std::size_t n, double seconds, F one) {
-  constexpr int kTurns = 15, kUncounted = 2, kFewest = 2;
+  constexpr int kTurns = 15, kUncounted = 2, kFewest = 2, kPlaces = 5;
   using Clock = std::chrono::steady_clock;
   auto const turn = [&](int way) {
     for (int i = 0; i < kUncounted; ++i) one(way);
@@ -36,15 +39,21 @@ Compared compare_in_turns(std::size_t n, double seconds, F one) {
     }
     return static_cast<double>(done) / took * 1e-6;
   };
-  std::vector<double> mops[3];
-  for (int t = 0; t < kTurns; ++t)
-    for (int k = 0; k < 3; ++k) mops[(t + k) % 3].push_back(turn((t + k) % 3));
-  Compared compared{{median(mops[0]), median(mops[1])}, median(mops[2]), 0};
-  auto const& better = mops[compared.alone[0] > compared.alone[1] ? 0 : 1];
-  std::vector<double> ratios;
-  for (int t = 0; t < kTurns; ++t)
-    ratios.push_back(mops[2][static_cast<std::size_t>(t)] / better[static_cast<std::size_t>(t)]);
-  compared.ratio = median(ratios);
+  std::vector<double> mops[kPlaces];  // sides, what is chosen, sides again
+  for (int t = 0; t < kTurns; ++t) {
+    for (int k = 0; k < kPlaces; ++k) {
+      int const place = (t + (t % 2 == 0 ? k : kPlaces - k)) % kPlaces;
+      mops[place].push_back(turn(place % 3));
+    }
+  }
+  auto const ratio = [](std::vector<double> of, std::vector<double> const& to) {
+    for (std::size_t t = 0; t < of.size(); ++t) of[t] /= to[t];
+    return median(std::move(of));
+  };
+  Compared compared{{median(mops[0]), median(mops[1])}, median(mops[2]), 0, 0};
+  std::size_t const better = compared.alone[0] > compared.alone[1] ? 0 : 1;
+  compared.ratio = ratio(mops[2], mops[better]);
+  compared.same = ratio(mops[better + 3], mops[better]);
   return compared;
 }
 

@@ -123,7 +123,7 @@ enum class Gather : std::uint8_t { automatic, at_once, in_order, by_host, shared
 
 /// Who answers gets whose arrays lie in host memory; index gphash. `device`: the store's device.
 /// `host`: the host's threads, which read the pool themselves. `both`: each a part of the batch, at
-/// one time. `measured`: the device, unless another of these proves a tenth faster for so many
+/// one time. `measured`: the device, unless another of these proves faster for so many
 /// keys, measured while running. `automatic`: `measured` on a GPU with layout `word`, unless
 /// accesses are counted or records cached, which are the device's; else `device`. SharingStats says
 /// what came of it.

@@ -93,7 +93,7 @@ class Options:
     gets_by : {"automatic", "device", "host", "both", "measured"}
         Who answers gets whose arrays lie in host memory: the device, the host's threads, which read
         the pool themselves, or both, each a part of the batch. "measured" is the device, unless
-        another proves a tenth faster for such a batch, measured while running. "automatic" does so
+        another proves faster for such a batch, measured while running. "automatic" does so
         on a GPU, unless accesses are counted or records cached, and elsewhere leaves gets to the
         device. `Stats.sharing` says what came of it.
     memory_budget : int or None

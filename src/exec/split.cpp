@@ -23,6 +23,8 @@ constexpr double kWorse = 1.05;
 constexpr double kWorseBudget = 1.0 / 64;
 constexpr std::uint32_t kWorseBatches = 64;
 constexpr double kLeastExcess = 1.0 / 32;  // of a contest's time, for a mean has its luck, too
+constexpr double kMostCost = 20e-3;  // seconds of a contest
+constexpr double kMostBatches = 8;  // of the way that stays, which it may cost, too
 constexpr double kLongBudget = 1.0 / 192;  // of the time, for long contests that ways nearly won
 constexpr double kPlain = 1.1;  // ratio by which a way wins that has not lost a long contest yet
 constexpr double kLongBatch = 2.4e-3;  // seconds; blocks of such batches are long by themselves
@@ -46,7 +48,7 @@ Split::Choice Split::next(std::size_t n) {
     ++c.settled;
     return choice(c, c.best, n);
   }
-  if (!c.contest.is_open()) begin_contest(c);
+  if (!c.contest.is_open()) begin_contest(c, n);
   if (!c.contest.is_open()) return choice(c, c.best, n);
   Choice chosen = choice(c, c.contest.way(), n);
   chosen.contest = c.contests;
@@ -56,9 +58,7 @@ Split::Choice Split::next(std::size_t n) {
 
 /// The ratio of times below which a challenger takes over. Two sides at work disturb more than
 /// they do themselves, so both must be worth it, and one alone need not even be as fast as both.
-double Split::takes_over_below(Way stays, Way challenger) const {
-  if (usual_.favoured && stays == usual_.way) return 0.9;
-  if (usual_.favoured && challenger == usual_.way) return 1.0;
+double Split::takes_over_below(Way stays, Way challenger) {
   if (challenger == Way::both) return 0.94;
   return stays == Way::both ? 1.02 : 0.98;
 }
@@ -86,19 +86,31 @@ void Split::parted(Choice const& was, std::size_t n, Times const& took) {
   move_share(classes_[class_of(n)], was, n, took);
 }
 
+/// The part of the time that may go into contests of this way where something speaks for it; else
+/// 0. Of a way that stays and takes much longer than is known of this one, more is lost without.
+double Split::budget(Class const& c, std::size_t way) {
+  bool const worse = c.watched.is_full() && c.watched.value() > kWorse * c.known[way];
+  double const lost = worse ? 1 - c.known[way] / c.watched.value() : 0;
+  return worse || c.rivals[way].doubted ? std::max(kWorseBudget, lost * lost / 4) : 0;
+}
+
 bool Split::is_due(Class const& c, std::size_t way) {
   Rival const& rival = c.rivals[way];
   if (way == number(c.best)) return false;
   if (!rival.tried) return true;
-  bool const worse = c.watched.is_full() && c.watched.value() > kWorse * c.known[way];
-  if ((worse || rival.doubted) && rival.batches >= kWorseBatches &&
-      rival.since >= rival.excess / kWorseBudget)
-    return true;
+  if (rival.batches >= kWorseBatches && rival.excess <= rival.since * budget(c, way)) return true;
   return rival.batches >= kFewestBatches &&
          rival.since >= wait_of(rival.excess / kBudget, rival.lost);
 }
 
-void Split::begin_contest(Class& c) const {
+/// What a contest may cost until it is given up; 0 of a way that is new, which may take long until
+/// it is as fast as it will be.
+double Split::most_cost(Class const& c, std::size_t way, std::size_t n) {
+  if (!c.rivals[way].tried) return 0;
+  return std::max(kMostCost, kMostBatches * static_cast<double>(n) * c.middle[number(c.best)]);
+}
+
+void Split::begin_contest(Class& c, std::size_t n) const {
   for (std::size_t k = 1; k <= kSplitWays; ++k) {
     std::size_t const way = (c.last_rival + k) % kSplitWays;
     if (!is_due(c, way)) continue;
@@ -114,7 +126,7 @@ void Split::begin_contest(Class& c) const {
     c.contest.begin(c.best, static_cast<Way>(way), false,
                     {takes_over_below(c.best, static_cast<Way>(way)),
                      settling + (first && both ? kShareSettling : 0),
-                     first ? 0 : kHopeless * c.middle[number(c.best)]});
+                     first ? 0 : kHopeless * c.middle[number(c.best)], most_cost(c, way, n)});
     ++c.contests;
     return;
   }
@@ -152,7 +164,9 @@ void Split::end_contest(Class& c, std::size_t n, SplitContest::Verdict verdict) 
   if (goes_on(c, n, wins)) {
     ++c.contests;
     c.won_short = wins;
-    c.contest.begin(c.best, challenger, true, {takes_over_below(c.best, challenger), kAgain, 0});
+    c.contest.begin(
+        c.best, challenger, true,
+        {takes_over_below(c.best, challenger), kAgain, 0, most_cost(c, number(challenger), n)});
     return;
   }
   Rival& rival = c.rivals[number(wins ? c.best : challenger)];

@@ -7,12 +7,15 @@
 //
 // Invariants: a contest that a way lost has cost at most 1/96 of the time that its class takes
 // until its next one, half of it when it loses again, down to 1/384; 1/64 while the way that stays
-// has changed, or is slower than what is known of the other; and a long one that follows a near
-// loss 1/192 more. Hence the bound: on a machine that stays as it is, all batches of a class take
-// at most 1/0.97 of the time of its better side (1/0.92 of both, who must be 6 % faster to take
-// over), and 0.1 s and 40 batches of the slowest way, which is what learning costs. A way that won
-// by a slow moment of the other is compared again soon, and at once where it is not what it was.
-// Deciding takes some 20 ns, beside batches of a few microseconds. One thread at a time.
+// has changed, or is slower than what is known of the other (l * l / 4 where it is slower by a part
+// l of its time, so what is lost until then is 4/l of what the contest before cost); and a long one
+// that follows a near loss 1/192 more. A way that has been tried before is given up where its
+// batches have cost 20 ms, or what eight of the way that stays take, whichever is more. Hence the
+// bound: on a machine that stays as it is, all batches of a class take at most 1/0.97 of the time
+// of its better side (1/0.92 of both, who must be 6 % faster to take over), and 0.1 s and 40
+// batches of the slowest way, which is what learning costs. A way that won by a slow moment of the
+// other is compared again soon, and at once where it is not what it was. Deciding takes some 20 ns,
+// beside batches of a few microseconds. One thread at a time.
 #pragma once
 
 #include <array>
@@ -53,17 +56,10 @@ class Split {
     double on_contests = 0;  // of them, more than the better way of a contest would have taken
   };
 
-  /// The way that stays first. `favoured`: it gives way to a clear gain alone, and takes over again
-  /// as soon as it is as fast.
-  struct Usual {
-    Way way = Way::host;
-    bool favoured = false;
-  };
   /// `settling`: batches that a way takes the first time until it is as fast as it will be: threads
-  /// wake, buffers are made, a device finds its own best way.
-  explicit Split(std::uint32_t settling = 2) : Split(settling, Usual{}) {}
-  Split(std::uint32_t settling, Usual usual) : settling_(settling), usual_(usual) {
-    for (Class& c : classes_) c.best = usual.way;
+  /// wake, buffers are made, a device finds its own best way. `usual`: the way that stays first.
+  explicit Split(std::uint32_t settling = 2, Way usual = Way::host) : settling_(settling) {
+    for (Class& c : classes_) c.best = usual;
   }
 
   Choice next(std::size_t n);
@@ -116,9 +112,11 @@ class Split {
     std::uint32_t moves = 0;  // of the share
   };
 
+  static double budget(Class const& c, std::size_t way);
   static bool is_due(Class const& c, std::size_t way);
-  void begin_contest(Class& c) const;
-  [[nodiscard]] double takes_over_below(Way stays, Way challenger) const;
+  static double most_cost(Class const& c, std::size_t way, std::size_t n);
+  void begin_contest(Class& c, std::size_t n) const;
+  static double takes_over_below(Way stays, Way challenger);
   static bool goes_on(Class const& c, std::size_t n, bool wins);
   void end_contest(Class& c, std::size_t n, SplitContest::Verdict verdict) const;
   static void watch(Class& c, std::size_t n, double seconds);
@@ -130,7 +128,6 @@ class Split {
   static Report report_of(Class const& c, std::size_t k);
 
   std::uint32_t settling_;
-  Usual usual_;
   std::array<Class, 64> classes_;
 };
 

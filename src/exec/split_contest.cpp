@@ -33,6 +33,7 @@ SplitContest::Verdict SplitContest::noted(std::uint32_t block, std::size_t keys,
   sum.keys += static_cast<double>(keys);
   if (block != block_) return Verdict::open;  // it ran beside others, and ended after its block
   ++batches_;
+  if (is_of_challenger(block) && costs_too_much()) return Verdict::stays;
   if (block == 0) {
     promising_ |= seconds <= terms_.hopeless * static_cast<double>(keys);
     if (batches_ < terms_.settling) return Verdict::open;
@@ -62,6 +63,12 @@ bool SplitContest::is_hopeless() const {
   double const most = kHopeless * each_[0][done_[0] - 1];
   return std::all_of(windows_.begin(), windows_.begin() + windows_done_,
                      [&](double one) { return one > most; });
+}
+
+/// Beside the middle block of the way that stays.
+bool SplitContest::costs_too_much() const {
+  if (terms_.most_cost == 0 || done_[0] == 0) return false;
+  return sums_[1].seconds > terms_.most_cost + sums_[1].keys * sum(false).each;
 }
 
 void SplitContest::end_block() {

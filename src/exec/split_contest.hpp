@@ -70,6 +70,7 @@ class SplitContest {
     double below = 1;  // the challenger wins with a ratio of times below it
     std::uint32_t settling = 1;  // batches of the challenger that come first and do not count
     double hopeless = 0;  // seconds a key; it has lost if all of those take longer; 0 = never
+    double most_cost = 0;  // seconds; it has lost if its batches took so much longer; 0 = never
   };
   /// A long one has fewer and longer blocks: some milliseconds pass until caches and cores are as a
   /// way leaves them that stays.
@@ -103,6 +104,7 @@ class SplitContest {
   static bool is_of_challenger(std::uint32_t block) { return block % 2 == 0; }
   void end_block();
   [[nodiscard]] bool is_hopeless() const;
+  [[nodiscard]] bool costs_too_much() const;
   [[nodiscard]] Verdict verdict() const;
 
   bool open_ = false;

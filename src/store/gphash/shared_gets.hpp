@@ -1,7 +1,6 @@
 // Gets that the host's threads share with the store's device (OpenOptions::gets_by): a second
 // engine, on CPU warps over the same pool, and who answers a batch, by measured times (exec/split).
-// The device is favoured: another way must be clearly faster, for what the two do to each other's
-// caches shows only once one of them has stayed for a while.
+// The device answers first, and until another way has proved faster.
 // It reads slot words and records on PM, which is all that gets need: the mirror, claims and leases
 // are the device's. Invariants: gets alone use it, under the shared store lock, so nothing changes
 // meanwhile; each first learns what has changed since the last one (follow()). Where it cannot be,
@@ -70,7 +69,7 @@ class SharedGets {
   std::atomic<std::uint64_t> host_keys_{0}, device_keys_{0}, batches_of_host_{0};
   mutable Mutex mutex_;  // guards the rest
   std::string failed_ PERDURE_GUARDED_BY(mutex_);
-  exec::Split split_ PERDURE_GUARDED_BY(mutex_){kSettling, {exec::SplitWay::device, true}};
+  exec::Split split_ PERDURE_GUARDED_BY(mutex_){kSettling, exec::SplitWay::device};
   std::vector<std::unique_ptr<exec::Aside>> asides_ PERDURE_GUARDED_BY(mutex_);
 };
 
