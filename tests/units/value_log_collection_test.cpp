@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "units/value_log_store.hpp"
@@ -157,6 +159,41 @@ TEST(ValueLogCollection, AFullPoolSaysSoAndErasingMakesRoom) {
   store.log->close();
   LogStore reopened(store.image(), small_segments(1));
   EXPECT_EQ(reopened.contents(), before);
+}
+
+/// One thread has the reserve's segment for tombstones; another waits until it leaves it room.
+TEST(ValueLogCollection, AFullPoolIsErasedFromByTwoThreadsAtOnce) {
+  LogStore store(small_segments(0), 9);
+  EXPECT_FALSE(all_ok(run(store, puts(0, 1000, 'a'))));
+  auto& segments = store.log->segments();
+  std::optional<LogAppender> other(std::in_place, segments, store.index.host());
+  ASSERT_TRUE(other->reserve(100, LogSegments::For::tombstones).ok());
+  std::atomic<bool> erased{false};
+  Outcome outcome;
+  std::thread eraser([&] {
+    outcome = run(store, erases(0, 10));
+    erased = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(erased);
+  other.reset();
+  eraser.join();
+  EXPECT_TRUE(all_ok(outcome));
+  EXPECT_FALSE(store.contents().contains(key_of(9)));
+}
+
+/// Nobody waits for a thread that an exception has thrown out of a piece.
+TEST(ValueLogCollection, SegmentsThatWereAbandonedAreNotWaitedFor) {
+  LogStore store(small_segments(0), 9);
+  EXPECT_FALSE(all_ok(run(store, puts(0, 1000, 'a'))));
+  Model const before = store.contents();
+  {
+    LogAppender other(store.log->segments(), store.index.host());
+    ASSERT_TRUE(other.reserve(100, LogSegments::For::tombstones).ok());
+    other.append(bytes_of("a key"), {}, store.log->next_sequence(), true);
+  }
+  EXPECT_EQ(run(store, erases(0, 1)).statuses[0], KeyStatus::no_space);
+  EXPECT_EQ(store.contents(), before);
 }
 
 TEST(ValueLogCollection, AnIndexWithoutMemoryLeavesNoTrace) {

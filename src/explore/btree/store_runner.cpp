@@ -301,6 +301,8 @@ std::optional<std::string> StoreRunner::go_on(OpenedStore& opened, Contents cont
     OpKind const kind = i % 2 == 0 ? OpKind::put : OpKind::erase;
     auto const status = static_cast<KeyStatus>(opened.apply({{kind, key, value}}).statuses[0]);
     bool const expected = kind == OpKind::put || contents.contains(key);
+    // A log may be full of what is current; it can be erased from all the same.
+    if (kind == OpKind::put && this->kind().log && status == KeyStatus::no_space) continue;
     if ((status == KeyStatus::ok) != expected) return "a write after recovery errs";
     contents.erase(key);
     if (kind == OpKind::put) contents[key] = value;

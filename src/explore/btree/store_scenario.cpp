@@ -195,7 +195,6 @@ StoreScenario make_store_scenario(std::uint64_t seed, StoreKind kind, std::uint3
   }
   if (seed % 8 == 1) compute(s, draw);
   s.strings = seed % 4 == 2;
-  if (in_log && (s.strings || kind.leaves)) s.log.superblocks += 3;  // they take more room
   return s;
 }
 

@@ -13,7 +13,13 @@ namespace perdure::pm {
 /// Where an exception came in between, nobody may collect what has been written: the segments stay
 /// owned.
 LogAppender::~LogAppender() {
-  if (settled_) let_go();
+  if (settled_) {
+    let_go();
+    return;
+  }
+  for (Owned const& each : left_) segments_->abandon(*each.segment);
+  if (now_.segment != nullptr) segments_->abandon(*now_.segment);
+  if (spare_ != nullptr) segments_->abandon(*spare_);
 }
 
 void LogAppender::let_go() {
@@ -29,7 +35,7 @@ Status LogAppender::reserve(std::uint64_t bytes, LogSegments::For what) {
   Status reserved = try_reserve(bytes, what);
   while (!reserved.ok() && what != LogSegments::For::collecting) {
     let_go();
-    if (!segments_->wait_for_room()) break;
+    if (!segments_->wait_for_room(what, bytes)) break;
     reserved = try_reserve(bytes, what);
   }
   return reserved;

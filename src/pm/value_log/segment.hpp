@@ -44,6 +44,7 @@ struct LogSegment {
   std::uint32_t generation = 0;
   LogFill fill;
   bool open_in_pool = false;  // what its state says there
+  bool abandoned = false;  // owned, and for good: who appended to it was cut short
   Use use = Use::free;
 
   /// Whether it has become due by that.

@@ -159,6 +159,7 @@ void LogSegments::settle(LogSegment& segment, LogFill const& fill) {
     segment.due_from = std::max(kRecordAlign, (fill.end - kFirstLogRecord) / 2);
   queue_if_due(segment);
   queue_for_tombstones();
+  room_.notify_all();
 }
 
 void LogSegments::put_back(LogSegment& segment, LogSegment::Use use) {

@@ -69,8 +69,11 @@ class LogSegments {
 
   /// Waits while as many segments as may be are queued. The caller holds no EpochGuard.
   void admit();
-  /// For somebody who was refused room: waits for a collection, or says that none can help.
-  bool wait_for_room();
+  /// For somebody who was refused room for `bytes`, and owns nothing: waits for a collection, and
+  /// for a tombstone also until others leave room in what they own; or says that nothing can help.
+  bool wait_for_room(For what, std::uint64_t bytes);
+  /// Nobody is going to settle it.
+  void abandon(LogSegment& segment);
   /// A segment to collect; null: stopped, or with `wait` false, there is none.
   LogSegment* next_to_collect(bool wait);
   /// What was current in it is elsewhere, durably: it is free, durably, from here on.
@@ -119,7 +122,9 @@ class LogSegments {
   void queue_if_due(LogSegment& segment) PERDURE_REQUIRES(mutex_);
   void queue_for_tombstones() PERDURE_REQUIRES(mutex_);
   void queue(LogSegment& segment) PERDURE_REQUIRES(mutex_);
-  bool queue_for_room() PERDURE_REQUIRES(mutex_);
+  void queue_for_room() PERDURE_REQUIRES(mutex_);
+  [[nodiscard]] bool is_left_to(For what, std::uint64_t bytes) PERDURE_REQUIRES(mutex_);
+  [[nodiscard]] bool may_be_left_to(For what) const PERDURE_REQUIRES(mutex_);
   [[nodiscard]] std::uint64_t lowest_death_locked() const PERDURE_REQUIRES(mutex_);
   [[nodiscard]] std::uint64_t gain(LogSegment const& segment, std::uint64_t lowest) const;
 

@@ -32,23 +32,42 @@ std::uint64_t LogSegments::gain(LogSegment const& segment, std::uint64_t lowest)
 }
 
 /// Queues the segment that has most to give, if that is worth the copying: a sixteenth of it.
-bool LogSegments::queue_for_room() {
+void LogSegments::queue_for_room() {
   std::uint64_t const lowest = lowest_death_locked();
   LogSegment* best = nullptr;
   for (auto const& each : segments_)
     if (best == nullptr || gain(*each, lowest) > gain(*best, lowest)) best = each.get();
-  if (best == nullptr || gain(*best, lowest) * 16 < options_.segment_bytes) return false;
+  if (best == nullptr || gain(*best, lowest) * 16 < options_.segment_bytes) return;
   queue(*best);
-  return true;
 }
 
-bool LogSegments::wait_for_room() {
+/// The reserve has one segment for tombstones. Who owns that needs little of it, and lets go when
+/// its batch ends: so erasures by many threads at once find room, too.
+bool LogSegments::is_left_to(For what, std::uint64_t bytes) {
+  return what == For::tombstones && take_partial(bytes) != nullptr;
+}
+
+bool LogSegments::may_be_left_to(For what) const {
+  return what == For::tombstones && std::ranges::any_of(segments_, [](auto const& each) {
+           return each->use == LogSegment::Use::owned && !each->abandoned;
+         });
+}
+
+bool LogSegments::wait_for_room(For what, std::uint64_t bytes) {
   MutexLock const lock(mutex_);
   if (stopped_) return false;
-  if (queue_.empty() && collecting_ == 0 && !queue_for_room()) return false;
+  if (queue_.empty() && collecting_ == 0) queue_for_room();
   std::uint64_t const freed = freed_;
-  while (freed_ == freed && !stopped_ && (!queue_.empty() || collecting_ != 0)) room_.wait(mutex_);
-  return freed_ != freed;
+  while (freed_ == freed && !is_left_to(what, bytes) && !stopped_ &&
+         (!queue_.empty() || collecting_ != 0 || may_be_left_to(what)))
+    room_.wait(mutex_);
+  return freed_ != freed || is_left_to(what, bytes);
+}
+
+void LogSegments::abandon(LogSegment& segment) {
+  MutexLock const lock(mutex_);
+  segment.abandoned = true;
+  room_.notify_all();
 }
 
 LogSegment* LogSegments::next_to_collect(bool wait) {
