@@ -6,6 +6,7 @@
 #include <chrono>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "units/value_log_store.hpp"
 
@@ -159,6 +160,30 @@ TEST(ValueLogCollection, AFullPoolSaysSoAndErasingMakesRoom) {
   store.log->close();
   LogStore reopened(store.image(), small_segments(1));
   EXPECT_EQ(reopened.contents(), before);
+}
+
+/// However few segments there are, and although threads put again what they have won.
+TEST(ValueLogCollection, AFullPoolCanAlwaysBeErasedFrom) {
+  constexpr std::size_t kThreads = 4;
+  for (std::uint64_t const segments : {2u, 3u, 8u}) {
+    LogStore store(small_segments(1), segments + 1);
+    EXPECT_FALSE(all_ok(run(store, puts(0, 1000, 'a'))));
+    std::size_t const held = store.contents().size();
+    std::atomic<std::size_t> erased{0};
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < kThreads; ++t)
+      threads.emplace_back([&, t] {
+        for (std::size_t i = t; i < held; i += kThreads) {
+          auto operations = erases(i, i + 1);
+          operations.push_back(puts(1000 + i, 1001 + i, 'b')[0]);
+          erased += run(store, operations).statuses[0] == KeyStatus::ok;
+        }
+      });
+    for (std::thread& each : threads) each.join();
+    EXPECT_EQ(erased, held) << segments << " segments";
+    EXPECT_FALSE(store.contents().empty());
+    store.log->close();
+  }
 }
 
 /// One thread has the reserve's segment for tombstones; another waits until it leaves it room.

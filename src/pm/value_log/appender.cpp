@@ -28,6 +28,7 @@ void LogAppender::let_go() {
   if (spare_ != nullptr) segments_->settle(*spare_, LogFill(spare_->fill));
   now_ = {};
   spare_ = nullptr;
+  of_reserve_ = false;
 }
 
 /// Who waits for room has nothing itself that could be collected.
@@ -45,6 +46,8 @@ Status LogAppender::reserve(std::uint64_t bytes, LogSegments::For what) {
 /// present one stays unused for that, there is room.
 Status LogAppender::try_reserve(std::uint64_t bytes, LogSegments::For what) {
   PERDURE_ASSERT(bytes > 0 && kFirstLogRecord + bytes <= segments_->segment_bytes());
+  if (what == LogSegments::For::puts && of_reserve_) let_go();
+  of_reserve_ |= what == LogSegments::For::tombstones;
   if (now_.segment == nullptr) {
     auto taken = segments_->take(what, bytes, true);
     if (!taken) return taken.status();

@@ -62,6 +62,7 @@ class LogAppender {
   std::vector<Owned> left_;  // not to be appended to any more, and not settled yet
   std::vector<std::byte> buffer_;  // the last records of now_, not in the pool yet
   bool begins_piece_ = true;
+  bool of_reserve_ = false;  // what it owns may be of what puts are to leave to tombstones
   bool settled_ = true;  // nothing has been appended since
   std::uint64_t appended_ = 0;
 };

@@ -124,13 +124,17 @@ void LogSegments::fill(LogSegment& segment, LogFill const& fill) {
 Result<LogSegment*> LogSegments::take(For what, std::uint64_t bytes, bool any) {
   PERDURE_ASSERT(kFirstLogRecord + bytes <= options_.segment_bytes);
   MutexLock const lock(mutex_);
-  if (LogSegment* const partial = take_partial(any ? 0 : bytes)) {
+  // What tombstones have begun of the reserve stays theirs.
+  bool const begun =
+      what != For::puts || free_.size() + partial_.size() > kept_free(segments_.size());
+  if (LogSegment* const partial = begun ? take_partial(any ? 0 : bytes) : nullptr) {
     open(*partial);
     return partial;
   }
   std::uint64_t kept = 0;
   if (what == For::puts) kept = kept_free(segments_.size() + (free_.empty() ? 1 : 0));
-  if (what == For::tombstones) kept = std::min<std::uint64_t>(1, kept_free(segments_.size()));
+  // Where one segment is all that is left, collectors go on in it.
+  if (what == For::tombstones) kept = kept_free(segments_.size()) > 1 ? 1 : 0;
   while (free_.size() <= kept) {
     auto added = add();
     if (!added) return added.status();
