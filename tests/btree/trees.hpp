@@ -39,6 +39,7 @@ class FailingBlocks : public DramBlocks<Node> {
 template <class Node>
 class FailingInners : public FailingBlocks<Node> {
  public:
+  static constexpr bool kTrusted = true;
   template <class Nodes>
   explicit FailingInners(Nodes const&) {}
 };
