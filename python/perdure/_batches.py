@@ -115,10 +115,12 @@ class Batches(Columns):
 
         Parameters
         ----------
-        keys, check
+        keys
             As in `get`; in host memory.
         dtype : dtype, optional
             Of the arrays; by default uint8, for bytes.
+        check
+            As in `get`.
 
         Returns
         -------
