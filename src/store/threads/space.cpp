@@ -8,17 +8,6 @@
 #include "base/hooks.hpp"
 
 namespace perdure::threads {
-namespace {
-
-// The explorer asks of each record whether it is in use, and its threads are to see records used
-// again: there nothing lies in hands, before a simulation begins either.
-#if defined(PERDURE_EXPLORE)
-constexpr bool kHasHands = false;
-#else
-constexpr bool kHasHands = true;
-#endif
-
-}  // namespace
 
 pm::RecordHeap& Space::heap() {
   pool_->find_owners();
@@ -30,7 +19,7 @@ Status Space::take(std::uint64_t stride, std::size_t n, std::vector<std::uint64_
   std::size_t const before = to.size();
   to.resize(before + n);
   std::uint64_t* const out = to.data() + before;
-  if (kHasHands && !goes_past_hands(n) && take_from_hand(stride, n, out)) return {};
+  if (!goes_past_hands(n) && take_from_hand(stride, n, out)) return {};
   Status taken = reserve(stride, n, out);
   if (!taken.ok() && empty_hands()) taken = reserve(stride, n, out);
   if (!taken.ok()) to.resize(before);
@@ -91,7 +80,7 @@ bool Space::empty_hands() {
 
 void Space::give(std::span<std::uint64_t const> records) {
   if (records.empty()) return;
-  if (!kHasHands || goes_past_hands(records.size())) return release(records);
+  if (goes_past_hands(records.size())) return release(records);
   Hand& mine = hand();
   MutexLock const lock(mine.mutex);
   if (mine.to_give + records.size() > mine.given.size())

@@ -1,8 +1,8 @@
-// Room for the records of a Dash table, shared by its writers. Invariants: whatever takes from the
-// pool holds `memory`; a record comes back only when no thread can be reading it any more
-// (exec/epochs.hpp). Small batches take from, and give to, a hand of their thread's, which goes to
-// the heap for many at a time: one lock that every operation of all threads waits for bound them.
-// To the heap, records in hands are in use; before room is refused, hands are emptied.
+// Room for the records of a Dash table or a B+-tree, shared by its writers. Invariants: whatever
+// takes from the pool holds `memory`; a record comes back only when no thread can be reading it any
+// more (exec/epochs.hpp). Small batches take from, and give to, a hand of their thread's, which
+// goes to the heap for many at a time: one lock that every operation of all threads waits for bound
+// them. To the heap, records in hands are in use; before room is refused, hands are emptied.
 #pragma once
 
 #include <array>
@@ -15,7 +15,6 @@
 
 #include "base/assert.hpp"
 #include "base/mutex.hpp"
-#include "base/simulated.hpp"
 #include "exec/epochs.hpp"
 #include "pm/heap.hpp"
 #include "pm/pool.hpp"
@@ -104,12 +103,18 @@ class Space {
     std::size_t to_give PERDURE_GUARDED_BY(mutex) = 0;
   };
   static constexpr std::size_t kHands = 16;
+  // The explorer asks of each record whether it is in use, and its threads are to see records used
+  // again: there nothing lies in hands, before a simulation begins either.
+#if defined(PERDURE_EXPLORE)
+  static constexpr bool kHasHands = false;
+#else
+  static constexpr bool kHasHands = true;
+#endif
 
   /// Whether so many records go past the hands. Where a batch is a transaction, maps say what is
-  /// reserved; while a sweep is on, it asks what was released; the explorer's threads are to see
-  /// records used again.
+  /// reserved; while a sweep is on, it asks what was released.
   [[nodiscard]] bool goes_past_hands(std::size_t records) const {
-    return records >= Hand::kSome || transactions_ || sweeping_.load() || fault::simulated();
+    return records >= Hand::kSome || transactions_ || sweeping_.load() || !kHasHands;
   }
   Hand& hand() { return hands_[exec::thread_number() % kHands]; }
   bool take_from_hand(std::uint64_t stride, std::size_t n, std::uint64_t* to);
