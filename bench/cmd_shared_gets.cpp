@@ -42,6 +42,15 @@ char const* name(GetsBy by) {
   }
 }
 
+char const* name(Gather way) {
+  switch (way) {
+    case Gather::in_order: return "in_order";
+    case Gather::by_host: return "by_host";
+    case Gather::shared: return "shared";
+    default: return "at_once";
+  }
+}
+
 class Bench {
  public:
   explicit Bench(Options const& o)
@@ -141,8 +150,18 @@ class Bench {
       });
     }
     faults_ += faults;
+    auto const by_host = [&] { one(0); };
+    auto const by_device = [&] { one(1); };
+    AfterAnother const host = after_another(by_device, by_host);
+    AfterAnother const device = after_another(by_host, by_device);
     Json row{{"contests", after.contests - before.contests},
-             {"on_contests", part_of_contests(before, after)}};
+             {"on_contests", part_of_contests(before, after)},
+             {"host_first_us", host.first * 1e6},
+             {"host_later_us", host.later * 1e6},
+             {"device_first_us", device.first * 1e6},
+             {"device_later_us", device.later * 1e6},
+             {"gather", gathers(1, batch)},
+             {"gather_measured", gathers(kMeasured, batch)}};
     add(std::move(row), dist, batch, compared, faults);
   }
 
@@ -151,6 +170,20 @@ class Bench {
     for (SharedSize const& one : stores_[kMeasured].stats().sharing.sizes)
       if (one.batch <= batch) size = one;
     return size;
+  }
+
+  /// How a store's device fetches values, and what each way took last.
+  Json gathers(std::size_t store, std::size_t batch) {
+    GatherSize size;
+    size.by = Gather::at_once;
+    for (GatherSize const& one : stores_[store].stats().gathers)
+      if (one.batch <= batch) size = one;
+    return {{"by", name(size.by)},
+            {"at_once_us", size.at_once_us},
+            {"in_order_us", size.in_order_us},
+            {"by_host_us", size.by_host_us},
+            {"shared_us", size.shared_us},
+            {"contests", size.contests}};
   }
 
   void add(Json row, std::string const& dist, std::size_t batch, Compared const& compared,
@@ -170,11 +203,15 @@ class Bench {
                 {"both_us", size.both_us}});
     rows_.push_back(row);
     if (o_.json == "-") return;
-    std::printf("%-8s %9zu %9.1f %9.1f %9.1f %7.3f %7.3f  %-6s %.3f  %9.1f %9.1f %9.1f  %.3f%s\n",
-                dist.c_str(), batch, compared.alone[0], compared.alone[1], compared.chosen,
-                compared.ratio, compared.same, name(size.by), size.device_share, size.host_us,
-                size.device_us, size.both_us, row["on_contests"].get<double>(),
-                faults > 0 ? "  WRONG ANSWERS" : "");
+    std::printf(
+        "%-8s %9zu %9.1f %9.1f %9.1f %7.3f %7.3f  %-6s %.3f  %9.1f %9.1f %9.1f  %.3f  %9.1f %9.1f  "
+        "%-8s %-8s%s\n",
+        dist.c_str(), batch, compared.alone[0], compared.alone[1], compared.chosen, compared.ratio,
+        compared.same, name(size.by), size.device_share, size.host_us, size.device_us, size.both_us,
+        row["on_contests"].get<double>(), row["host_first_us"].get<double>(),
+        row["host_later_us"].get<double>(), row["gather"]["by"].get<std::string>().c_str(),
+        row["gather_measured"]["by"].get<std::string>().c_str(),
+        faults > 0 ? "  WRONG ANSWERS" : "");
     std::fflush(stdout);
   }
 
@@ -184,10 +221,11 @@ class Bench {
         "%s, %llu records of %u + %u bytes, arrays in host memory; M/s\n%-8s %9s %9s %9s %9s %7s "
         "%7s "
         " "
-        "%-6s %s  %9s %9s %9s  %s\n",
+        "%-6s %s  %9s %9s %9s  %s  %9s %9s  %-8s %s\n",
         stores_[kMeasured].stats().machine.c_str(), static_cast<unsigned long long>(o_.records),
         o_.key_bytes, o_.value_bytes, "dist", "batch", "host", "device", "measured", "ratio",
-        "same", "by", "share", "host us", "device us", "both us", "on contests");
+        "same", "by", "share", "host us", "device us", "both us", "on contests", "host 1st",
+        "later", "gather", "measured");
   }
 
   Options const& o_;

@@ -65,6 +65,41 @@ double part_of_contests(Stats const& before, Stats const& after) {
   return spent > 0 ? (after.contest_seconds - before.contest_seconds) / spent : 0;
 }
 
+/// What a batch takes, in seconds, once the other way has answered for a while: at first, when
+/// caches and threads are as that one left them, and later, when it has answered for a while
+/// itself.
+struct AfterAnother {
+  double first = 0;  // the mean of a millisecond, after two batches
+  double later = 0;  // of the last ten milliseconds
+};
+
+/// The middle of some times; other() and one() each run a batch.
+template <class Other, class F>
+AfterAnother after_another(Other other, F one) {
+  constexpr int kTimes = 5, kUncounted = 2;
+  constexpr double kOther = 30e-3, kFirst = 1e-3, kUntil = 40e-3, kLater = 10e-3;
+  using Clock = std::chrono::steady_clock;
+  auto const mean_of = [](double seconds, auto run) {
+    auto const start = Clock::now();
+    double took = 0;
+    int batches = 0;
+    for (; batches == 0 || took < seconds; ++batches) {
+      run();
+      took = std::chrono::duration<double>(Clock::now() - start).count();
+    }
+    return took / batches;
+  };
+  std::vector<double> first, later;
+  for (int time = 0; time < kTimes; ++time) {
+    mean_of(kOther, other);
+    for (int i = 0; i < kUncounted; ++i) one();
+    first.push_back(mean_of(kFirst, one));
+    mean_of(kUntil, one);
+    later.push_back(mean_of(kLater, one));
+  }
+  return {median(std::move(first)), median(std::move(later))};
+}
+
 /// Until what chooses has chosen: one() runs a batch.
 template <class F>
 void let_settle(F one) {

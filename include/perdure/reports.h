@@ -68,6 +68,16 @@ struct MemoryStats {
   std::uint64_t cache_bytes = 0;  // of a bucket cache, with what buckets are chosen by
 };
 
+/// How gets of a mirrored store fetch values, of batches of one size, measured while running:
+/// MemoryOptions::gather `automatic`. Sizes below 1,024 keys take values as they come.
+struct GatherSize {
+  std::uint64_t batch = 0;  // keys: from here to twice as many
+  Gather by = Gather::in_order;  // the way that stays
+  // a batch of `batch` keys, as each way took last; 0 = not tried
+  double at_once_us = 0, in_order_us = 0, by_host_us = 0, shared_us = 0;
+  std::uint64_t contests = 0;  // of ways, that have ended
+};
+
 /// Gets of batches of one size, measured while running.
 struct SharedSize {
   std::uint64_t batch = 0;  // keys: from here to twice as many
@@ -129,6 +139,7 @@ struct Stats {
   SpaceStats space;
   MemoryStats memory;
   SharingStats sharing;
+  std::vector<GatherSize> gathers;  // sizes that came, ascending
   LogStats log;
   ValueLogStats value_log;
   // What the pool is.

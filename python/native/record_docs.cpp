@@ -9,6 +9,27 @@ namespace perdure::python {
 
 namespace {
 
+constexpr char const* kKeyStatus = R"(How a key of a batch fared; one a key, as uint8.
+
+Attributes
+----------
+ok
+    The operation took effect.
+not_found
+    The key is absent, which is no error. (`perdure.NotFound` is another thing: there is no such
+    pool.)
+size_mismatch
+    Operand and stored value differ in length.
+corrupt
+    Its record fails its checksum, and was left alone.
+no_space
+    The pool could not grow; the old value stands.
+too_large
+    Key or value is too long for this pool.
+not_tried
+    The call was stopped, or failed, before it came to this key.
+)";
+
 constexpr char const* kSurvival =
     R"(Which events acknowledged operations outlive, and on whose word.
 
@@ -94,6 +115,22 @@ orders : int
     Ordering points.
 cache_hits : int
     Gets that the record cache answered, or whose key the bucket cache found.
+)";
+
+constexpr char const* kGatherSize =
+    R"(How gets of a mirrored store fetch values, of batches of one size, measured while running
+(`Options.gather` "automatic"). Sizes below 1,024 keys take values as they come.
+
+Attributes
+----------
+batch : int
+    Keys: from here to twice as many.
+by : Gather
+    The way that stays: "at_once", "in_order", "by_host" or "shared".
+at_once_us, in_order_us, by_host_us, shared_us : float
+    A batch of `batch` keys, in microseconds, as each way took last; 0 where it was not tried.
+contests : int
+    Comparisons of two ways that have ended.
 )";
 
 constexpr char const* kSharedSize =
@@ -233,6 +270,8 @@ residency_note : str
     What the mirror lacks, and why; empty where it lacks nothing.
 sharing : SharingStats
     Gets that the host's threads share with the device.
+gathers : list of GatherSize
+    How gets fetch values, by sizes that came, ascending.
 damage : str
     Of a Dash index: what the counting met, so that `records` lacks some; empty where it met
     nothing.
@@ -262,7 +301,8 @@ char const* doc_of(std::string_view record) {
       {"VerifyReport", kVerifyReport}, {"DeviceInfo", kDeviceInfo},
       {"AccessCounts", kAccessCounts}, {"ValueLogStats", kValueLogStats},
       {"CacheReport", kCacheReport},   {"Stats", kStats},
-      {"SharedSize", kSharedSize},     {"SharingStats", kSharingStats}};
+      {"SharedSize", kSharedSize},     {"SharingStats", kSharingStats},
+      {"GatherSize", kGatherSize},     {"KeyStatus", kKeyStatus}};
   for (Documented const& one : kDocs)
     if (one.record == record) return one.doc;
   return "";

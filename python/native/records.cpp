@@ -50,29 +50,8 @@ std::string shown_value(nb::handle value) {
   return text;
 }
 
-constexpr char const* kKeyStatus = R"(How a key of a batch fared; one a key, as uint8.
-
-Attributes
-----------
-ok
-    The operation took effect.
-not_found
-    The key is absent, which is no error. (`perdure.NotFound` is another thing: there is no such
-    pool.)
-size_mismatch
-    Operand and stored value differ in length.
-corrupt
-    Its record fails its checksum, and was left alone.
-no_space
-    The pool could not grow; the old value stands.
-too_large
-    Key or value is too long for this pool.
-not_tried
-    The call was stopped, or failed, before it came to this key.
-)";
-
 void bind_batch_enums(nb::module_& module) {
-  nb::enum_<KeyStatus>(module, "KeyStatus", nb::is_arithmetic(), kKeyStatus)
+  nb::enum_<KeyStatus>(module, "KeyStatus", nb::is_arithmetic(), doc_of("KeyStatus"))
       .value("ok", KeyStatus::ok)
       .value("not_found", KeyStatus::not_found)
       .value("size_mismatch", KeyStatus::size_mismatch)
@@ -385,6 +364,15 @@ void bind_parts_of_stats(nb::module_& module) {
       .field("bytes", &CacheReport::bytes)
       .field("seconds", &CacheReport::seconds)
       .done();
+  Record<GatherSize>(module, "GatherSize")
+      .field("batch", &GatherSize::batch)
+      .field("by", &GatherSize::by)
+      .field("at_once_us", &GatherSize::at_once_us)
+      .field("in_order_us", &GatherSize::in_order_us)
+      .field("by_host_us", &GatherSize::by_host_us)
+      .field("shared_us", &GatherSize::shared_us)
+      .field("contests", &GatherSize::contests)
+      .done();
   Record<SharedSize>(module, "SharedSize")
       .field("batch", &SharedSize::batch)
       .field("by", &SharedSize::by)
@@ -454,6 +442,7 @@ void bind_stats(nb::module_& module) {
       .field("mirror_bytes", &Stats::memory, &MemoryStats::mirror_bytes)
       .field("residency_note", &Stats::memory, &MemoryStats::note)
       .field("sharing", &Stats::sharing)
+      .field("gathers", &Stats::gathers)
       .field("damage", &Stats::damage)
       .field("cache_records", &Stats::memory, &MemoryStats::cache_records)
       .field("cache_bytes", &Stats::memory, &MemoryStats::cache_bytes)

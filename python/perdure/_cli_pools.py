@@ -322,7 +322,7 @@ def stats(
     told = dict(facts)
     if told["values"] != "log":
         del told["value_log"]  # a dozen zeros
-    del told["sharing"]  # nobody has got anything from a store that has just been opened
+    del told["sharing"], told["gathers"]  # nobody has got anything from a store just opened
     for name, fact in told.items():
         say(f"{name:18} {fact}")
     say(f"{'recovery':18} {recovery}")

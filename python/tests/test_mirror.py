@@ -73,6 +73,24 @@ def test_gets_are_answered_by_whom_the_options_say_and_alike(pool, by):
             assert repr(store.stats()).count("SharedSize(") == 1
 
 
+def test_the_store_says_how_gets_fetch_values_and_what_each_way_took(pool):
+    keys = np.arange(1500, dtype=np.uint64)
+    values = np.zeros((1500, 128), dtype=np.uint8)
+    with perdure.create(
+        pool, 8, 128, options=Options(residency="mirrored", gets_by="device")
+    ) as store:
+        store.put(keys, values)
+        for _ in range(2000):
+            store.get(keys)
+            (size,) = store.stats().gathers
+            tried = (size.at_once_us, size.in_order_us, size.by_host_us)
+            if all(tried):
+                break
+        assert size.batch == 1024 and size.contests >= 1
+        assert min(tried) > 0 and size.shared_us == 0, "so few are not parted"
+        assert size.by.name in ("at_once", "in_order", "by_host")
+
+
 def test_gets_of_values_of_any_length_are_the_devices_and_the_store_says_so(pool):
     with perdure.create(pool, options=Options(gets_by="host")) as store:
         assert not store.stats().sharing.shared

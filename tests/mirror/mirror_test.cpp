@@ -68,6 +68,30 @@ TEST_P(Mirrored, LargeBatchesAnswerTheSameHoweverTheyAreGathered) {
   }
 }
 
+/// Every way is tried while the answers are compared with the model's, and the store says so.
+TEST_P(Mirrored, TheStoreSaysHowGetsFetchValuesAndWhatEachWayTook) {
+  constexpr std::uint64_t kMany = 1500;
+  config_.count_accesses = false;
+  config_.gather = Gather::automatic;
+  make(kMany);
+  put(0, kMany);
+  EXPECT_TRUE(driver_->store().stats().gathers.empty()) << "nobody has got anything";
+  GatherSize size;
+  auto const all_tried = [&] {
+    return size.at_once_us > 0 && size.in_order_us > 0 && size.by_host_us > 0;
+  };
+  for (int i = 0; i < 5000 && !all_tried(); ++i) {
+    get(keys(0, kMany));
+    auto const sizes = driver_->store().stats().gathers;
+    ASSERT_EQ(sizes.size(), 1u);
+    size = sizes[0];
+  }
+  EXPECT_TRUE(all_tried());
+  EXPECT_EQ(size.batch, 1024u);
+  EXPECT_EQ(size.shared_us, 0) << "so few are not parted";
+  EXPECT_GE(size.contests, 1u);
+}
+
 TEST_P(Mirrored, AnArithmeticResultIsReadOnceThenKnown) {
   make(kRecords);
   put(0, 100);

@@ -133,17 +133,21 @@ TEST(Split, LeavesTheUsualWayForAnotherThatIsPlainlyFaster) {
 }
 
 TEST(Split, GivesUpAContestThatCostsTooMuch) {
-  SplitContest contest;
+  WayContest contest;
   constexpr double kStays = 200e-6, kChallenger = 250e-6, kMost = 5e-3;
-  contest.begin(SplitWay::host, SplitWay::device, true, {0.98, 2, 0, kMost});
+  WayContest::Terms terms;
+  terms.below = 0.98;
+  terms.most_cost = kMost;
+  terms.is_long = true;
+  contest.begin(0, 1, terms);
   double cost = 0;
-  auto verdict = SplitContest::Verdict::open;
-  while (verdict == SplitContest::Verdict::open) {
-    bool const challenges = contest.way() == SplitWay::device;
+  auto verdict = WayContest::Verdict::open;
+  while (verdict == WayContest::Verdict::open) {
+    bool const challenges = contest.way() == 1;
     cost += challenges ? kChallenger - kStays : 0;
     verdict = contest.noted(contest.block(), 1, challenges ? kChallenger : kStays);
   }
-  EXPECT_EQ(verdict, SplitContest::Verdict::stays);
+  EXPECT_EQ(verdict, WayContest::Verdict::stays);
   EXPECT_GT(cost, 0.99 * kMost);
   EXPECT_LE(cost, kMost + kChallenger);
 }
@@ -244,15 +248,36 @@ Played play(Recorded const& machine, std::uint64_t seed) {
   return played;
 }
 
-TEST(Split, LosesAtMostThreeHundredthsToTheBetterSideWhateverTheSizeAndTheNoise) {
+/// What one window may lose beside 3 %: a contest of each of two rivals, and the batch of the
+/// slowest way, as slow as they come, that a contest ends with.
+double most_in_a_window(Recorded const& machine) {
+  double const keys = static_cast<double>(machine.n) * 1e-6;
+  double const contest = std::max(
+      Ways::kMostCost, Ways::kMostBatches * keys / *std::ranges::max_element(machine.rates));
+  return 2 * contest + 10 * keys / *std::ranges::min_element(machine.rates);
+}
+
+constexpr std::uint64_t kPlays = 20;  // of each machine
+
+/// A single window has its luck, so what all plays of a machine take together is held to 3 %, each
+/// to what contests may cost, and one of twenty may be below 0.97.
+TEST(Split, LosesThreeHundredthsToTheBetterSideAndInAWindowNoMoreThanTwoContests) {
+  std::size_t plays = 0, below = 0;
   for (Recorded const& machine : kRecorded) {
-    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    Played all;
+    for (std::uint64_t seed = 1; seed <= kPlays; ++seed) {
       Played const played = play(machine, seed);
-      EXPECT_GE(played.alone / played.chosen, 0.97)
+      EXPECT_LE(played.chosen, played.alone / 0.97 + most_in_a_window(machine))
           << machine.n << " keys, host " << machine.rates[0] << ", device " << machine.rates[1]
           << ", both " << machine.rates[2] << ", seed " << seed;
+      all.chosen += played.chosen;
+      all.alone += played.alone;
+      ++plays;
+      below += played.alone < 0.97 * played.chosen ? 1 : 0;
     }
+    EXPECT_GE(all.alone / all.chosen, 0.97) << machine.n << " keys, host " << machine.rates[0];
   }
+  EXPECT_LE(below, plays / 20);
 }
 
 TEST(Split, GainsWhatBothSidesHaveTogether) {
@@ -343,18 +368,78 @@ std::vector<Story> stories() {
       {"other keys, with which both take much longer than the device alone",
        16384,
        {{2, {93, 101, 116}, 0.45}, {0.5, {38, 97, 55}, 0.93}, {0.5, {38, 97, 55}, 0.93}}},
+      {"other keys, of which the host answers more, and the device as many as before",
+       16384,
+       {{2, {37.7, 42.9, 41}, 0.5}, {1, {61.4, 48, 60}, 0.5}, {1, {61.4, 48, 60}, 0.5}}},
+      {"the same, of larger batches",
+       65536,
+       {{2, {48.9, 66.4, 60}, 0.5}, {1, {80.1, 63.5, 75}, 0.5}, {1, {80.1, 63.5, 75}, 0.5}}},
   };
 }
 
 TEST(Split, LeavesAWayThatWonByAMomentOfTheMachineWithinSeconds) {
+  constexpr std::uint64_t kSeeds = 24;
   for (Story const& story : stories()) {
-    for (std::uint64_t seed = 1; seed <= 40; ++seed)
-      EXPECT_GE(pass(story.phases, story.n, seed, seed % 2 == 0)[1].ratio(), 0.96)
-          << story.what << ", seed " << seed;
+    Passed all;
+    for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+      Passed const passed = pass(story.phases, story.n, seed, seed % 2 == 0)[1];
+      EXPECT_GE(passed.ratio(), 0.9) << story.what << ", seed " << seed;
+      all.chosen += passed.chosen;
+      all.best += passed.best;
+    }
+    EXPECT_GE(all.ratio(), 0.97) << story.what;
   }
 }
 
-/// The bound of split.hpp: beside 1/0.97 of the best way's time (1/0.92 where that is both, who
+/// The host takes half as long again while its caches are cold, for some milliseconds after another
+/// way has answered. Short blocks never see it warm; long ones do.
+TEST(Split, FindsASideThatIsFasterOnlyOnceItsCachesAreWarm) {
+  constexpr std::size_t kBatch = 16384;
+  constexpr double kCold = 0.5, kWarming = 4e-3, kHost = 250e-6, kDevice = 320e-6;
+  std::uint32_t found = 0;
+  constexpr std::uint64_t kSeeds = 40;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    Split split(4, SplitWay::device);
+    std::mt19937_64 random(seed);
+    std::normal_distribution<double> noise(0, 0.1);
+    double warm = 0;
+    for (double time = 0; time < 2;) {
+      Split::Choice const choice = split.next(kBatch);
+      double seconds = choice.way == SplitWay::host     ? kHost * (1 + kCold * (1 - warm))
+                       : choice.way == SplitWay::device ? kDevice
+                                                        : 1.2 * kDevice;
+      seconds *= std::exp(noise(random));
+      bool const warms = choice.way == SplitWay::host;
+      warm = warms ? 1 - (1 - warm) * std::exp(-seconds / kWarming)
+                   : warm * std::exp(-seconds / kWarming);
+      split.noted(choice, kBatch, {seconds, seconds, seconds, false});
+      time += seconds;
+    }
+    found += split.report(kBatch).best == SplitWay::host ? 1 : 0;
+  }
+  EXPECT_GE(found, kSeeds * 9 / 10);
+}
+
+/// A way that is new is given up as any other once it costs too much, and is not forgotten.
+TEST(Split, SpendsNoMoreOnAWayThatIsNewThanOnOneItKnows) {
+  constexpr std::size_t kBatch = 4096;
+  constexpr double kHost = 100e-6, kDevice = 3e-3;
+  Split split;
+  double lost = 0;
+  for (double time = 0; time < 0.3;) {
+    Split::Choice const choice = split.next(kBatch);
+    double const seconds = choice.way == SplitWay::host ? kHost : kDevice;
+    split.noted(choice, kBatch, {seconds, seconds, seconds, false});
+    lost += choice.way == SplitWay::host ? 0 : seconds - kHost;
+    time += seconds;
+  }
+  EXPECT_GT(split.report(kBatch).seconds[static_cast<std::size_t>(SplitWay::device)], 0);
+  EXPECT_GT(split.report(kBatch).seconds[static_cast<std::size_t>(SplitWay::both)], 0);
+  // Each of two: what it may cost, its first batch, which makes buffers, and the one too many.
+  EXPECT_LE(lost, 2 * (Ways::kFirst * Ways::kMostCost + 2 * kDevice));
+}
+
+/// The bound of ways.hpp: beside 1/0.97 of the best way's time (1/0.92 where that is both, who
 /// must be 6 % faster to take over), learning costs at most this: long contests, and the first
 /// batches of the slowest way.
 double learning_cost(std::array<double, kSplitWays> const& rates, std::size_t n) {

@@ -100,6 +100,7 @@ Stats GphashStore::stats() {
     s.memory.note = report.mirror.lacks;
     s.memory.cache_records = report.mirror.cache_records;
     s.memory.cache_bytes = report.mirror.cache_bytes;
+    s.gathers = report.gathers;
   }
   core_.counters.add(shared_gets_.take_counts());
   core_.counters.tell(s);

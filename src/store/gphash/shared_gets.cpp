@@ -108,6 +108,7 @@ Status SharedGets::answered(Choice const& choice, Call const& call,
                             Times& times) {
   auto const start = Clock::now();
   bool const by_host = choice.device_n == 0;
+  times.learning = !by_host && core_.engine->is_learning(choice.device_n);
   if (!by_host && choice.device_n < call.keys.count)
     return answered_by_both(choice.device_n, call, first, statuses, times);
   Status s = by_host ? get_by(*host_, sessions_, call, first, statuses)

@@ -43,8 +43,9 @@ class SharedGets {
   using Choice = exec::Split::Choice;
   using Times = exec::Split::Times;
 
-  // batches of a size in which the device finds how to gather (gather_autotuner.hpp)
-  static constexpr std::uint32_t kSettling = 24;
+  // batches of a size until the device has its buffers, and its threads on the host are awake;
+  // then it finds how to gather (Split::Times::learning)
+  static constexpr std::uint32_t kSettling = 4;
 
   Status follow();
   Status follow_now() PERDURE_REQUIRES(mutex_);

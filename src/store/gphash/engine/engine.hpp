@@ -135,6 +135,7 @@ struct EngineReport {
   std::string machine;
   MirrorReport mirror;
   exec::Counts gets;  // what gets have counted since the last report
+  std::vector<GatherSize> gathers;
 };
 
 class DeviceRun;
@@ -160,6 +161,8 @@ class Engine {
   virtual Status save(std::span<PoolCopy const> copies, CUstream_st* stream) = 0;
   virtual Status load(std::span<PoolCopy const> copies, CUstream_st* stream) = 0;
   virtual EngineReport report() = 0;
+  /// Whether gets of so many keys have still to find the fastest way to fetch their values.
+  [[nodiscard]] virtual bool is_learning(std::uint64_t n) const = 0;
 };
 
 struct EngineOptions {

@@ -143,7 +143,7 @@ class EngineOn final : public Engine {
   EngineReport report() override {
     std::lock_guard const lock(state_.mutex);
     EngineReport report{state_.machines.describe(), state_.mirror_report,
-                        std::exchange(state_.get_counts, {})};
+                        std::exchange(state_.get_counts, {}), state_.gather.report()};
     Gather const gather = state_.options.gather;
     bool const by_host = gather == Gather::by_host || gather == Gather::shared;
     if (by_host && AddressesSorted::in(state_.table).shift > 0) {
@@ -154,6 +154,10 @@ class EngineOn final : public Engine {
           "instead";
     }
     return report;
+  }
+
+  [[nodiscard]] bool is_learning(std::uint64_t n) const override {
+    return state_.gather.is_learning(state_.options.gather, n);
   }
 
  private:

@@ -119,24 +119,25 @@ class GetOn {
   }
 
   Status copy_timed() {
-    auto const trial = state_->gather.values(state_->options.gather, batch_.n);
+    auto const trial = state_->gather.next(state_->options.gather, batch_.n,
+                                           AddressesSorted::in(state_->table).shift == 0);
     auto const start = Clock::now();
     note_uses();
-    bool const aside = trial.way == 1;
-    Status const got = aside ? get_aside()
-                             : launcher_.run_gets(MirrorGetBody<Ops>{batch_, state_->table, {}},
-                                                  items_of(batch_.n));
+    GatherAutotuner::Aside aside;
+    Status const got =
+        trial.way == Gather::at_once
+            ? launcher_.run_gets(MirrorGetBody<Ops>{batch_, state_->table, {}}, items_of(batch_.n))
+            : get_aside(trial, aside);
     if (!got.ok() || !trial.timed) return got;
     if (Status s = machine_.wait(); !s.ok()) return s;
-    state_->gather.noted(trial, batch_.n, since(start));
+    state_->gather.noted(trial, since(start), aside);
     return {};
   }
 
-  /// Values that lie on PM are put aside first; how they are fetched then depends on how many there
-  /// are.
-  Status get_aside() {
+  /// Values that lie on PM are put aside first, and fetched once it is known how many there are.
+  Status get_aside(GatherAutotuner::Trial const& trial, GatherAutotuner::Aside& was_aside) {
     AddressesSorted const order = AddressesSorted::in(state_->table);
-    bool const few = batch_.n <= kFewAside;
+    bool const few = batch_.n <= GatherAutotuner::kFewAside;
     if (Status s = lists_.entries.resize(batch_.n + 2); !s.ok()) return s;
     if (Status s = lists_.spare.resize(batch_.n); !s.ok()) return s;
     if (Status s = lists_.slots.resize(batch_.n); !s.ok()) return s;
@@ -145,7 +146,7 @@ class GetOn {
     if (Status s = machine_.fill(counts, 0, 2); !s.ok()) return s;
     Deferred deferred{lists_.entries.data(), counts, lists_.slots.data(), order.shift};
     deferred.upper = lists_.spare.data();
-    if (!few) {
+    if (!few && trial.way == Gather::shared) {
       auto const all =
           static_cast<double>(state_->table.pool_bytes / pm::kRecordAlign >> order.shift);
       deferred.pivot = static_cast<std::uint64_t>(all * state_->gather.pivot(batch_.n));
@@ -161,13 +162,13 @@ class GetOn {
                       order.bits};
     PERDURE_ASSERT(aside.n() <= batch_.n && (aside.known == nullptr || aside.above == 0));
     if (aside.n() == 0) return {};
-    auto const trial = state_->gather.aside(state_->options.gather, aside.n(), order.shift == 0);
     auto const start = Clock::now();
-    if (Status s = gather(GatherAutotuner::kAside[trial.way], deferred, aside); !s.ok()) return s;
-    if (!few) state_->gather.parted(batch_.n, aside.below, aside.above);
+    if (Status s = gather(trial.way, deferred, aside); !s.ok()) return s;
+    was_aside = {aside.below, aside.above, 0};
+    if (!few && trial.way == Gather::shared) state_->gather.parted(batch_.n, was_aside);
     if (!trial.timed) return {};
     if (Status s = machine_.wait(); !s.ok()) return s;
-    state_->gather.noted(trial, aside.n(), since(start));
+    was_aside.seconds = since(start);
     return {};
   }
 
@@ -249,9 +250,6 @@ class GetOn {
     }
     return {};
   }
-
-  // entries that cross the link as fast as their number alone
-  static constexpr std::uint64_t kFewAside = 1u << 14;
 
   EngineState<Machine>* state_;
   Launcher<Machine>& launcher_;

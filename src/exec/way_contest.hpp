@@ -1,8 +1,9 @@
-// A contest between two ways of answering a batch (split.hpp): blocks of the way that stays and of
-// its challenger, in turns, each long enough that what counts is how it goes on and not how it
-// begins: after another way threads are asleep and caches cold. Invariants: no challenger wins by
-// fewer than three pairs of blocks that agree; where they do not, the middle of the ratios of all
-// pairs decides. A batch that is never noted is not waited for.
+// A contest between two ways of doing the same (ways.hpp): blocks of the way that stays and of its
+// challenger, in turns, each long enough that what counts is how it goes on and not how it begins:
+// after another way threads are asleep and caches cold. Invariants: no challenger wins by fewer
+// than three pairs of blocks that agree; where they do not, the middle of the ratios of all pairs
+// decides. A challenger has lost once it has cost what it may. A batch that is never noted is not
+// waited for.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +12,6 @@
 #include <cstdint>
 
 namespace perdure::exec {
-
-enum class SplitWay : std::uint8_t { host, device, both };
-inline constexpr std::size_t kSplitWays = 3;
 
 /// Batches that follow each other, as one: a mean tells of slow ones among small batches, where a
 /// middle one would not.
@@ -54,7 +52,7 @@ class Middle {
   double value_ = 0;
 };
 
-class SplitContest {
+class WayContest {
  public:
   enum class Verdict : std::uint8_t { open, stays, challenger };
   /// What the batches of one of the two came to.
@@ -69,50 +67,70 @@ class SplitContest {
   struct Terms {
     double below = 1;  // the challenger wins with a ratio of times below it
     std::uint32_t settling = 1;  // batches of the challenger that come first and do not count
-    double hopeless = 0;  // seconds a key; it has lost if all of those take longer; 0 = never
+    // seconds a key of the way that stays, as known before; and how much longer it takes with its
+    // slow batches among them, which no contest is to blame for
+    double stays_each = 0, slow_batches = 1;
+    double hopeless = 0;  // seconds a key; it has lost if all that settle take longer; 0 = never
     double most_cost = 0;  // seconds; it has lost if its batches took so much longer; 0 = never
+    bool is_long = false;  // fewer and longer blocks: some milliseconds pass until caches and cores
+                           // are as a way leaves them that stays
+    bool lost_before = false;  // one pair that says so again is enough
+    // seconds a key, of its quickest batch that settled the last time; a glance ends with those
+    // batches where they are not plainly quicker now; 0 = not a glance
+    double glance = 0;
+    bool is_new = false;  // its first batch makes buffers, which is no cost of a contest
   };
-  /// A long one has fewer and longer blocks: some milliseconds pass until caches and cores are as a
-  /// way leaves them that stays.
-  void begin(SplitWay stays, SplitWay challenger, bool is_long, Terms const& terms);
+  void begin(std::size_t stays, std::size_t challenger, Terms const& terms);
   [[nodiscard]] bool is_open() const { return open_; }
-  [[nodiscard]] bool is_long() const { return stretch_ > 1; }
-  [[nodiscard]] SplitWay challenger() const { return challenger_; }
+  [[nodiscard]] bool is_long() const { return terms_.is_long; }
+  [[nodiscard]] bool is_glance() const { return terms_.glance > 0; }
+  [[nodiscard]] std::size_t challenger() const { return challenger_; }
   /// Of the next batch: the block that it belongs to, and the way it goes.
   [[nodiscard]] std::uint32_t block() const { return block_; }
-  [[nodiscard]] SplitWay way() const { return is_of_challenger(block_) ? challenger_ : stays_; }
-  Verdict noted(std::uint32_t block, std::size_t keys, double seconds);
+  [[nodiscard]] std::size_t way() const { return is_of_challenger(block_) ? challenger_ : stays_; }
+  /// `learning`: it does not settle the challenger yet, which has a choice of its own to make.
+  Verdict noted(std::uint32_t block, std::size_t keys, double seconds, bool learning = false);
   void end() { open_ = false; }
   [[nodiscard]] Sum sum(bool of_challenger) const;
+  /// Whether it ended, or is, with the batches that settle the challenger.
+  [[nodiscard]] bool only_settled() const { return block_ <= 1 && sums_[0].keys == 0; }
+  /// Seconds a key of the quickest of them.
+  [[nodiscard]] double quickest() const { return quickest_; }
 
  private:
-  // of a block, which do not count: so many batches, and so many seconds at least
+  // of a block, which do not count: so many batches, or one that is long by itself, and so many
+  // seconds at least
   static constexpr std::uint32_t kUncounted = 2;
-  static constexpr double kUncountedSeconds = 300e-6;
+  static constexpr double kUncountedSeconds = 300e-6, kUncountedLong = 10e-3;
+  static constexpr double kLongBatch = 1e-3;
   static constexpr std::uint32_t kWindows = 4;  // of a block, that count
-  static constexpr double kSlow =
-      1.5;  // a window that took more than so many others counts as them
+  // a window that took more than so many others counts as them
+  static constexpr double kSlow = 1.5;
   static constexpr std::uint32_t kPairs = 11;
-  static constexpr double kStretch = 16;  // of the times above, in a long contest
+  static constexpr std::uint32_t kPairsAgain = 5;  // of a way that lost before, if it does again
+  static constexpr double kStretch = 10;  // of windows, in a long contest
   static constexpr std::uint32_t kLongPairs = 5;
+  static constexpr double kQuicker = 0.85;  // times the last time, of a way that has changed
   static constexpr double kHopeless = 2;  // times the way that stays, in so many windows
+  static constexpr double kHopelessAgain = 1.3;  // of a way that has lost before
   static constexpr std::uint32_t kHopelessWindows = 3;
   static constexpr std::uint32_t kFewPairs = 3;
   static constexpr double kPlain = 1.1;  // ratio that so many pairs decide by, where they agree
 
   /// Block 0 settles the challenger; then they take turns, the way that stays first.
   static bool is_of_challenger(std::uint32_t block) { return block % 2 == 0; }
+  [[nodiscard]] bool counts() const;
   void end_block();
+  [[nodiscard]] bool goes_on_when_settled() const;
   [[nodiscard]] bool is_hopeless() const;
   [[nodiscard]] bool costs_too_much() const;
   [[nodiscard]] Verdict verdict() const;
 
   bool open_ = false;
-  SplitWay stays_ = SplitWay::host, challenger_ = SplitWay::host;
+  std::size_t stays_ = 0, challenger_ = 0;
   Terms terms_;
-  bool promising_ = false;  // a batch that settled did not take too long
-  double stretch_ = 1;
-  std::uint32_t most_pairs_ = kPairs;
+  double quickest_ = 0;  // seconds a key, of the batches that settled
+  double made_seconds_ = 0, made_keys_ = 0;  // of the first batch of a way that is new
   std::uint32_t block_ = 0;
   // of the block under way
   std::uint32_t batches_ = 0;
