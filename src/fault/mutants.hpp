@@ -249,6 +249,10 @@ inline constexpr char const* kMutantNames[] = {
     "vlog_sequence_restarts",
     "vlog_sealed_before_ordered",
     "vlog_reused_before_readers",
+    "vlog_parked_end_forgotten",
+    "vlog_parked_beside_waiters",
+    "vlog_keys_locked_unsorted",
+    "vlog_open_not_ordered",
     // Below durable leaves.
     "vlog_outdated_not_counted",
     "vlog_open_ends_early",

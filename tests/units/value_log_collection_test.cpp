@@ -237,6 +237,7 @@ TEST(ValueLogCollection, WritersWaitWhileTheQueueIsFull) {
   LogSettings options = small_segments(0);
   options.most_queued = 2;
   LogStore store(options);
+  LogAttended const attended(store.log->segments());
   run(store, puts(0, 600, 'a'));
   std::atomic<bool> wrote{false};
   std::thread writer([&] {

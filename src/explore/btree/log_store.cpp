@@ -193,7 +193,8 @@ class LogStore : public OpenedOn<Keys, Nodes> {
     return all;
   }
   /// Where records of the segment end that is appended to next.
-  [[nodiscard]] std::uint64_t fullest() const {
+  [[nodiscard]] std::uint64_t fullest() {
+    log_.segments().empty_hands();
     std::uint64_t end = pm::kFirstLogRecord;
     for (auto const& each : log_.segments().all())
       if (each->use == pm::LogSegment::Use::partial) end = std::max(end, each->fill.end);
@@ -203,6 +204,7 @@ class LogStore : public OpenedOn<Keys, Nodes> {
   std::uint64_t most_queued_;
   BtreeLogIndex<typename Base::Parts, StoreHost> index_;
   pm::ValueLog log_;
+  pm::LogAttended attended_{log_.segments()};  // by threads of the run, or by CollectsItself
   std::optional<std::string> wrong_;
 };
 

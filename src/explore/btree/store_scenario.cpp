@@ -72,6 +72,23 @@ void erase_what_moves(StoreScenario& s) {
   s.batches = {{{{OpKind::erase, 1, 0}}}};
 }
 
+/// All segments are full of what stays, but for the last, which has no reserve beside it: one
+/// thread has it for a put when the other wants to leave a tombstone there, and waits.
+void wait_for_a_put(StoreScenario& s) {
+  s.keys = {1, 2};
+  s.there = {1};
+  s.log.collectors = 1;
+  s.log.superblocks = 2;
+  s.batches = {{{{OpKind::put, 2, 7}}}, {{{OpKind::erase, 1, 0}}}};
+}
+
+/// Two pieces of the same keys, in opposite orders.
+void put_crosswise(StoreScenario& s) {
+  s.keys = {1, 2};
+  s.batches = {{{{OpKind::put, 1, 5}, {OpKind::put, 2, 6}}},
+               {{{OpKind::put, 2, 7}, {OpKind::put, 1, 8}}}};
+}
+
 /// A segment is collected while a reader has an item of it.
 void hold_a_segment(StoreScenario& s) {
   s.keys = {1, 2};
@@ -165,6 +182,8 @@ bool draw_race(StoreScenario& s, Draw& draw, std::uint64_t seed, StoreKind kind)
   if (which == 3 && kind.log) return cross_segments(s, draw), true;
   if (which == 4 && kind.log) return erase_what_moves(s), true;
   if (which == 8 && kind.log) return hold_a_segment(s), true;
+  if (which == 12 && kind.log && !kind.leaves) return wait_for_a_put(s), true;
+  if (which == 13 && kind.log) return put_crosswise(s), true;
   if (which == 11 && kind.transactions) return replace_again(s), true;
   if (which == 5 && !kind.log && !kind.transactions) return reuse_a_record(s), true;
   return false;

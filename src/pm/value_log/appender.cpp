@@ -17,18 +17,15 @@ LogAppender::~LogAppender() {
     let_go();
     return;
   }
-  for (Owned const& each : left_) segments_->abandon(*each.segment);
+  for (LogOwned const& each : left_) segments_->abandon(*each.segment);
   if (now_.segment != nullptr) segments_->abandon(*now_.segment);
-  if (spare_ != nullptr) segments_->abandon(*spare_);
+  if (spare_.segment != nullptr) segments_->abandon(*spare_.segment);
 }
 
 void LogAppender::let_go() {
   PERDURE_ASSERT(buffer_.empty() && left_.empty());
-  if (now_.segment != nullptr) segments_->settle(*now_.segment, now_.fill);
-  if (spare_ != nullptr) segments_->settle(*spare_, LogFill(spare_->fill));
-  now_ = {};
-  spare_ = nullptr;
-  of_reserve_ = false;
+  for (LogOwned* const each : {&now_, &spare_})
+    if (each->segment != nullptr) segments_->park(std::exchange(*each, {}));
 }
 
 /// Who waits for room has nothing itself that could be collected.
@@ -39,25 +36,29 @@ Status LogAppender::reserve(std::uint64_t bytes, LogSegments::For what) {
     if (!segments_->wait_for_room(what, bytes)) break;
     reserved = try_reserve(bytes, what);
   }
-  return reserved;
+  if (reserved.ok() || segments_->is_attended()) return reserved;
+  return {reserved.code(), reserved.message() +
+                               "; nobody collects what is outdated in the value log: open the pool "
+                               "with at least one collector, or collect by yourself"};
 }
 
 /// What does not fit into the present segment fits into the next one alone: so whatever of the
 /// present one stays unused for that, there is room.
 Status LogAppender::try_reserve(std::uint64_t bytes, LogSegments::For what) {
   PERDURE_ASSERT(bytes > 0 && kFirstLogRecord + bytes <= segments_->segment_bytes());
-  if (what == LogSegments::For::puts && of_reserve_) let_go();
-  of_reserve_ |= what == LogSegments::For::tombstones;
+  bool const of_reserve = now_.of_reserve || spare_.of_reserve;
+  if (what == LogSegments::For::puts && of_reserve) let_go();
   if (now_.segment == nullptr) {
     auto taken = segments_->take(what, bytes, true);
     if (!taken) return taken.status();
-    now_ = {*taken, (*taken)->fill};
+    now_ = *taken;
   }
   if (now_.fill.end + bytes <= segments_->segment_bytes()) return {};
-  if (spare_ != nullptr && spare_->fill.end + bytes <= segments_->segment_bytes()) return {};
+  bool const spare = spare_.segment != nullptr;
+  if (spare && spare_.fill.end + bytes <= segments_->segment_bytes()) return {};
   auto taken = segments_->take(what, bytes, false);
   if (!taken) return taken.status();
-  if (spare_ != nullptr) segments_->settle(*spare_, LogFill(spare_->fill));
+  if (spare) segments_->settle(*spare_.segment, spare_.fill);
   spare_ = *taken;
   return {};
 }
@@ -65,9 +66,8 @@ Status LogAppender::try_reserve(std::uint64_t bytes, LogSegments::For what) {
 void LogAppender::next_segment() {
   stream_out();
   left_.push_back(now_);
-  PERDURE_ASSERT(spare_ != nullptr);  // reserve() has seen to it
-  now_ = {spare_, spare_->fill};
-  spare_ = nullptr;
+  PERDURE_ASSERT(spare_.segment != nullptr);  // reserve() has seen to it
+  now_ = std::exchange(spare_, {});
   begins_piece_ = true;
 }
 
@@ -109,11 +109,11 @@ void LogAppender::stream_out() {
 void LogAppender::order() {
   stream_out();
   if (mutated("vlog_sealed_before_ordered"))
-    for (Owned const& each : left_) segments_->seal(*each.segment, each.fill.end);
+    for (LogOwned const& each : left_) segments_->seal(*each.segment, each.fill.end);
   if (!mutated("vlog_item_not_ordered")) host_->fence();
   begins_piece_ = true;
   // Once all of their records are durable, and made durable by any later fence.
-  for (Owned const& each : left_) segments_->seal(*each.segment, each.fill.end);
+  for (LogOwned const& each : left_) segments_->seal(*each.segment, each.fill.end);
 }
 
 void LogAppender::cancel(Offset record, std::uint64_t bytes) {
@@ -126,7 +126,7 @@ void LogAppender::cancel(Offset record, std::uint64_t bytes) {
 void LogAppender::settle() {
   PERDURE_ASSERT(buffer_.empty());
   settled_ = true;
-  for (Owned const& each : left_) segments_->settle(*each.segment, each.fill);
+  for (LogOwned const& each : left_) segments_->settle(*each.segment, each.fill);
   left_.clear();
 }
 

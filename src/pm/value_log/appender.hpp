@@ -44,10 +44,6 @@ class LogAppender {
   [[nodiscard]] std::uint64_t appended_bytes() const { return appended_; }
 
  private:
-  struct Owned {
-    LogSegment* segment = nullptr;
-    LogFill fill;
-  };
   static constexpr std::size_t kBuffer = 64u << 10;
 
   Status try_reserve(std::uint64_t bytes, LogSegments::For what);
@@ -57,12 +53,11 @@ class LogAppender {
 
   LogSegments* segments_;
   LogHost* host_;
-  Owned now_;
-  LogSegment* spare_ = nullptr;  // for what does not fit into it
-  std::vector<Owned> left_;  // not to be appended to any more, and not settled yet
+  LogOwned now_;
+  LogOwned spare_;  // for what does not fit into it
+  std::vector<LogOwned> left_;  // not to be appended to any more, and not settled yet
   std::vector<std::byte> buffer_;  // the last records of now_, not in the pool yet
   bool begins_piece_ = true;
-  bool of_reserve_ = false;  // what it owns may be of what puts are to leave to tombstones
   bool settled_ = true;  // nothing has been appended since
   std::uint64_t appended_ = 0;
 };

@@ -12,6 +12,7 @@ namespace perdure::pm {
 
 void LogCollector::begin(std::uint32_t threads) {
   PERDURE_ASSERT(threads_.empty());
+  if (threads != 0) attended_.emplace(*segments_);
   for (std::uint32_t i = 0; i < threads; ++i) {
     threads_.emplace_back([this, index = (*make_index_)()] {
       while (LogSegment* const victim = segments_->next_to_collect(true)) {
@@ -31,6 +32,7 @@ void LogCollector::stop() {
   segments_->stop();
   for (std::thread& each : threads_) each.join();
   threads_.clear();
+  attended_.reset();
 }
 
 std::uint64_t LogCollector::collect_queued() {

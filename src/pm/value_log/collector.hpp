@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -59,6 +60,7 @@ class LogCollector {
   LogSegments* segments_;
   MakeLogIndex const* make_index_;
   exec::ReaderWriterLock rest_;
+  std::optional<LogAttended> attended_;  // while there are threads
   std::vector<std::thread> threads_;
   std::atomic<std::uint64_t> collections_{0}, moved_bytes_{0}, dropped_tombstones_{0}, failed_{0};
 };

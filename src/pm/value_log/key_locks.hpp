@@ -1,95 +1,125 @@
-// Locks of keys, in stripes by their hashes. Whoever writes to the log holds the locks of all keys
-// of a piece, from before it looks them up until all is published. Invariant: so the versions of a
-// key have sequences in the order in which the index got them, and a record is in the log only if
-// the operation that wrote it takes effect.
+// Locks of keys. Whoever writes to the log holds the locks of all keys of a piece, from before it
+// looks them up until all is published. Invariant: so the versions of a key have sequences in the
+// order in which the index got them, and a record is in the log only if the operation that wrote it
+// takes effect.
 #pragma once
 
+#include <algorithm>
 #include <array>
-#include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
+#include "base/assert.hpp"
 #include "base/hooks.hpp"
-#include "base/simulated.hpp"
+#include "base/mutex.hpp"
 
 namespace perdure::pm {
 
-/// Words instead of mutexes: a piece holds hundreds of them, more than a thread sanitizer can
-/// follow, and nearly nobody ever waits for one.
+/// A key of a piece, by its hash; while the piece has it, in the list of its bucket.
+struct HeldKey {
+  std::uint64_t hash;
+  HeldKey* next;
+};
+
+/// Lists of what pieces have at present, by the hashes' top bits. A piece waits only for its own
+/// keys: of locks that stood for many keys each, pieces of hundreds always met, and one went on at
+/// a time, however many threads there were.
 class KeyLocks {
  public:
-  static constexpr std::size_t kStripes = 4096;
+  static constexpr std::size_t kBuckets = 1024;
+  static std::size_t bucket_of(std::uint64_t hash) { return hash >> 54; }
 
  private:
   friend class KeysLocked;
-  enum : std::uint32_t { kFree, kHeld, kWaitedFor };
+  struct alignas(64) Bucket {
+    Mutex mutex;
+    Condition let_go;
+    HeldKey* held PERDURE_GUARDED_BY(mutex) = nullptr;
+    std::uint32_t waiting PERDURE_GUARDED_BY(mutex) = 0;
 
-  void lock(std::uint32_t stripe) {
-    std::atomic<std::uint32_t>& word = words_[stripe];
-    fault::locks();
-    std::uint32_t free = mutated("vlog_lock_ignored") ? word.load() : kFree;
-    if (!word.compare_exchange_strong(free, kHeld, std::memory_order_acquire))
-      while (word.exchange(kWaitedFor, std::memory_order_acquire) != kFree) wait(word);
-    fault::locked(&word);
+    [[nodiscard]] bool has_any_of(std::span<HeldKey const> keys) const PERDURE_REQUIRES(mutex) {
+      for (HeldKey const* each = held; each != nullptr; each = each->next)
+        if (std::ranges::find(keys, each->hash, &HeldKey::hash) != keys.end()) return true;
+      return false;
+    }
+  };
+
+  /// All of them of one bucket, and at once: so of two that want the same ones, neither waits for
+  /// the other with some of them.
+  void lock(std::span<HeldKey> keys) {
+    Bucket& bucket = buckets_[bucket_of(keys[0].hash)];
+    MutexLock const lock(bucket.mutex);
+    ++bucket.waiting;
+    while (bucket.has_any_of(keys) && !mutated("vlog_lock_ignored"))
+      bucket.let_go.wait(bucket.mutex);
+    --bucket.waiting;
+    for (HeldKey& each : keys) {
+      each.next = bucket.held;
+      bucket.held = &each;
+    }
   }
-  static void wait(std::atomic<std::uint32_t>& word) {
-    fault::simulated() ? fault::give_way() : word.wait(kWaitedFor);
-  }
-  void unlock(std::uint32_t stripe) {
-    fault::unlocks(&words_[stripe]);
-    if (words_[stripe].exchange(kFree, std::memory_order_release) == kWaitedFor)
-      words_[stripe].notify_one();
+  void unlock(std::span<HeldKey> keys) {
+    Bucket& bucket = buckets_[bucket_of(keys[0].hash)];
+    MutexLock const lock(bucket.mutex);
+    for (HeldKey const& each : keys) {
+      HeldKey** at = &bucket.held;
+      while (*at != &each) at = &(*at)->next;
+      *at = each.next;
+    }
+    if (bucket.waiting != 0) bucket.let_go.notify_all();
   }
 
-  std::array<std::atomic<std::uint32_t>, kStripes> words_{};
+  std::array<Bucket, kBuckets> buckets_;
 };
 
-/// Some stripes, each once: a bit each, and a bit for each word of those that has any. So a piece
-/// needs no sort, and an empty set costs one word.
-class Stripes {
+/// The keys of a piece.
+class PieceKeys {
  public:
+  static constexpr std::size_t kMost = 256;
+
+  /// That it does not have yet.
   void add(std::uint64_t hash) {
-    std::uint32_t const stripe = static_cast<std::uint32_t>(hash >> 48) % KeyLocks::kStripes;
-    words_[stripe / 64] |= std::uint64_t{1} << stripe % 64;
-    some_ |= std::uint64_t{1} << stripe / 64;
+    PERDURE_ASSERT(count_ < kMost);
+    keys_[count_++].hash = hash;
   }
-  void clear() {
-    for (; some_ != 0; some_ &= some_ - 1) words_[std::countr_zero(some_)] = 0;
-  }
-  /// In their order.
+  void clear() { count_ = 0; }
+
+ private:
+  friend class KeysLocked;
+  /// f(keys of one bucket), bucket by bucket in their order, once they are sorted.
   template <class F>
-  void for_each(F f) const {
-    for (std::uint64_t some = some_; some != 0; some &= some - 1) {
-      auto const word = static_cast<std::uint32_t>(std::countr_zero(some));
-      for (std::uint64_t bits = words_[word]; bits != 0; bits &= bits - 1)
-        f(word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits)));
+  void for_each_bucket(F f) {
+    for (std::size_t from = 0, end = 0; from < count_; from = end) {
+      std::size_t const bucket = KeyLocks::bucket_of(keys_[from].hash);
+      while (end < count_ && KeyLocks::bucket_of(keys_[end].hash) == bucket) ++end;
+      f(std::span(keys_).subspan(from, end - from));
     }
   }
 
- private:
-  static_assert(KeyLocks::kStripes == std::size_t{64} * 64);
-  std::uint64_t some_ = 0;
-  std::array<std::uint64_t, 64> words_{};
+  std::size_t count_ = 0;
+  std::array<HeldKey, kMost> keys_;  // the first of them are made
 };
 
-/// The locks of some keys, as long as it stands. In the order of their stripes, so that nobody
+/// The locks of some keys, as long as it stands. In the order of their buckets, so that nobody
 /// waits in a circle.
 class KeysLocked {
  public:
-  /// `stripes` stays as it is as long as this stands.
-  KeysLocked(KeyLocks& locks, Stripes const& stripes) : locks_(&locks), stripes_(&stripes) {
-    stripes.for_each([&](std::uint32_t each) { locks_->lock(each); });
+  /// `keys` stay as they are as long as this stands.
+  KeysLocked(KeyLocks& locks, PieceKeys& keys) : locks_(&locks), keys_(&keys) {
+    if (!mutated("vlog_keys_locked_unsorted"))
+      std::ranges::sort(std::span(keys.keys_).first(keys.count_), {}, &HeldKey::hash);
+    keys_->for_each_bucket([&](std::span<HeldKey> each) { locks_->lock(each); });
   }
   KeysLocked(KeysLocked const&) = delete;
   KeysLocked& operator=(KeysLocked const&) = delete;
   ~KeysLocked() {
-    stripes_->for_each([&](std::uint32_t each) { locks_->unlock(each); });
+    keys_->for_each_bucket([&](std::span<HeldKey> each) { locks_->unlock(each); });
   }
 
  private:
   KeyLocks* locks_;
-  Stripes const* stripes_;
+  PieceKeys* keys_;
 };
 
 }  // namespace perdure::pm

@@ -175,9 +175,9 @@ Status LogRecovery::scan_segment(LogSegment& segment, Scanned& scanned, Tally& t
 /// Of two versions the newer counts, and the other has died by it. Two of one sequence are one
 /// item, copied by a collection that a crash cut short.
 Status LogRecovery::offer(LogRecord const& record, Tally& tally) {
-  Stripes stripe;
-  stripe.add(hash_bytes(record.key.data(), record.key.size()));
-  KeysLocked const locked(*locks_, stripe);
+  PieceKeys key;
+  key.add(hash_bytes(record.key.data(), record.key.size()));
+  KeysLocked const locked(*locks_, key);
   LogIndex& index = *tally.index;
   index.host().enters(Part::index);
   exec::EpochGuard const guard(index.epochs());

@@ -19,15 +19,23 @@ struct LogFill {
   std::uint64_t last_tombstone = 0;  // the highest sequence of a tombstone in it
 };
 
+struct LogSegment;
+/// A segment as its owner has it.
+struct LogOwned {
+  LogSegment* segment = nullptr;
+  LogFill fill;
+  bool of_reserve = false;  // it is of what puts leave to collectors and tombstones
+};
+
 struct LogSegment {
   enum class Use : std::uint8_t {
     free,
-    owned,       // an appender has it, or has records in it that are not published yet
-    partial,     // nobody appends to it at present, and there is room
-    full,        // nobody will append to it
-    queued,      // waits for a collector
+    owned,  // an appender has it, has records in it that are not published yet, or parked it
+    partial,  // nobody appends to it at present, and there is room
+    full,  // nobody will append to it
+    queued,  // waits for a collector
     collecting,  // a collector has it
-    damaged,     // part of it cannot be read: kept as it is
+    damaged,  // part of it cannot be read: kept as it is
   };
   static constexpr std::uint64_t kNoDeath = ~std::uint64_t{0};
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};

@@ -92,8 +92,10 @@ void LogSegments::open(LogSegment& segment) {
   segment.use = LogSegment::Use::owned;
   segment.due_from = LogSegment::kNever;
   if (segment.open_in_pool) return;
-  // Ordered with the first records, which do not count before that.
   store_state(segment, {segment.generation, LogState::Use::open, 0});
+  // Before any record of that generation: of one that a crash left without it, the next use would
+  // have the same generation, and the record would count again.
+  if (!mutated("vlog_open_not_ordered")) order();
   segment.open_in_pool = true;
 }
 
@@ -121,30 +123,57 @@ void LogSegments::fill(LogSegment& segment, LogFill const& fill) {
   segment.fill = fill;
 }
 
-Result<LogSegment*> LogSegments::take(For what, std::uint64_t bytes, bool any) {
-  PERDURE_ASSERT(kFirstLogRecord + bytes <= options_.segment_bytes);
-  MutexLock const lock(mutex_);
+/// One that has records already.
+LogOwned LogSegments::take_begun(For what, std::uint64_t bytes) {
   // What tombstones have begun of the reserve stays theirs.
-  bool const begun =
-      what != For::puts || free_.size() + partial_.size() > kept_free(segments_.size());
-  if (LogSegment* const partial = begun ? take_partial(any ? 0 : bytes) : nullptr) {
-    open(*partial);
-    return partial;
-  }
-  std::uint64_t kept = 0;
-  if (what == For::puts) kept = kept_free(segments_.size() + (free_.empty() ? 1 : 0));
-  // Where one segment is all that is left, collectors go on in it.
-  if (what == For::tombstones) kept = kept_free(segments_.size()) > 1 ? 1 : 0;
-  while (free_.size() <= kept) {
-    auto added = add();
-    if (!added) return added.status();
-    free_.push_back(*added);
-    if (what == For::puts) kept = kept_free(segments_.size());
-  }
+  bool const of_reserve = !leaves_reserve();
+  bool const may = what != For::puts || !of_reserve;
+  LogSegment* const partial = may ? take_partial(bytes) : nullptr;
+  if (partial == nullptr) return take_parked_by_any(bytes);
+  open(*partial);
+  return {partial, partial->fill, of_reserve};
+}
+
+Status LogSegments::add_free() {
+  auto added = add();
+  if (!added) return added.status();
+  free_.push_back(*added);
+  return {};
+}
+
+LogOwned LogSegments::take_last_free(bool of_reserve) {
   LogSegment* const taken = free_.back();
   free_.pop_back();
   open(*taken);
-  return taken;
+  return {taken, taken->fill, of_reserve};
+}
+
+/// The reserve is for a pool that cannot grow: tombstones have what puts may have, as long as there
+/// is any.
+Result<LogOwned> LogSegments::take_free(For what) {
+  Status more;
+  if (what != For::collecting) {
+    std::uint64_t kept = kept_free(segments_.size() + (free_.empty() ? 1 : 0));
+    while (free_.size() <= kept && (more = add_free()).ok()) kept = kept_free(segments_.size());
+    if (free_.size() > kept) return take_last_free(false);
+    if (what == For::puts) return more;
+  }
+  // Where one segment is all that is left, collectors go on in it.
+  bool const leaves_one = what == For::tombstones && kept_free(segments_.size()) > 1;
+  while (free_.size() <= (leaves_one ? 1 : 0))
+    if (more = add_free(); !more.ok()) return more;
+  return take_last_free(true);
+}
+
+Result<LogOwned> LogSegments::take(For what, std::uint64_t bytes, bool any) {
+  PERDURE_ASSERT(kFirstLogRecord + bytes <= options_.segment_bytes);
+  std::uint64_t const least = any ? 0 : bytes;
+  if (what != For::collecting)
+    if (LogOwned const mine = take_parked(hands_[own_hand()], least); mine.segment != nullptr)
+      return mine;
+  MutexLock const lock(mutex_);
+  if (LogOwned const begun = take_begun(what, least); begun.segment != nullptr) return begun;
+  return take_free(what);
 }
 
 void LogSegments::seal(LogSegment& segment, std::uint64_t end) {
@@ -154,6 +183,10 @@ void LogSegments::seal(LogSegment& segment, std::uint64_t end) {
 
 void LogSegments::settle(LogSegment& segment, LogFill const& fill) {
   MutexLock const lock(mutex_);
+  settle_locked(segment, fill);
+}
+
+void LogSegments::settle_locked(LogSegment& segment, LogFill const& fill) {
   PERDURE_ASSERT(segment.use == LogSegment::Use::owned);
   this->fill(segment, fill);
   if (segment.open_in_pool && !has_room(fill.end)) seal(segment, fill.end);

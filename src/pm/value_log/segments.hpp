@@ -4,6 +4,12 @@
 // reading it; puts leave the last free segments to collectors and tombstones, so that a full pool
 // can still be collected and erased from.
 //
+// *Hands.* A small call that has published its records parks its segment in a hand of its thread's,
+// where the thread's next call finds it: one mutex that every call of all threads takes twice bound
+// them. A parked segment is owned, has room, and is none of the reserve. So nobody begins a segment
+// while one with room is parked anywhere; nobody parks while somebody waits for room, who empties
+// all hands first; and what hands know and the sums below do not is a sixteenth of a segment each.
+//
 // *When a tombstone may go.* A tombstone of sequence s stands for "no version of this key that is
 // older than s counts". An older version became outdated at s at the latest, and its segment noted
 // that before the tombstone's piece ended, which is before anybody can collect the tombstone. A
@@ -37,7 +43,8 @@ namespace perdure::pm {
 /// Of one log: perdure::ValueLogOptions, and the size of its segments.
 struct LogSettings {
   std::uint64_t segment_bytes = kMostSegment;  // a multiple of the pool's superblocks
-  std::uint32_t collectors = 1;  // threads; 0: whoever has the log collects
+  // Threads; 0: whoever has the log collects, and has a LogAttended as long as anybody does.
+  std::uint32_t collectors = 1;
   std::uint64_t most_queued = 8;
   // Of every item, where keys and values have one size each: so none is read to know what it took.
   // 0: they differ.
@@ -54,12 +61,16 @@ class LogSegments {
   enum class For : std::uint8_t { puts, tombstones, collecting };
   /// A segment that an appender is to own, with room for `bytes`. `any`: less room will do, down to
   /// an eighth of the segment.
-  Result<LogSegment*> take(For what, std::uint64_t bytes, bool any);
+  Result<LogOwned> take(For what, std::uint64_t bytes, bool any);
   /// The owner will not write to it any more: the word that says where its records end is stored,
   /// though not ordered.
   void seal(LogSegment& segment, std::uint64_t end);
   /// All records in it are published, or cancelled: it may be collected.
   void settle(LogSegment& segment, LogFill const& fill);
+  /// The same, and this thread will want to append before long.
+  void park(LogOwned const& owned);
+  /// What is parked is settled.
+  void empty_hands();
   /// A segment that could not be collected.
   void put_back(LogSegment& segment, LogSegment::Use use);
 
@@ -72,6 +83,8 @@ class LogSegments {
   /// For somebody who was refused room for `bytes`, and owns nothing: waits for a collection, and
   /// for a tombstone also until others leave room in what they own; or says that nothing can help.
   bool wait_for_room(For what, std::uint64_t bytes);
+  /// Whether anybody collects what is queued; else nobody waits for that.
+  [[nodiscard]] bool is_attended() const { return attending_.load() != 0; }
   /// Nobody is going to settle it.
   void abandon(LogSegment& segment);
   /// A segment to collect; null: stopped, or with `wait` false, there is none.
@@ -107,11 +120,38 @@ class LogSegments {
   [[nodiscard]] Counters counters() const;
 
  private:
+  friend class LogAttended;
   [[nodiscard]] std::uint64_t run() const;
   [[nodiscard]] bool has_room(std::uint64_t end) const {
     return end + options_.segment_bytes / 8 <= options_.segment_bytes;
   }
   [[nodiscard]] std::uint64_t kept_free(std::uint64_t segments) const;
+  /// What a thread parked. Taken after mutex_, and before nothing.
+  struct alignas(64) Hand {
+    Mutex mutex;
+    LogOwned parked PERDURE_GUARDED_BY(mutex);
+  };
+  // In the explorer few, so that its threads meet in one and look into another's.
+#if defined(PERDURE_EXPLORE)
+  static constexpr std::size_t kHands = 2;
+#else
+  static constexpr std::size_t kHands = 32;
+#endif
+  static std::size_t own_hand();
+  LogOwned take_parked(Hand& hand, std::uint64_t bytes);
+  LogOwned take_parked_by_any(std::uint64_t bytes);
+  bool put_into_hand(LogOwned const& owned);
+  void empty_hands_locked() PERDURE_REQUIRES(mutex_);
+  void settle_locked(LogSegment& segment, LogFill const& fill) PERDURE_REQUIRES(mutex_);
+
+  /// Puts may have one more of those that are begun.
+  [[nodiscard]] bool leaves_reserve() const PERDURE_REQUIRES(mutex_) {
+    return free_.size() + partial_.size() > kept_free(segments_.size());
+  }
+  LogOwned take_begun(For what, std::uint64_t bytes) PERDURE_REQUIRES(mutex_);
+  Result<LogOwned> take_free(For what) PERDURE_REQUIRES(mutex_);
+  LogOwned take_last_free(bool of_reserve) PERDURE_REQUIRES(mutex_);
+  Status add_free() PERDURE_REQUIRES(mutex_);
   Result<LogSegment*> add() PERDURE_REQUIRES(mutex_);
   LogSegment& attach(Offset at) PERDURE_REQUIRES(mutex_);
   LogSegment* take_partial(std::uint64_t bytes) PERDURE_REQUIRES(mutex_);
@@ -125,6 +165,9 @@ class LogSegments {
   void queue_for_room() PERDURE_REQUIRES(mutex_);
   [[nodiscard]] bool is_left_to(For what, std::uint64_t bytes) PERDURE_REQUIRES(mutex_);
   [[nodiscard]] bool may_be_left_to(For what) const PERDURE_REQUIRES(mutex_);
+  [[nodiscard]] bool may_be_freed() const PERDURE_REQUIRES(mutex_) {
+    return collecting_ != 0 || (is_attended() && !queue_.empty());
+  }
   [[nodiscard]] std::uint64_t lowest_death_locked() const PERDURE_REQUIRES(mutex_);
   [[nodiscard]] std::uint64_t gain(LogSegment const& segment, std::uint64_t lowest) const;
 
@@ -134,7 +177,11 @@ class LogSegments {
   std::atomic<std::uint64_t> pool_bytes_;
   std::vector<std::atomic<LogSegment*>> by_superblock_;
 
-  mutable Mutex mutex_;  // taken before memory_; guards the rest
+  mutable std::array<Hand, kHands> hands_;
+  std::atomic<std::uint32_t> waiting_{0};  // for room; changes under mutex_
+  std::atomic<std::uint32_t> attending_{0};  // changes under mutex_
+
+  mutable Mutex mutex_;  // taken before memory_ and before hands; guards the rest
   Condition work_;  // something is queued
   Condition room_;  // less is queued, or something became free
   std::vector<std::unique_ptr<LogSegment>> segments_;  // grows under mutex_
@@ -150,6 +197,24 @@ class LogSegments {
   std::uint64_t waits_ PERDURE_GUARDED_BY(mutex_) = 0;
   std::uint64_t longest_wait_ns_ PERDURE_GUARDED_BY(mutex_) = 0;
   bool stopped_ PERDURE_GUARDED_BY(mutex_) = false;
+};
+
+/// Somebody collects what is queued, as long as it stands.
+class LogAttended {
+ public:
+  explicit LogAttended(LogSegments& segments) : segments_(segments) { change(1); }
+  LogAttended(LogAttended const&) = delete;
+  LogAttended& operator=(LogAttended const&) = delete;
+  ~LogAttended() { change(~std::uint32_t{0}); }
+
+ private:
+  void change(std::uint32_t by) {
+    MutexLock const lock(segments_.mutex_);
+    segments_.attending_ += by;
+    segments_.room_.notify_all();
+  }
+
+  LogSegments& segments_;
 };
 
 /// Segments of the pool that had the identity `old` are its, now that it has another.

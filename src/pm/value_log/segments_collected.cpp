@@ -8,14 +8,28 @@
 #include "pm/value_log/segments.hpp"
 
 namespace perdure::pm {
+namespace {
+
+class Waiting {
+ public:
+  explicit Waiting(std::atomic<std::uint32_t>& count) : count_(count) { ++count_; }
+  Waiting(Waiting const&) = delete;
+  Waiting& operator=(Waiting const&) = delete;
+  ~Waiting() { --count_; }
+
+ private:
+  std::atomic<std::uint32_t>& count_;
+};
+
+}  // namespace
 
 void LogSegments::admit() {
   if (queued_.load() < options_.most_queued) return;
   MutexLock const lock(mutex_);
-  if (queue_.size() < options_.most_queued || stopped_) return;
+  if (queue_.size() < options_.most_queued || stopped_ || !is_attended()) return;
   if (mutated("vlog_queue_not_bounded")) return;
   auto const begin = std::chrono::steady_clock::now();
-  while (queue_.size() >= options_.most_queued && !stopped_) room_.wait(mutex_);
+  while (queue_.size() >= options_.most_queued && !stopped_ && is_attended()) room_.wait(mutex_);
   auto const took = std::chrono::steady_clock::now() - begin;
   ++waits_;
   longest_wait_ns_ = std::max(
@@ -56,10 +70,12 @@ bool LogSegments::may_be_left_to(For what) const {
 bool LogSegments::wait_for_room(For what, std::uint64_t bytes) {
   MutexLock const lock(mutex_);
   if (stopped_) return false;
-  if (queue_.empty() && collecting_ == 0) queue_for_room();
+  Waiting const waiting(waiting_);  // from here on nobody parks
+  empty_hands_locked();
+  if (queue_.empty() && collecting_ == 0 && is_attended()) queue_for_room();
   std::uint64_t const freed = freed_;
   while (freed_ == freed && !is_left_to(what, bytes) && !stopped_ &&
-         (!queue_.empty() || collecting_ != 0 || may_be_left_to(what)))
+         (may_be_freed() || may_be_left_to(what)))
     room_.wait(mutex_);
   return freed_ != freed || is_left_to(what, bytes);
 }
@@ -124,6 +140,13 @@ LogSegments::Counters LogSegments::counters() const {
     sum.used_bytes += each->fill.end - kFirstLogRecord;
     sum.outdated_bytes += each->outdated.load();
     sum.tombstone_bytes += each->fill.tombstone_bytes;
+  }
+  for (Hand& each : hands_) {  // what is parked has more than was settled of it
+    MutexLock const hand(each.mutex);
+    if (each.parked.segment == nullptr) continue;
+    LogFill const& settled = each.parked.segment->fill;
+    sum.used_bytes += each.parked.fill.end - settled.end;
+    sum.tombstone_bytes += each.parked.fill.tombstone_bytes - settled.tombstone_bytes;
   }
   return sum;
 }

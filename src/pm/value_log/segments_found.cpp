@@ -95,6 +95,7 @@ void LogSegments::begin(LogSegment& segment, LogState const& state, LogFill cons
 
 void LogSegments::seal_all() {
   MutexLock const lock(mutex_);
+  empty_hands_locked();
   for (auto const& each : segments_) {
     if (!each->open_in_pool || each->use == LogSegment::Use::free) continue;
     PERDURE_ASSERT(each->use != LogSegment::Use::owned);

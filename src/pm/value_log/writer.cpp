@@ -19,6 +19,7 @@ std::uint64_t most_bytes(LogOperation const& operation) {
 
 /// Whether the piece has no such hash yet; now it has.
 bool LogWriter::is_new(std::uint64_t hash) {
+  if (seen_.empty()) seen_.resize(2 * kPiece);
   std::size_t at = hash % seen_.size();
   while (seen_[at].round == round_ && seen_[at].hash != hash) at = (at + 1) % seen_.size();
   if (seen_[at].round == round_) return false;
@@ -34,7 +35,7 @@ LogWriter::Piece LogWriter::next_piece(std::span<LogOperation const> rest) {
     LogOperation const& operation = rest[piece.operations];
     std::uint64_t const bytes = most_bytes(operation);
     if (piece.operations > 0 && piece.bytes + bytes > appender_.most()) break;
-    if (!is_new(operation.hash)) break;
+    if (rest.size() > 1 && !is_new(operation.hash)) break;
     piece.bytes += bytes;
     ++piece.operations;
     if (bytes != 0 && operation.kind != OpKind::erase) piece.what = LogSegments::For::puts;
@@ -67,15 +68,15 @@ void LogWriter::write(std::size_t first, std::span<LogOperation const> piece) {
   LogHost& host = index_->host();
   host.enters(Part::index);
   keys_.clear();
-  stripes_.clear();
+  locked_.clear();
   for (LogOperation const& each : piece) {
     keys_.push_back(each.key);
-    if (each.kind != OpKind::get) stripes_.add(each.hash);
+    if (each.kind != OpKind::get) locked_.add(each.hash);
   }
   addresses_.assign(n, 0);
   pending_.assign(n, {});
   {
-    KeysLocked const locked(log_->locks(), stripes_);
+    KeysLocked const locked(log_->locks(), locked_);
     exec::EpochGuard const guard(index_->epochs());
     index_->find(keys_, addresses_);
     bring_near(piece);

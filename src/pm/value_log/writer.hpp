@@ -5,7 +5,6 @@
 // before its key's entry goes; no piece has a key twice.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -62,7 +61,7 @@ class LogWriter {
   void run(std::span<LogOperation const> operations);
 
  private:
-  static constexpr std::size_t kPiece = 256;  // operations between two fences
+  static constexpr std::size_t kPiece = PieceKeys::kMost;  // operations between two fences
   struct Pending {
     Offset record;  // 0: it writes nothing
     std::uint64_t bytes = 0;
@@ -94,10 +93,10 @@ class LogWriter {
     std::uint64_t hash = 0;
     std::uint64_t round = 0;
   };
-  std::array<Seen, 2 * kPiece> seen_;
+  std::vector<Seen> seen_;  // none until a piece has two operations
   std::uint64_t round_ = 0;
   // Of a piece, for their memory.
-  Stripes stripes_;
+  PieceKeys locked_;
   std::vector<LogKey> keys_;
   std::vector<std::uint64_t> addresses_;
   std::vector<Pending> pending_;
