@@ -230,6 +230,7 @@ inline constexpr char const* kMutantNames[] = {
     "leaves_leftovers_kept",
     "leaves_locks_kept",
     "leaves_mended_to_any",
+    "leaves_mended_past_leftover",
     // Its store: values in a log.
     "vlog_header_not_ordered",
     "vlog_magic_not_ordered",
