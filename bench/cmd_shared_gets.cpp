@@ -141,9 +141,7 @@ class Bench {
       });
     }
     faults_ += faults;
-    Json row{{"contests", after.contests - before.contests},
-             {"on_contests", part_of_contests(before, after)}};
-    add(std::move(row), dist, batch, compared, faults);
+    add(row_of(compared, before, after), dist, batch, compared, faults);
   }
 
   SharedSize size_of(std::size_t batch) {
@@ -158,11 +156,6 @@ class Bench {
     SharedSize const size = size_of(batch);
     row.update({{"dist", dist},
                 {"batch", batch},
-                {"host_mops", compared.alone[0]},
-                {"device_mops", compared.alone[1]},
-                {"mops", compared.chosen},
-                {"ratio", compared.ratio},
-                {"same", compared.same},
                 {"by", name(size.by)},
                 {"device_share", size.device_share},
                 {"host_us", size.host_us},
