@@ -154,14 +154,13 @@ class Bench {
     auto const by_device = [&] { one(1); };
     AfterAnother const host = after_another(by_device, by_host);
     AfterAnother const device = after_another(by_host, by_device);
-    Json row{{"contests", after.contests - before.contests},
-             {"on_contests", part_of_contests(before, after)},
-             {"host_first_us", host.first * 1e6},
-             {"host_later_us", host.later * 1e6},
-             {"device_first_us", device.first * 1e6},
-             {"device_later_us", device.later * 1e6},
-             {"gather", gathers(1, batch)},
-             {"gather_measured", gathers(kMeasured, batch)}};
+    Json row = row_of(compared, before, after);
+    row["host_first_us"] = host.first * 1e6;
+    row["host_later_us"] = host.later * 1e6;
+    row["device_first_us"] = device.first * 1e6;
+    row["device_later_us"] = device.later * 1e6;
+    row["gather"] = gathers(1, batch);
+    row["gather_measured"] = gathers(kMeasured, batch);
     add(std::move(row), dist, batch, compared, faults);
   }
 
@@ -191,11 +190,6 @@ class Bench {
     SharedSize const size = size_of(batch);
     row.update({{"dist", dist},
                 {"batch", batch},
-                {"host_mops", compared.alone[0]},
-                {"device_mops", compared.alone[1]},
-                {"mops", compared.chosen},
-                {"ratio", compared.ratio},
-                {"same", compared.same},
                 {"by", name(size.by)},
                 {"device_share", size.device_share},
                 {"host_us", size.host_us},

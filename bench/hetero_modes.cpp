@@ -1,5 +1,6 @@
 // The modes of `perdure-bench hetero`; cmd_hetero.cpp says what each measures.
 #include <cstdio>
+#include <utility>
 
 #include "hetero_bench.hpp"
 #include "turns.hpp"
@@ -197,21 +198,15 @@ void Bench::split_batch(Table& table, std::string const& memory, std::size_t dis
   check(keys, rates);
   hetero::SplitStats const stats = table.split(batch);
   char const* const names[] = {"host", "device", "both"};
-  add({{"mode", "split"},
-       {"op", "get"},
-       {"dist", o_.dists[dist]},
-       {"memory", memory},
-       {"batch", batch},
-       {"host_mops", compared.alone[0]},
-       {"device_mops", compared.alone[1]},
-       {"mops", compared.chosen},
-       {"ratio", compared.ratio},
-       {"same", compared.same},
-       {"way", names[static_cast<int>(stats.way)]},
-       {"device_share", stats.share},
-       {"contests", after.contests - before.contests},
-       {"on_contests", part_of_contests(before, after)}},
-      rates);
+  Json row{{"mode", "split"},
+           {"op", "get"},
+           {"dist", o_.dists[dist]},
+           {"memory", memory},
+           {"batch", batch},
+           {"way", names[static_cast<int>(stats.way)]},
+           {"device_share", stats.share}};
+  row.update(row_of(compared, before, after));
+  add(std::move(row), rates);
 }
 
 void Bench::split(Table& table, std::string const& memory) {

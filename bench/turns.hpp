@@ -100,6 +100,19 @@ AfterAnother after_another(Other other, F one) {
   return {median(std::move(first)), median(std::move(later))};
 }
 
+/// What a row says of it: sides are the host and a device, and `before` and `after` what chooses
+/// counted around it.
+template <class Stats>
+Json row_of(Compared const& compared, Stats const& before, Stats const& after) {
+  return {{"host_mops", compared.alone[0]},
+          {"device_mops", compared.alone[1]},
+          {"mops", compared.chosen},
+          {"ratio", compared.ratio},
+          {"same", compared.same},
+          {"contests", after.contests - before.contests},
+          {"on_contests", part_of_contests(before, after)}};
+}
+
 /// Until what chooses has chosen: one() runs a batch.
 template <class F>
 void let_settle(F one) {

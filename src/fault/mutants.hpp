@@ -230,6 +230,7 @@ inline constexpr char const* kMutantNames[] = {
     "leaves_leftovers_kept",
     "leaves_locks_kept",
     "leaves_mended_to_any",
+    "leaves_mended_past_leftover",
     // Its store: values in a log.
     "vlog_header_not_ordered",
     "vlog_magic_not_ordered",
@@ -261,6 +262,9 @@ inline constexpr char const* kMutantNames[] = {
     "undo_line_not_logged",
     "undo_line_logged_late",
     "undo_line_check_ignored",
+    "undo_piece_stands_for_line",
+    "undo_first_piece_alone",
+    "undo_announced_not_ordered",
     "undo_commit_not_ordered",
     "no_order_after_undone_lines",
     "map_not_logged",

@@ -185,7 +185,11 @@ void RecordHeap::list(std::uint64_t index) {
   PERDURE_ASSERT(s.stride != 0 && s.used < s.capacity);
   if (s.listed) return;
   PERDURE_ASSERT(!s.kept && !s.unswept);
-  open_[s.stride].push_back(static_cast<std::uint32_t>(index));
+  auto const listed = static_cast<std::uint32_t>(index);
+  Open& open = open_[s.stride];
+  // Where a commit writes the lines of maps that changed, records come from one superblock until
+  // it is full: else each would come from where one was given back, and change a line of its own.
+  shape_.maps ? open.push_front(listed) : open.push_back(listed);
   s.listed = true;
 }
 

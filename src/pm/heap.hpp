@@ -8,6 +8,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -112,8 +113,8 @@ class RecordHeap {
   void end_lease(Lease const& lease);
 
  private:
-  // superblocks with free records (and, lazily, full ones)
-  using Open = std::vector<std::uint32_t>;
+  // superblocks with free records (and, lazily, full ones); records come from the last of them
+  using Open = std::deque<std::uint32_t>;
 
   void complete(std::uint64_t index);
   SuperblockMap& attach(std::uint64_t index, std::uint64_t stride);

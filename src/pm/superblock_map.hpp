@@ -73,8 +73,8 @@ struct SuperblockMap {
             base +
             shape.address(stride, hint * 64 + static_cast<std::uint64_t>(std::countr_zero(free)));
       }
+      if (free != ~word) note_changed(hint);
       if (!mutated("record_handed_out_twice")) word = ~free;
-      note_changed(hint);
       if (free != 0) break;
     }
     PERDURE_ASSERT(taken <= n);

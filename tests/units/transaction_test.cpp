@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "pm/counted_host.hpp"
 #include "pm/heap.hpp"
 #include "pm/host.hpp"
 #include "pm/transaction/transaction_host.hpp"
@@ -33,6 +34,13 @@ class Driven {
     TransactionHost<OrderedHost> host(*log_);
     host.store(&words_[word], value);
   }
+  /// So many words from this one on, by one announcement.
+  void store_announced(std::uint64_t word, std::uint64_t n, std::uint64_t value) {
+    TransactionHost<OrderedHost> host(*log_);
+    will_store(host, {{&words_[word], n * 8}, {&words_[word + 300], 8}});
+    for (std::uint64_t i = 0; i < n; ++i) host.store(&words_[word + i], value + i);
+    host.store(&words_[word + 300], value);
+  }
   [[nodiscard]] std::vector<std::uint64_t> copy() const { return {words_, words_ + kWords}; }
   /// As the next opening finds it.
   void crash() {
@@ -44,7 +52,7 @@ class Driven {
     pool_.claim_run(Offset{log_->offset_of(words_)}, 1);
   }
   std::byte* entry(std::uint64_t n) {
-    return pool_.base() + log_room_ + kFirstChunk + n * sizeof(UndoLine);
+    return pool_.base() + log_room_ + kFirstChunk + n * sizeof(UndoEntry);
   }
   void set_ended(std::uint64_t transaction) {
     store_word(reinterpret_cast<std::uint64_t*>(pool_.base() + kEpochOffset), transaction);
@@ -66,8 +74,14 @@ RC_GTEST_PROP(UndoLines, LeaveWhatTheLastCommitLeft, ()) {
   for (int i = 0; i < transactions; ++i) {
     driven.log().begin();
     auto const stores = *rc::gen::inRange(0, 60);
-    for (int s = 0; s < stores; ++s)
-      driven.store(*rc::gen::inRange<std::uint64_t>(0, 200), *rc::gen::arbitrary<std::uint64_t>());
+    for (int s = 0; s < stores; ++s) {
+      auto const word = *rc::gen::inRange<std::uint64_t>(0, 200);
+      auto const value = *rc::gen::arbitrary<std::uint64_t>();
+      if (*rc::gen::inRange(0, 4) == 0)
+        driven.store_announced(word, *rc::gen::inRange<std::uint64_t>(0, 30), value);
+      else
+        driven.store(word, value);
+    }
     if (*rc::gen::arbitrary<bool>()) {
       driven.log().commit();
       committed = driven.copy();
@@ -81,6 +95,43 @@ RC_GTEST_PROP(UndoLines, LeaveWhatTheLastCommitLeft, ()) {
   }
 }
 
+/// What a piece of a transaction flushed, and how often it waited.
+template <class F>
+LineCounts counts_of(Driven& driven, Pool& pool, F f) {
+  TransactionHost<CountedHost> host(driven.log(), DurableRange(pool.addresses()));
+  f(host);
+  return host.counts();
+}
+
+TEST(UndoLines, TakeOneLineForTheWordsOfAnother) {
+  Pool pool = make_pool(3);
+  Driven driven(pool);
+  driven.log().begin();
+  auto const counts = counts_of(driven, pool, [&](auto& host) {
+    for (std::uint64_t word = 2; word < 8; ++word) host.store(driven.words() + word, 1);
+  });
+  EXPECT_EQ(counts.lines_flushed, 1u);
+  EXPECT_EQ(counts.fences, 1u);
+  auto const rest = counts_of(driven, pool, [&](auto& host) {
+    for (std::uint64_t word = 0; word < 8; ++word) host.store(driven.words() + word, 2);
+  });
+  EXPECT_EQ(rest.lines_flushed, 1u) << "two words were left";
+  EXPECT_EQ(rest.fences, 1u);
+}
+
+TEST(UndoLines, TakeOneLineForPairsOfTwoLinesThatAreAnnounced) {
+  Pool pool = make_pool(3);
+  Driven driven(pool);
+  driven.log().begin();
+  std::uint64_t* const words = driven.words();
+  auto const counts = counts_of(driven, pool, [&](auto& host) {
+    will_store(host, {{words + 1, 8}, {words + 22, 16}});
+    for (std::uint64_t const word : {1, 22, 23}) host.store(words + word, 1);
+  });
+  EXPECT_EQ(counts.lines_flushed, 1u);
+  EXPECT_EQ(counts.fences, 1u);
+}
+
 TEST(UndoLines, GrowWithATransactionAndAreUsedAgain) {
   Pool pool = make_pool(3);
   Driven driven(pool);
@@ -92,7 +143,7 @@ TEST(UndoLines, GrowWithATransactionAndAreUsedAgain) {
   driven.log().begin();
   store_all(1);
   std::uint64_t const grown = driven.log().superblocks();
-  EXPECT_EQ(grown, 2u) << "16,384 lines, and 13,056 entries a superblock";
+  EXPECT_EQ(grown, 2u) << "16,384 lines, and 16,320 entries a superblock";
   driven.crash();
   EXPECT_EQ(driven.log().superblocks(), grown);
   auto undone = driven.log().undo();
@@ -133,7 +184,7 @@ TEST(UndoLines, UndoAgainWhereACrashCutsARecoveryOff) {
   driven.crash();
   auto undone = driven.log().undo();
   ASSERT_TRUE(undone.ok());
-  EXPECT_EQ(*undone, 13u);
+  EXPECT_EQ(*undone, 25u) << "13 lines, all but the last in two pieces";
   EXPECT_TRUE(driven.copy() == before);
 }
 
@@ -161,10 +212,10 @@ TEST(UndoLines, ThatACrashToreAreNothing) {
   driven.log().commit();
   driven.log().begin();
   driven.store(0, 2);
-  UndoLine torn;  // its first half arrived, over one of the transaction before
+  UndoEntry torn;  // its first half arrived, over one of the transaction before
   std::memcpy(&torn, driven.entry(1), sizeof torn);
   torn.transaction = static_cast<std::uint32_t>(driven.log().transaction());
-  torn.line += 8 * kCacheLine;
+  torn.pieces[0] += 8 * kCacheLine;
   std::memcpy(driven.entry(1), &torn, sizeof torn);
   driven.crash();
   auto undone = driven.log().undo();

@@ -39,8 +39,7 @@ class LeavesStore final : public OpenedInHeap<Keys, btree::PoolNodes> {
   void close() override { opening_.close(); }
   void make_room(std::vector<std::uint64_t> const& keys) override {
     Base::make_room(keys);
-    auto& nodes = this->table_.nodes();
-    if (btree::Leaf* const leaf = nodes.take()) nodes.give(leaf);
+    make_room_for_leaf(this->table_.nodes());
   }
 
   std::optional<std::string> fault_of_room() override {

@@ -254,8 +254,7 @@ class LogLeavesStore final : public LogStore<Keys, btree::PoolNodes> {
   }
   void make_room(std::vector<std::uint64_t> const& keys) override {
     Base::make_room(keys);
-    auto& nodes = this->table_.nodes();
-    if (btree::Leaf* const leaf = nodes.take()) nodes.give(leaf);
+    make_room_for_leaf(this->table_.nodes());
   }
   std::optional<std::string> fault_of_room() override {
     this->epochs().drain();

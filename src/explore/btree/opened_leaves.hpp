@@ -15,6 +15,11 @@
 
 namespace perdure::explore {
 
+/// What a run's first operation would else do: the tree knows of a leaf that is free.
+inline void make_room_for_leaf(btree::PoolNodes& nodes) {
+  if (btree::Leaf* const leaf = nodes.take()) nodes.give(leaf);
+}
+
 class LeavesOpening {
  public:
   LeavesOpening(pm::Pool& pool, BtreeLeaves& leaves) : pool_(pool), leaves_(leaves) {}
@@ -60,25 +65,18 @@ class LeavesOpening {
     return now.records == entries ? std::nullopt
                                   : std::optional<std::string>("the chain has other entries");
   }
-  /// Of leaves as look() found them: each link that one bit leads back is put right. `again`: to
-  /// look once more.
+  /// Of leaves as look() found them: each link that one bit leads back is put right, where a leaf
+  /// has its own keys, and where a crash left those of the next one in it as well. `again`: to look
+  /// once more.
   template <class Again>
   std::optional<std::string> fault_of_mended_links(Again again) {
     std::vector<std::uint64_t> const leaves = found.leaves;
     for (std::size_t i = 0; i + 1 < leaves.size(); ++i) {
-      for (std::uint64_t bit = sizeof(btree::Leaf); bit < pool_.bytes(); bit *= 2) {
-        auto const before = leaves.begin() + static_cast<std::ptrdiff_t>(i) + 1;
-        if (std::find(leaves.begin(), before, leaves[i + 1] ^ bit) == before) continue;
-        pm::store_word(reinterpret_cast<std::uint64_t*>(pool_.base() + leaves[i] +
-                                                        offsetof(btree::Leaf, next)),
-                       leaves[i + 1] ^ bit);
-        again();
-        std::vector<std::string> lines;
-        if (found.chain.broken != leaves[i]) return "a leaf leads back, and nobody says so";
-        leaves_.repair(found, std::nullopt, lines);
-        if (auto wrong = again()) return "a repaired link: " + *wrong;
-        if (found.leaves != leaves) return "a repair leads to another leaf than before";
-      }
+      if (auto wrong = fault_of_mended_link(leaves, i, again)) return wrong;
+      btree::Leaf const whole = leaf_at(leaves[i]);
+      if (!leave_in_two(leaf_at(leaves[i]), leaf_at(leaves[i + 1]))) continue;
+      if (auto wrong = fault_of_mended_link(leaves, i, again)) return "left in two, " + *wrong;
+      pm::write_bytes(reinterpret_cast<std::byte*>(&leaf_at(leaves[i])), &whole, sizeof whole);
     }
     return std::nullopt;
   }
@@ -86,6 +84,41 @@ class LeavesOpening {
   BtreeLeavesFound found;
 
  private:
+  [[nodiscard]] btree::Leaf& leaf_at(std::uint64_t at) const {
+    return *reinterpret_cast<btree::Leaf*>(pool_.base() + at);
+  }
+  /// As a crash in the midst of a split or a merge leaves a leaf; false: it has no room.
+  static bool leave_in_two(btree::Leaf& leaf, btree::Leaf const& next) {
+    btree::Leaf both = leaf;
+    btree::Permutation order(leaf.permutation);
+    btree::Permutation const more(next.permutation);
+    if (more.count() == 0 || order.count() + more.count() > btree::Permutation::kSlots)
+      return false;
+    for (unsigned rank = 0; rank < more.count(); ++rank) {
+      both.entries[order.free_slot()] = next.entries[more.slot(rank)];
+      order = order.inserted(order.count());
+    }
+    both.permutation = order.word();
+    pm::write_bytes(reinterpret_cast<std::byte*>(&leaf), &both, sizeof both);
+    return true;
+  }
+  template <class Again>
+  std::optional<std::string> fault_of_mended_link(std::vector<std::uint64_t> const& leaves,
+                                                  std::size_t i, Again again) {
+    auto const before = leaves.begin() + static_cast<std::ptrdiff_t>(i) + 1;
+    for (std::uint64_t bit = sizeof(btree::Leaf); bit < pool_.bytes(); bit *= 2) {
+      if (std::find(leaves.begin(), before, leaves[i + 1] ^ bit) == before) continue;
+      pm::store_word(&leaf_at(leaves[i]).next, leaves[i + 1] ^ bit);
+      again();
+      std::vector<std::string> lines;
+      if (found.chain.broken != leaves[i]) return "a leaf leads back, and nobody says so";
+      leaves_.repair(found, std::nullopt, lines);
+      if (auto wrong = again()) return "a repaired link: " + *wrong;
+      if (found.leaves != leaves) return "a repair leads to another leaf than before";
+    }
+    return std::nullopt;
+  }
+
   pm::Pool& pool_;
   BtreeLeaves& leaves_;
   exec::Workers workers_{1};

@@ -10,6 +10,7 @@
 #include "base/assert.hpp"
 #include "index/btree/keys.hpp"
 #include "index/btree/layout.hpp"
+#include "pm/stored.hpp"
 
 namespace perdure::btree {
 
@@ -72,6 +73,7 @@ class InnerOps {
     std::uint64_t const shape = host.load(&node.shape);
     unsigned const count = Node::count_in(shape);
     PERDURE_ASSERT(count < Node::kMost && i <= count);
+    will_store(host, node, i, count + 1);
     for (unsigned at = count; at > i; --at) {
       move(host, node, at - 1, node, at);
       host.store(&node.children[at + 1], host.load(&node.children[at]));
@@ -86,6 +88,7 @@ class InnerOps {
     std::uint64_t const shape = host.load(&node.shape);
     unsigned const count = Node::count_in(shape);
     PERDURE_ASSERT(i < count);
+    will_store(host, node, i, count);
     host.store(&node.shape, shape - 1);
     for (unsigned at = i; at + 1 < count; ++at) {
       move(host, node, at + 1, node, at);
@@ -108,6 +111,8 @@ class InnerOps {
     unsigned const count = Node::count_in(shape);
     begin(host, right, Node::level_in(shape), host.load(&node.children[i + 1]));
     append(host, right, node, i + 1, count);
+    pm::will_store(host, {{&node.prefixes[i], (count - i) * sizeof node.prefixes[i]},
+                          {&node.shape, sizeof node.shape}});
     host.store(&node.shape, shape - (count - i));
     for (unsigned at = i; at < count; ++at) host.store(&node.prefixes[at], Node::kNone);
   }
@@ -122,6 +127,15 @@ class InnerOps {
   }
 
  private:
+  /// To separators i..end-1, the children behind them, and their number.
+  template <class Host>
+  static void will_store(Host& host, Node const& node, unsigned i, unsigned end) {
+    std::size_t const bytes = (end - i) * sizeof node.prefixes[i];
+    pm::will_store(host, {{&node.prefixes[i], bytes},
+                          {&node.shape, sizeof node.shape},
+                          {&node.children[i + 1], bytes},
+                          {&node.tails[Keys::kTails ? i : 0], Keys::kTails ? bytes : 0}});
+  }
   /// How many prefixes are at or below this one: of every eighth, then of the eight.
   template <class Host>
   [[nodiscard]] static unsigned at_most(Host& host, Node const& node, std::uint64_t prefix) {
@@ -173,6 +187,7 @@ class InnerOps {
   static void append(Host& host, Node& to, Node const& from, unsigned i, unsigned end) {
     std::uint64_t const shape = host.load(&to.shape);
     unsigned at = Node::count_in(shape);
+    will_store(host, to, at, at + (end - i));
     for (; i < end; ++i, ++at) {
       move(host, from, i, to, at);
       host.store(&to.children[at + 1], host.load(&from.children[i + 1]));

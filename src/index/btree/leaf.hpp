@@ -17,6 +17,7 @@
 #include "index/btree/keys.hpp"
 #include "index/btree/layout.hpp"
 #include "index/btree/versions.hpp"
+#include "pm/stored.hpp"
 
 namespace perdure::btree {
 
@@ -120,6 +121,7 @@ class LeafOps {
     if (how == Write::update) return Answer::not_found;
     if (order.full()) return Answer::full;
     Entry& free = leaf.entries[order.free_slot()];
+    pm::will_store(host, {{&free, sizeof free}, {&leaf.permutation, sizeof leaf.permutation}});
     if (mutated("btree_permutation_before_entry")) publish(host, leaf, order.inserted(at.rank));
     put(host, free, {key.prefix, word});
     host.persist(&free, sizeof free);

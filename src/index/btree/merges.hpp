@@ -7,11 +7,14 @@
 //  * What is unlinked is freed by the epochs, and keeps what it held until then.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <span>
 
 #include "base/hooks.hpp"
 #include "exec/epochs.hpp"
 #include "index/btree/core.hpp"
+#include "pm/stored.hpp"
 
 namespace perdure::btree {
 
@@ -122,6 +125,7 @@ class Merges {
   template <class Host>
   void move_entries(Host& host, Leaf& left, Permutation order, Leaf const& right,
                     Permutation more) const {
+    announce(host, left, order, more.count());
     for (unsigned rank = 0; rank < more.count(); ++rank) {
       Entry& to = left.entries[order.free_slot()];
       core_.leaves.put(host, to, core_.leaves.entry(host, right, more.slot(rank)));
@@ -130,6 +134,16 @@ class Merges {
     }
     host.fence();
     core_.leaves.publish(host, left, order);
+  }
+
+  /// So many entries are moved to a leaf, which then leads to another one.
+  template <class Host>
+  static void announce(Host& host, Leaf const& left, Permutation order, unsigned more) {
+    std::array<pm::Stored, Permutation::kSlots + 1> parts;
+    parts[0] = {&left.permutation, sizeof left.permutation + sizeof left.next};
+    for (unsigned i = 0; i < more; ++i)
+      parts[i + 1] = {&left.entries[order.slot(order.count() + i)], sizeof(Entry)};
+    pm::will_store(host, std::span<pm::Stored const>(parts).first(more + 1));
   }
 
   template <class Host>

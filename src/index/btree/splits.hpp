@@ -134,6 +134,8 @@ class Splits {
     above.changes();
     if (!mutated("btree_split_not_raised")) here.changes();
     std::uint64_t const address = core_.nodes.address_of(right);
+    pm::will_store(host, {{&at.leaf->permutation, sizeof at.leaf->permutation},
+                          {&at.leaf->next, sizeof at.leaf->next}});
     host.store(&at.leaf->next, address);
     host.persist(&at.leaf->next, sizeof at.leaf->next);
     core_.leaves.publish(host, *at.leaf, order.first(halves.lower));

@@ -1,8 +1,10 @@
-// Which lines of a pool the transaction that is open has logged, or need no log: a word for each
-// unit of four lines, volatile. Invariants: who asks about a line has the lock of what lies there,
-// and no two locks are of one unit; a stamp of an earlier transaction says nothing.
+// Which words of a pool the transaction that is open has logged, or need no log: a bit for each
+// pair of words, one volatile word for each unit of four lines. Invariants: who asks about a pair
+// has the lock of what lies there, and no two locks are of one unit; a stamp of an earlier
+// transaction says nothing.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "base/assert.hpp"
@@ -16,32 +18,42 @@ class LineStamps {
  public:
   /// What is locked as a whole begins at multiples of it.
   static constexpr std::uint64_t kUnit = 4 * kCacheLine;
+  static constexpr std::uint64_t kPair = 16;  // bytes: an entry of a leaf
+  static constexpr unsigned kPairs = kCacheLine / kPair;  // of a line
 
   explicit LineStamps(std::uint64_t pool_bytes) : words_(pool_bytes / kUnit) {}
 
-  /// Whether this is the first time that the transaction asks about this line.
-  [[nodiscard]] bool first(std::uint64_t line, std::uint64_t transaction) const {
-    PERDURE_ASSERT(!kCostlyAssertions || line % kCacheLine == 0);
+  /// Which pairs of a line the transaction has not asked about yet, a bit each.
+  [[nodiscard]] unsigned open(std::uint64_t line, std::uint64_t transaction) const {
+    std::uint64_t const word = words_[line / kUnit];
+    if (!of(word, transaction)) return kAll;
+    return ~static_cast<unsigned>(word >> shift(line)) & kAll;
+  }
+  /// Those of them it asks about now.
+  void close(std::uint64_t line, unsigned pairs, std::uint64_t transaction) const {
+    PERDURE_ASSERT(!kCostlyAssertions || (line % kCacheLine == 0 && pairs <= kAll));
+    if (mutated("undo_piece_stands_for_line")) pairs = kAll;
     std::uint64_t& word = words_[line / kUnit];
-    std::uint64_t const bit = std::uint64_t{1} << (line / kCacheLine % kLines);
-    if (word >> kLines != transaction) word = transaction << kLines;
-    if ((word & bit) != 0) return false;
-    word |= bit;
-    return true;
+    if (!of(word, transaction)) word = transaction << kBits;
+    word |= std::uint64_t{pairs} << shift(line);
   }
   /// Whole units that nothing led to before the transaction: what they held need not come back.
   void fresh(std::uint64_t at, std::uint64_t bytes, std::uint64_t transaction) const {
     PERDURE_ASSERT(at % kUnit == 0);
     for (std::uint64_t unit = at / kUnit; unit * kUnit < at + bytes; ++unit)
-      words_[unit] = transaction << kLines | ((std::uint64_t{1} << kLines) - 1);
-  }
-  /// What lies there now is something else than what was asked about.
-  void forget(std::uint64_t at, std::uint64_t bytes) const {
-    for (std::uint64_t unit = at / kUnit; unit * kUnit < at + bytes; ++unit) words_[unit] = 0;
+      words_[unit] = transaction << kBits | ((std::uint64_t{1} << kBits) - 1);
   }
 
  private:
-  static constexpr std::uint64_t kLines = kUnit / kCacheLine;
+  static constexpr unsigned kBits = kUnit / kPair;  // below the transaction's number
+  static constexpr unsigned kAll = (1u << kPairs) - 1;
+
+  static bool of(std::uint64_t word, std::uint64_t transaction) {
+    return (word ^ transaction << kBits) >> kBits == 0;
+  }
+  static unsigned shift(std::uint64_t line) {
+    return static_cast<unsigned>(line / kCacheLine % (kUnit / kCacheLine)) * kPairs;
+  }
   ZeroWords words_;
 };
 

@@ -13,12 +13,9 @@
 namespace perdure::pm {
 namespace {
 
-std::uint32_t sum_of(UndoLine const& entry, std::uint64_t transaction) {
-  std::array<std::uint64_t, 2 + kCacheLine / 8> bytes;
-  bytes[0] = transaction;
-  bytes[1] = entry.line;
-  std::ranges::copy(entry.old, bytes.begin() + 2);
-  return crc32c(0, bytes.data(), sizeof bytes);
+std::uint32_t sum_of(UndoEntry const& entry, std::uint64_t transaction) {
+  return crc32c(crc32c(0, &transaction, sizeof transaction), entry.pieces.data(),
+                sizeof entry.pieces);
 }
 
 std::uint32_t sum_of(UndoRoomHeader header) {
@@ -82,7 +79,7 @@ Status UndoLines::add_superblock() {
   if (!run) return run.status();
   std::byte* const at = base_ + run->bytes;
   for (std::uint64_t i = 0; i < chunks_each(); ++i)  // of whatever use before
-    zero_bytes(at + kFirstChunk + i * kChunkBytes, sizeof(UndoLine));
+    zero_bytes(at + kFirstChunk + i * kChunkBytes, sizeof(UndoEntry));
   zero_bytes(at + kUndoState, kCacheLine);
   UndoRoomHeader const header = header_with(0);
   write_bytes(at, &header, sizeof header);
@@ -191,35 +188,51 @@ void UndoLines::commit() {
   end(open_);
 }
 
-bool UndoLines::read_live(std::byte const* at, std::uint64_t transaction, UndoLine& entry) const {
+bool UndoLines::read_live(std::byte const* at, std::uint64_t transaction, UndoEntry& entry) const {
   read_bytes(&entry, at, sizeof entry);
   return entry.transaction == static_cast<std::uint32_t>(transaction) &&
          (entry.crc == sum_of(entry, transaction) || mutated("undo_line_check_ignored"));
 }
 
-Status UndoLines::undo_chunk(std::byte const* at, std::uint64_t transaction, std::uint64_t& lines) {
-  UndoLine entry;
+Status UndoLines::undo_entry(UndoEntry const& entry, std::uint64_t& pieces) {
+  auto const* at = entry.pieces.data();
+  auto const* const end = at + UndoEntry::kRoom;
+  while (at != end && *at != 0) {
+    UndoPiece const piece = UndoPiece::of(*at++);
+    bool const possible = piece.line % kCacheLine == 0 && piece.line >= kHeadBytes &&
+                          piece.line + kCacheLine <= pool_->bytes() && piece.words != 0 &&
+                          piece.count() <= static_cast<std::size_t>(end - at);
+    if (!possible)
+      return {Code::corrupt,
+              "its undo log names byte " + std::to_string(piece.line) + ", which is none of it"};
+    auto* const line = reinterpret_cast<std::uint64_t*>(base_ + piece.line);
+    for (unsigned left = piece.words; left != 0; left &= left - 1)
+      store_word(line + std::countr_zero(left), *at++);
+    ++pieces;
+    if (mutated("undo_first_piece_alone")) break;
+  }
+  return {};
+}
+
+Status UndoLines::undo_chunk(std::byte const* at, std::uint64_t transaction,
+                             std::uint64_t& pieces) {
+  UndoEntry entry;
   for (std::uint64_t i = 0; i < kChunkEntries; ++i) {
     if (!read_live(at + i * sizeof entry, transaction, entry)) return {};
-    if (entry.line % kCacheLine != 0 || entry.line < kHeadBytes ||
-        entry.line + kCacheLine > pool_->bytes())
-      return {Code::corrupt,
-              "its undo log names byte " + std::to_string(entry.line) + ", which is none of it"};
-    write_bytes(base_ + entry.line, entry.old.data(), kCacheLine);
-    ++lines;
+    if (Status s = undo_entry(entry, pieces); !s.ok()) return s;
   }
   return {};
 }
 
 Result<std::uint64_t> UndoLines::undo() {
   std::uint64_t const transaction = ended() + 1;
-  std::uint64_t lines = 0;
+  std::uint64_t pieces = 0;
   for (std::uint64_t i = 0; i < superblocks_.size() * chunks_each(); ++i)
-    if (Status s = undo_chunk(chunk(i), transaction, lines); !s.ok()) return s;
+    if (Status s = undo_chunk(chunk(i), transaction, pieces); !s.ok()) return s;
   if (!mutated("no_order_after_undone_lines")) order();
   end(transaction);
   shrink();
-  return lines;
+  return pieces;
 }
 
 UndoLines::Cursor UndoLines::take_cursor() {
@@ -246,14 +259,18 @@ UndoLines::Cursor UndoLines::next_chunk() {
   return {at, at + kChunkBytes};
 }
 
-UndoLine UndoLines::entry_of(std::uint64_t line) const {
-  UndoLine entry{line, static_cast<std::uint32_t>(open_), 0, {}};
-  will_read(base_ + line, kCacheLine);
-  auto const* const words = reinterpret_cast<std::uint64_t const*>(base_ + line);
-  for (std::size_t i = 0; i < entry.old.size(); ++i)
-    entry.old[i] = __atomic_load_n(&words[i], __ATOMIC_RELAXED);  // locks may change beside it
+std::uint64_t* UndoLines::append_piece(std::uint64_t* at, UndoPiece const& piece) const {
+  will_read(base_ + piece.line, kCacheLine);
+  auto const* const words = reinterpret_cast<std::uint64_t const*>(base_ + piece.line);
+  *at++ = piece.head();
+  for (unsigned left = piece.words; left != 0; left &= left - 1)  // locks may change beside it
+    *at++ = __atomic_load_n(&words[std::countr_zero(left)], __ATOMIC_RELAXED);
+  return at;
+}
+
+void UndoLines::seal(UndoEntry& entry) const {
+  entry.transaction = static_cast<std::uint32_t>(open_);
   entry.crc = sum_of(entry, open_);
-  return entry;
 }
 
 }  // namespace perdure::pm

@@ -1,19 +1,25 @@
-// The undo log of batches that are transactions: before the transaction first stores to a line that
-// was there, the log has what it held. So recovery puts back each line once, in any order. One
+// The undo log of batches that are transactions: before the transaction first stores to a word that
+// was there, the log has what it held. So recovery puts back each word once, in any order. One
 // transaction at a time, several threads of it at once, each with chunks of its own. (wal/undo_log
 // is for kernels: slots of a number known before, one log word an operation. gpm's logs are the
 // user's.)
 //
-// Invariants: an entry is flushed and fenced before its line is stored to; the number of the last
+// What a small batch costs is lines that are flushed. So an entry is one line, and has the words
+// that change rather than the lines that they lie in: of one line, or of several where it is known
+// that all of them change.
+//
+// Invariants: an entry is flushed and fenced before its words are stored to; the number of the last
 // transaction that ended (pool_format.hpp) rises only when all that it stored is in memory; entries
-// of another number are nothing. Who has an entry's line has its lock, or is alone.
+// of another number are nothing. Who has an entry's words has their lock, or is alone.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/assert.hpp"
@@ -49,8 +55,8 @@ class UndoLines {
 
   /// Number of the last transaction that ended.
   [[nodiscard]] std::uint64_t ended() const;
-  /// Puts back what the transaction that has not ended stored to, and ends it: how many lines. The
-  /// log keeps kMostKept superblocks at most.
+  /// Puts back what the transaction that has not ended stored to, and ends it: how many pieces of
+  /// lines. The log keeps kMostKept superblocks at most.
   Result<std::uint64_t> undo();
   static constexpr std::uint64_t kMostKept = 4;
 
@@ -83,7 +89,9 @@ class UndoLines {
   /// The beginning of a chunk that nobody writes. Throws NoRoom where the pool has none: then
   /// the transaction has to be undone.
   [[nodiscard]] Cursor next_chunk();
-  [[nodiscard]] UndoLine entry_of(std::uint64_t line) const;
+  /// What words of a line hold now: a piece of an entry, from `at` on; where the next one begins.
+  std::uint64_t* append_piece(std::uint64_t* at, UndoPiece const& piece) const;
+  void seal(UndoEntry& entry) const;
 
  private:
   Status add_superblock() PERDURE_REQUIRES(mutex_);
@@ -97,9 +105,10 @@ class UndoLines {
   }
   [[nodiscard]] std::byte* chunk(std::uint64_t number) const;
   [[nodiscard]] bool read_live(std::byte const* at, std::uint64_t transaction,
-                               UndoLine& entry) const;
-  /// Puts back what a chunk's live entries say.
-  Status undo_chunk(std::byte const* at, std::uint64_t transaction, std::uint64_t& lines);
+                               UndoEntry& entry) const;
+  /// Puts back what a chunk's live entries say, or one of them does.
+  Status undo_chunk(std::byte const* at, std::uint64_t transaction, std::uint64_t& pieces);
+  Status undo_entry(UndoEntry const& entry, std::uint64_t& pieces);
   void end(std::uint64_t transaction);
 
   Pool* pool_;
@@ -114,7 +123,8 @@ class UndoLines {
   std::vector<Cursor> cursors_ PERDURE_GUARDED_BY(mutex_);  // of chunks that have room
 };
 
-/// What one thread of a transaction logs.
+/// What one thread of a transaction logs. Pieces gather in an entry until it is full, or finish()
+/// writes it.
 class UndoWriter {
  public:
   explicit UndoWriter(UndoLines& log)
@@ -126,30 +136,86 @@ class UndoWriter {
     if (cursor_.at != cursor_.end && !ended) log_->give_cursor(cursor_);
   }
 
-  /// The line at `at` is about to be stored to; whether there is an entry to be fenced before.
+  /// The word at `at` is about to be stored to; whether there is an entry to be fenced before. The
+  /// pairs behind it, for which the entry has room, are likely to be next.
   template <class Host>
   bool note(Host& host, void const* at) {
-    std::uint64_t const line = log_->offset_of(at) / kCacheLine * kCacheLine;
-    if (!log_->stamps().first(line, log_->transaction())) return false;
-    if (mutated("undo_line_not_logged")) return false;
-    log(host, line);
-    return true;
+    std::uint64_t const offset = log_->offset_of(at), line = offset / kCacheLine * kCacheLine;
+    unsigned const open = log_->stamps().open(line, log_->transaction());
+    auto const pair = static_cast<unsigned>(offset % kCacheLine / LineStamps::kPair);
+    if ((open >> pair & 1) == 0) return false;
+    PERDURE_ASSERT(!pending());
+    unsigned pairs = 0;
+    for (unsigned i = 0; i < kPairsAtOnce; ++i) pairs |= 1u << (pair + i) % LineStamps::kPairs;
+    add_pairs(host, line, pairs & open);
+    return finish(host);
   }
-  /// Of a line that the transaction has not logged.
+  /// Of all that lies there, the pairs that the transaction has not logged.
   template <class Host>
-  void log(Host& host, std::uint64_t line) {
+  void add(Host& host, void const* at, std::size_t bytes) {
+    if (bytes == 0) return;
+    std::uint64_t const from = log_->offset_of(at), to = from + bytes;
+    for (std::uint64_t line = from / kCacheLine * kCacheLine; line < to; line += kCacheLine) {
+      unsigned pairs = 0;
+      for (unsigned i = 0; i < LineStamps::kPairs; ++i) {
+        std::uint64_t const pair = line + i * LineStamps::kPair;
+        if (pair + LineStamps::kPair > from && pair < to) pairs |= 1u << i;
+      }
+      add_pairs(host, line, pairs & log_->stamps().open(line, log_->transaction()));
+    }
+  }
+  /// Of words that the transaction has not logged.
+  template <class Host>
+  void add_words(Host& host, UndoPiece rest) {
     PERDURE_ASSERT(log_->transaction() == transaction_);
-    if (cursor_.at == cursor_.end) cursor_ = log_->next_chunk();
-    UndoLine const entry = log_->entry_of(line);
-    write_bytes(cursor_.at, &entry, sizeof entry);
-    host.flush(cursor_.at, sizeof entry);
-    cursor_.at += sizeof entry;
+    while (rest.words != 0) {
+      if (room() < 2) write(host);  // a head, and a word at least
+      UndoPiece piece{rest.line, 0};
+      for (; rest.words != 0 && piece.count() + 1 < room(); rest.words &= rest.words - 1)
+        piece.words |= rest.words & ~(rest.words - 1);
+      end_ = log_->append_piece(end_, piece);
+    }
+  }
+  /// Whether anything was logged since the last time, which is to be fenced.
+  template <class Host>
+  bool finish(Host& host) {
+    if (pending()) write(host);
+    return std::exchange(written_, false);
   }
 
  private:
+  static constexpr unsigned kPairsAtOnce = (UndoEntry::kRoom - 1) / 2;
+
+  [[nodiscard]] bool pending() const { return end_ != entry_.pieces.data(); }
+  [[nodiscard]] unsigned room() const {
+    return static_cast<unsigned>(entry_.pieces.data() + UndoEntry::kRoom - end_);
+  }
+  template <class Host>
+  void add_pairs(Host& host, std::uint64_t line, unsigned pairs) {
+    if (pairs == 0) return;
+    log_->stamps().close(line, pairs, log_->transaction());
+    unsigned words = 0;
+    for (unsigned i = 0; i < LineStamps::kPairs; ++i) words |= (pairs >> i & 1) * (3u << 2 * i);
+    if (!mutated("undo_line_not_logged")) add_words(host, {line, words});
+  }
+  template <class Host>
+  void write(Host& host) {
+    if (cursor_.at == cursor_.end) cursor_ = log_->next_chunk();
+    std::fill(end_, entry_.pieces.data() + UndoEntry::kRoom, 0);
+    log_->seal(entry_);
+    write_bytes(cursor_.at, &entry_, sizeof entry_);
+    host.flush(cursor_.at, sizeof entry_);
+    cursor_.at += sizeof entry_;
+    end_ = entry_.pieces.data();
+    written_ = true;
+  }
+
   UndoLines* log_;
   std::uint64_t transaction_;
   UndoLines::Cursor cursor_;
+  UndoEntry entry_{};
+  std::uint64_t* end_ = entry_.pieces.data();  // of its pieces
+  bool written_ = false;  // an entry, since the last finish()
 };
 
 }  // namespace perdure::pm

@@ -3,12 +3,10 @@
 // another thread's operation gives up where that has ended in its midst.
 #pragma once
 
-#include <cstring>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "base/assert.hpp"
 #include "exec/epochs.hpp"
 #include "index/btree/tree.hpp"
 #include "pm/counted_host.hpp"
@@ -17,6 +15,7 @@
 #include "store/btree/btree_load.hpp"
 #include "store/btree/btree_ranges.hpp"
 #include "store/btree/btree_runs.hpp"
+#include "store/threads/gives.hpp"
 #include "store/threads/gives_up.hpp"
 
 namespace perdure {
@@ -58,22 +57,14 @@ class BtreeReads : public BtreeEngine {
                numbers} {}
 
   void get(threads::Batch const& batch, threads::Ops const& ops, threads::Tally& tally) override {
-    MutableColumn const& out = batch.call->out;
-    auto const give = [&](std::size_t i, std::span<std::byte const> value) {
-      PERDURE_ASSERT(!kCostlyAssertions || (value.size() == out.width && i < out.count));
-      std::memcpy(out.data + i * out.width, value.data(), value.size());
-    };
+    auto const give = threads::give_into_output(batch);
     on_host(hosts_, tally,
             [&](auto& host) { BtreeGets(parts_, host, batch, tally).run(ops, give); });
   }
   void get_variable(threads::Batch const& batch, threads::Ops const& ops,
                     std::vector<std::byte>& values, std::int64_t* lengths,
                     threads::Tally& tally) override {
-    for (std::size_t k = 0; k < ops.count; ++k) lengths[ops[k]] = 0;
-    auto const give = [&](std::size_t i, std::span<std::byte const> value) {
-      values.insert(values.end(), value.begin(), value.end());
-      lengths[i] = static_cast<std::int64_t>(value.size());
-    };
+    auto const give = threads::give_behind(ops, values, lengths);
     on_host(hosts_, tally,
             [&](auto& host) { BtreeGets(parts_, host, batch, tally).run(ops, give); });
   }

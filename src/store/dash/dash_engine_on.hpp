@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "base/assert.hpp"
 #include "exec/epochs.hpp"
 #include "index/dash/keys.hpp"
 #include "pm/counted_host.hpp"
@@ -18,6 +17,7 @@
 #include "store/dash/dash_runs.hpp"
 #include "store/dash/dash_slots.hpp"
 #include "store/dash/dash_walk.hpp"
+#include "store/threads/gives.hpp"
 #include "store/threads/gives_up.hpp"
 
 namespace perdure {
@@ -49,11 +49,7 @@ class DashEngineOn final : public DashEngine {
   std::vector<std::string> mended() override { return table_.mended(); }
 
   void get(threads::Batch const& batch, threads::Ops const& ops, threads::Tally& tally) override {
-    MutableColumn const& out = batch.call->out;
-    auto const give = [&](std::size_t i, std::span<std::byte const> value) {
-      PERDURE_ASSERT(!kCostlyAssertions || (value.size() == out.width && i < out.count));
-      std::memcpy(out.data + i * out.width, value.data(), value.size());
-    };
+    auto const give = threads::give_into_output(batch);
     on_host(tally,
             [&](auto& host) { DashGets(table_, slots_, host, batch, tally).run(ops, give); });
   }
@@ -61,11 +57,7 @@ class DashEngineOn final : public DashEngine {
   void get_variable(threads::Batch const& batch, threads::Ops const& ops,
                     std::vector<std::byte>& values, std::int64_t* lengths,
                     threads::Tally& tally) override {
-    for (std::size_t k = 0; k < ops.count; ++k) lengths[ops[k]] = 0;
-    auto const give = [&](std::size_t i, std::span<std::byte const> value) {
-      values.insert(values.end(), value.begin(), value.end());
-      lengths[i] = static_cast<std::int64_t>(value.size());
-    };
+    auto const give = threads::give_behind(ops, values, lengths);
     on_host(tally,
             [&](auto& host) { DashGets(table_, slots_, host, batch, tally).run(ops, give); });
   }

@@ -164,7 +164,9 @@ class EngineOn final : Logged, public BtreeReads<Keys, PoolNodes, ReadingHosts<P
     tree_.epochs().drain();  // nobody reads
     if (Status s = space_.free_unlinked(); !s.ok()) return s;
     WritingHost host = writing().plain();
-    write_state(host, records);
+    State const next = next_state(host, records);
+    log_state_and_maps(host, next);
+    write_state(host, next);
     write_maps(host);
     log_.commit();
     space_.heap_alone().maps_written();
@@ -217,27 +219,56 @@ class EngineOn final : Logged, public BtreeReads<Keys, PoolNodes, ReadingHosts<P
     if (!mutated("generation_stays")) pm::store_word(&state.generation, hosts_.generation);
     pm::order();
   }
-  void write_state(WritingHost& host, std::uint64_t records) {
-    State& state = room_.state();
+  [[nodiscard]] State next_state(WritingHost& host, std::uint64_t records) {
+    State next = room_.state();
     btree::Shape const shape = tree_.shape(host);
-    host.store(&state.leaves, shape.leaves);
-    host.store(&state.inner_nodes, shape.inner_nodes);
-    host.store(&state.records, records);
-    host.flush(&state, sizeof state);
+    next.leaves = shape.leaves;
+    next.inner_nodes = shape.inner_nodes;
+    next.records = records;
+    return next;
   }
-  /// All lines are logged before the first is written: so one fence serves them all.
-  void write_maps(WritingHost& host) {
-    pm::UndoWriter writer(log_);
-    pm::RecordHeap const& heap = space_.heap_alone();
-    Plain plain;
-    heap.for_each_changed_line([&](Offset at, std::uint64_t const*) {
-      if (!mutated("map_not_logged")) writer.log(host, at.bytes);
+  /// f(word of the state, what it is to hold) for each that changes.
+  template <class F>
+  void for_each_changed(State const& next, F f) {
+    State& state = room_.state();
+    for (auto const word : {&State::leaves, &State::inner_nodes, &State::records})
+      if (state.*word != next.*word) f(&(state.*word), next.*word);
+  }
+  /// All of it before the first store, so that pieces share entries, and one fence serves them.
+  void log_state_and_maps(WritingHost& host, State const& next) {
+    for_each_changed(next, [&](std::uint64_t* at, std::uint64_t) { host.log(at, sizeof *at); });
+    for_each_changed_map_line([&](Offset at, std::uint64_t const*, unsigned changed) {
+      if (!mutated("map_not_logged")) host.log(at.bytes, changed);
     });
-    plain.fence();
-    heap.for_each_changed_line([&](Offset at, std::uint64_t const* words) {
+    host.end_logging();
+  }
+  void write_state(WritingHost& host, State const& next) {
+    State& state = room_.state();
+    bool any = false;
+    for_each_changed(next, [&](std::uint64_t* at, std::uint64_t value) {
+      host.store(at, value);
+      any = true;
+    });
+    if (any) host.flush(&state, sizeof state);
+  }
+  void write_maps(WritingHost& host) {
+    for_each_changed_map_line([&](Offset at, std::uint64_t const* words, unsigned) {
       std::byte* const to = room_.base + at.bytes;
       pm::write_bytes(to, words, pm::kCacheLine);
       host.flush(to, pm::kCacheLine);
+    });
+  }
+  /// f(its address, what it is to hold, which of its words differ, a bit each). A line whose
+  /// records were taken and given back is as it was.
+  template <class F>
+  void for_each_changed_map_line(F f) {
+    space_.heap_alone().for_each_changed_line([&](Offset at, std::uint64_t const* words) {
+      unsigned changed = 0;
+      for (unsigned i = 0; i < pm::kLineWords; ++i) {
+        std::uint64_t const there = pm::load_word(room_.base + at.bytes + i * sizeof there);
+        changed |= unsigned{there != words[i]} << i;
+      }
+      if (changed != 0) f(at, words, changed);
     });
   }
 

@@ -126,18 +126,36 @@ class BtreeLeavesRepair {
     return trusted_key(entry(at, order.slot(first ? 0 : order.count() - 1)).word);
   }
   /// Whether all keys of a leaf that may follow are above this one's: those of a leaf that was
-  /// joined with this one, and is free, are not.
-  [[nodiscard]] bool is_above(std::uint64_t at, std::uint64_t next) const {
+  /// joined with this one, and is free, are not. Or this one has all of them at its end, each with
+  /// the same record: so a crash leaves both in the midst of a split or a merge; and where that
+  /// leaf is free none the less, nothing is lost and nothing comes back by leading to it.
+  [[nodiscard]] bool fits_behind(std::uint64_t at, std::uint64_t next) const {
     btree::Permutation const order(host_.load(&leaf_at(at).permutation));
-    if (!order.valid() || order.count() == 0) return true;
-    if (!trusted(entry(at, order.slot(order.count() - 1)))) return true;
-    return Keys::compare(end_of(at, false), end_of(next, true)) < 0;
+    if (!order.valid()) return true;
+    btree::Key const first = end_of(next, true);
+    unsigned below = order.count();
+    for (; below > 0; --below) {
+      btree::Entry const last = entry(at, order.slot(below - 1));
+      if (!trusted(last)) return true;
+      if (Keys::compare(trusted_key(last.word), first) < 0) break;
+    }
+    return below == order.count() ||
+           (!mutated("leaves_mended_past_leftover") && has_all_of(at, order, below, next));
+  }
+  /// Whether a leaf's entries from a rank on are those of another one.
+  [[nodiscard]] bool has_all_of(std::uint64_t at, btree::Permutation order, unsigned rank,
+                                std::uint64_t next) const {
+    btree::Permutation const of_next(host_.load(&leaf_at(next).permutation));
+    if (order.count() - rank != of_next.count()) return false;
+    for (unsigned i = 0; i < of_next.count(); ++i)
+      if (entry(at, order.slot(rank + i)).word != entry(next, of_next.slot(i)).word) return false;
+    return true;
   }
   /// Of two leaves that may follow one, which is the nearer.
   [[nodiscard]] bool is_nearer(std::uint64_t at, std::uint64_t next, std::uint64_t other) const {
     if (mutated("leaves_mended_to_any")) return false;
-    bool const above = is_above(at, next);
-    if (above != is_above(at, other)) return above;
+    bool const fits = fits_behind(at, next);
+    if (fits != fits_behind(at, other)) return fits;
     return Keys::compare(end_of(next, true), end_of(other, true)) < 0;
   }
 
