@@ -122,6 +122,7 @@ def record(program: Program, folder: Path, seconds: float | None, stdin: Path | 
         perf,
         "record",
         "-q",
+        "--no-buildid-cache",  # which copies each library into ~/.debug
         "-F",
         _HERTZ,
         *events,
