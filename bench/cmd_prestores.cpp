@@ -24,7 +24,8 @@ struct PrestoreOptions {
   std::vector<std::uint32_t> listings{2, 3, 4};
   std::vector<std::string> where{"dram", "emulated"};
   std::string evicts = "rotating";
-  std::uint64_t cache_bytes = 28835840 / 10;  // with the array in proportion
+  std::string sets = "slices";
+  std::uint64_t cache_bytes = 28835840 / 8;  // with the array in proportion
   std::uint64_t array_bytes = std::uint64_t{128} << 20;
   bool in_order = false;
   std::uint32_t repeats = 3;
@@ -73,6 +74,7 @@ class Prestores {
                          {"clean_means", prestore_means(PrestoreOp::clean)},
                          {"skip_means", skipping_means()},
                          {"evicts", o_.evicts},
+                         {"sets", o_.sets},
                          {"in_order", o_.in_order},
                          {"cache_bytes", o_.cache_bytes},
                          {"array_bytes", o_.array_bytes},
@@ -157,6 +159,7 @@ class Prestores {
     how.in_order = o_.in_order;
     how.small_pages = small_pages;
     how.evicts = evicts_named(o_.evicts);
+    how.sets = o_.sets == "slices" ? cpu_baselines::Sets::slices : cpu_baselines::Sets::address;
     double plain = 0;
     for (Variant const& variant : kElementVariants) {
       how.prestored = variant.modelled;
@@ -260,10 +263,16 @@ Command add_prestores(CommandLine& program) {
   app.add_option("--evicts", o->evicts, "How the modelled cache replaces")
       .shows_default()
       .check(one_of({"lru", "rotating", "random"}));
-  app.add_option("--emulated-cache", o->cache_bytes,
-                 "Bytes of the modelled cache (the machine's: 28835840); its array shrinks alike")
+  app.add_option(
+         "--sets", o->sets,
+         "Which set a line is in: by the slices of a Xeon Gold 6230, or by its address alone")
       .shows_default()
-      .check(range(65536.0, 28835840.0));
+      .check(one_of({"slices", "address"}));
+  app.add_option("--emulated-cache", o->cache_bytes,
+                 "Bytes of the modelled cache (the machine's, or that over a power of two);"
+                 " its array shrinks alike")
+      .shows_default()
+      .check(one_of({28835840u, 14417920u, 7208960u, 3604480u, 1802240u, 901120u, 450560u}));
   app.add_flag("--in-order", o->in_order,
                "Listing 2 writes elements one after the other, as a log is written");
   app.add_option("--array", o->array_bytes, "Bytes of the array in memory")

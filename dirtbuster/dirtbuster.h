@@ -10,6 +10,7 @@
 #define PERDURE_DIRTBUSTER_H
 
 #include "pub_tool_basics.h"
+#include "pub_tool_tooliface.h"
 
 enum {
   kLineShift = 6,  /* a cache line: 64 bytes */
@@ -90,13 +91,21 @@ static inline UInt bucket_of(ULong number) {
 
 /* --- functions.c */
 void functions_load(const HChar* path);
+void functions_load_start(const HChar* path);
 Function* functions_find(Addr address, Bool* is_entry);
+Bool functions_start_in(Addr address); /* of a function to start at */
+Bool functions_may_start_in(Addr address); /* whether the object there may have one: quick */
 Bool functions_in_library(Addr address);
 Group* groups_of_line(Function* function, Addr address, Bool on_stack);
 /* NULL: the code was not called, but jumped to from within. */
 Group* groups_of_call(Function* function, ThreadId thread, Addr return_address);
 void groups_each(void (*visit)(const Group*));
 void functions_each(void (*visit)(const Function*));
+void functions_each_start(void (*visit)(const Function*));
+
+/* --- start.c */
+Bool start_begins(const IRSB* block); /* now, or has already: the block is to be counted */
+Bool start_has_begun(void);
 
 /* --- contexts.c */
 /* What a write is part of. */

@@ -1,6 +1,6 @@
 /* Which functions are watched, and the groups that their writes are counted in.
  *
- * Invariants: the list is read once, before the program runs. A group is made once for each
+ * Invariants: the lists are read once, before the program runs. A group is made once for each
  * function, line of code and kind of memory, and never freed; so a translated instruction may hold
  * it. Names that groups point to are copies of their own, since Valgrind's may vanish.
  *
@@ -20,10 +20,13 @@
 
 enum { kMostFunctions = 256, kHeads = 4096, kFrames = 12, kMostBytes = 1 << 20, kMostName = 4096 };
 
-static Function functions[kMostFunctions];
-static UInt function_count;
+typedef struct List {
+  Function functions[kMostFunctions];
+  UInt count;
+} List;
+static List watched, starting;
 
-/* --- the list: one function a line, with tabs between its fields:
+/* --- a list: one function a line, with tabs between its fields:
  *     OBJECT  PATTERN  FIRST  END     the last two hexadecimal, and 0 where the pattern is all */
 
 static HChar* next_field(HChar** at) {
@@ -33,16 +36,16 @@ static HChar* next_field(HChar** at) {
   return field;
 }
 
-static void add_function(HChar* line) {
-  tl_assert(function_count < kMostFunctions);
-  Function* function = &functions[function_count++];
+static void add_function(List* list, HChar* line) {
+  tl_assert(list->count < kMostFunctions);
+  Function* function = &list->functions[list->count++];
   function->object = next_field(&line);
   function->pattern = next_field(&line);
   function->first = VG_(strtoull16)(next_field(&line), NULL);
   function->end = VG_(strtoull16)(next_field(&line), NULL);
 }
 
-void functions_load(const HChar* path) {
+static void load(List* list, const HChar* path) {
   HChar* text = VG_(calloc)("dirtbuster.list", 1, kMostBytes);
   SysRes file = VG_(open)(path, VKI_O_RDONLY, 0);
   if (sr_isError(file) || VG_(read)((Int)sr_Res(file), text, kMostBytes - 1) < 0) {
@@ -55,10 +58,13 @@ void functions_load(const HChar* path) {
     while (*end != '\0' && *end != '\n') end++;
     Bool last = *end == '\0';
     *end = '\0';
-    if (*line != '\0') add_function(line);
+    if (*line != '\0') add_function(list, line);
     line = last ? end : end + 1;
   }
 }
+
+void functions_load(const HChar* path) { load(&watched, path); }
+void functions_load_start(const HChar* path) { load(&starting, path); }
 
 static Bool ends_with(const HChar* text, const HChar* end) {
   SizeT text_length = VG_(strlen)(text);
@@ -98,18 +104,37 @@ static Bool is_in(const Function* function, const HChar* object, const HChar* sy
   return at >= function->first && at < function->end;
 }
 
-Function* functions_find(Addr address, Bool* is_entry) {
+static Function* find_in(List* list, Addr address) {
   const HChar* symbol;
-  DiEpoch epoch = VG_(current_DiEpoch)();
-  if (!VG_(get_fnname)(epoch, address, &symbol)) symbol = NULL;
+  if (!VG_(get_fnname)(VG_(current_DiEpoch)(), address, &symbol)) symbol = NULL;
   const HChar* object = object_of(address);
-  for (UInt i = 0; i < function_count; i++) {
-    if (!is_in(&functions[i], object, symbol, address)) continue;
-    functions[i].seen = True;
-    *is_entry = VG_(get_fnname_if_entry)(epoch, address, &symbol);
-    return &functions[i];
-  }
+  for (UInt i = 0; i < list->count; i++)
+    if (is_in(&list->functions[i], object, symbol, address)) return &list->functions[i];
   return NULL;
+}
+
+Function* functions_find(Addr address, Bool* is_entry) {
+  Function* function = find_in(&watched, address);
+  if (function == NULL) return NULL;
+  const HChar* symbol;
+  function->seen = True;
+  *is_entry = VG_(get_fnname_if_entry)(VG_(current_DiEpoch)(), address, &symbol);
+  return function;
+}
+
+Bool functions_start_in(Addr address) {
+  List* list = starting.count > 0 ? &starting : &watched;
+  Function* function = find_in(list, address);
+  if (function != NULL) function->seen = True;
+  return function != NULL;
+}
+
+Bool functions_may_start_in(Addr address) {
+  const List* list = starting.count > 0 ? &starting : &watched;
+  const HChar* object = object_of(address);
+  for (UInt i = 0; i < list->count; i++)
+    if (ends_with(object, list->functions[i].object)) return True;
+  return False;
 }
 
 static Bool look_up_library(Addr address) {
@@ -138,7 +163,11 @@ Bool functions_in_library(Addr address) {
 }
 
 void functions_each(void (*visit)(const Function*)) {
-  for (UInt i = 0; i < function_count; i++) visit(&functions[i]);
+  for (UInt i = 0; i < watched.count; i++) visit(&watched.functions[i]);
+}
+
+void functions_each_start(void (*visit)(const Function*)) {
+  for (UInt i = 0; i < starting.count; i++) visit(&starting.functions[i]);
 }
 
 /* --- groups */

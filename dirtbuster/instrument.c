@@ -219,6 +219,7 @@ IRSB* instrument_block(VgCallbackClosure* closure, IRSB* in, const VexGuestLayou
   (void)extents;
   (void)host;
   tl_assert(guest_word == host_word);
+  if (!start_begins(in)) return in;
   Block block = {.out = deepCopyIRSBExceptStmts(in), .layout = layout};
   Int at = 0;
   for (; at < in->stmts_used && in->stmts[at]->tag != Ist_IMark; at++)

@@ -23,7 +23,7 @@ Addr stack_low, stack_high;
 ULong option_cache_lines = (2UL << 20) / kLineBytes;
 ULong option_fence_window = 1000;
 
-static const HChar* option_functions;
+static const HChar *option_functions, *option_start_at;
 static const HChar* option_out = "dirtbuster.%p.json";
 static ULong option_milliseconds;
 
@@ -37,6 +37,7 @@ static void write_results(void) {
 static Bool process_option(const HChar* argument) {
   Long number;
   if (VG_STR_CLO(argument, "--functions", option_functions)) return True;
+  if (VG_STR_CLO(argument, "--start-at", option_start_at)) return True;
   if (VG_STR_CLO(argument, "--out", option_out)) return True;
   if (VG_BINT_CLO(argument, "--cache-bytes", number, kLineBytes, 1LL << 40)) {
     option_cache_lines = (ULong)number / kLineBytes;
@@ -56,6 +57,7 @@ static Bool process_option(const HChar* argument) {
 static void print_usage(void) {
   VG_(printf)(
       "    --functions=FILE     the functions to watch, one a line [none]\n"
+      "    --start-at=FILE      count once one of these is entered, likewise [those to watch]\n"
       "    --out=FILE           where the numbers go [dirtbuster.%%p.json]\n"
       "    --cache-bytes=N      lines filled before a line counts as evicted [2 MiB]\n"
       "    --fence-window=N     instructions within which a fence follows a write [1000]\n"
@@ -66,6 +68,7 @@ static void print_debug_usage(void) { VG_(printf)("    (none)\n"); }
 
 static void post_options(void) {
   if (option_functions != NULL) functions_load(option_functions);
+  if (option_start_at != NULL) functions_load_start(option_start_at);
 }
 
 /* --- threads */

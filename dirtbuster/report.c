@@ -99,9 +99,13 @@ void report_write(const HChar* path) {
     VG_(umsg)("dirtbuster: cannot write %s\n", name);
     return;
   }
-  VG_(fprintf)(out, "{\"instructions\": %llu,\n \"functions\": [", instructions);
+  VG_(fprintf)(out, "{\"instructions\": %llu, \"begun\": %s,\n \"functions\": [", instructions,
+               start_has_begun() ? "true" : "false");
   first = True;
   functions_each(write_function);
+  VG_(fprintf)(out, "],\n \"starts\": [");
+  first = True;
+  functions_each_start(write_function);
   VG_(fprintf)(out, "],\n \"groups\": [");
   first = True;
   groups_each(write_group);

@@ -42,7 +42,7 @@ class Elements {
         medium_(modules_of_a_socket()),
         cache_({.bytes = how.cache_bytes,
                 .replacement = replacement(how.evicts),
-                .sets_by = pm::SetsBy::address}),
+                .sets_by = how.sets == Sets::slices ? pm::SetsBy::slices : pm::SetsBy::address}),
         lines_(how.element_bytes / pm::kCacheLine),
         elements_(how.array_bytes / how.element_bytes),
         cores_(how.threads, pm::EmulatedCore(medium_, cache_)),

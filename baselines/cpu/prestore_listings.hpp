@@ -15,6 +15,7 @@ namespace perdure::cpu_baselines {
 /// What follows a write, or is done in its stead.
 enum class Prestored : std::uint8_t { plain, clean, demote, skip };
 enum class Evicts : std::uint8_t { lru, rotating, random };  // pm::Replacement
+enum class Sets : std::uint8_t { address, slices };          // pm::SetsBy
 
 /// Listing 2: threads write elements of an array in random order, and read a word of each again.
 struct ElementWrites {
@@ -24,8 +25,9 @@ struct ElementWrites {
   bool read_again = true;
   bool in_order = false;  // as a log is written: the next element, by whichever thread is free
   Evicts evicts = Evicts::rotating;
-  bool small_pages = true;  // 4 KB, whose table entries share the cache; else 2 MB
-  std::uint64_t cache_bytes = 28835840;  // 27.5 MiB
+  Sets sets = Sets::slices;
+  bool small_pages = false;  // 4 KB, whose table entries share the cache; else 2 MB
+  std::uint64_t cache_bytes = 28835840;  // 27.5 MiB; by slices: or that over a power of two
   std::uint64_t array_bytes = std::uint64_t{1} << 30;
 };
 struct ElementsFound {

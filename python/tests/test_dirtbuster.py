@@ -217,6 +217,70 @@ def test_what_a_program_prints_passes_through(
     assert capfdbinary.readouterr().err.startswith(2 * b"o\xffe\xfe")
 
 
+def test_counting_starts_where_it_is_told(folder: Path, tmp_path: Path, cli: Any) -> None:
+    """main calls fill_only before craft_value: so its writes are not counted."""
+    functions, results = ("--functions", "fill_only,craft_value"), []
+    for at in ([], ["--start-at", "craft_value"]):
+        out = tmp_path / f"{len(at)}.json"
+        done = cli("dirtbuster", *functions, *at, "--json", out, "--", folder / "planted")
+        assert done.status == 0, done.err
+        results.append(json.loads(out.read_text()))
+    names = [{one["function"] for one in result["advice"]} for result in results]
+    assert names == [{"fill_only", "craft_value"}, {"craft_value"}]
+    assert 0 < results[1]["instructions"] < results[0]["instructions"]
+    values = [_most_written(result, "craft_value", "")["counts"]["bytes"] for result in results]
+    assert values[0] == values[1] > 0
+
+
+def test_a_start_that_never_comes_is_told(folder: Path, cli: Any) -> None:
+    asked = ("--functions", "fill_only", "--start-at", "nobody")
+    done = cli("dirtbuster", *asked, "--", folder / "planted")
+    assert "nobody did not run under Valgrind" in done.out and "--start-at" in done.out
+    assert "fill_only did not run" not in done.out
+    assert "0 instructions" in done.out
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder that nobody can write to")
+def test_a_current_folder_that_nobody_can_write_to(
+    folder: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir("/proc")
+    done = cli("dirtbuster", "--", folder / "planted", "write", 100000)
+    assert done.status == 0, done.err
+    assert "Steps 2 and 3" in done.out
+    done = cli("dirtbuster", "--keep", "kept", "--", folder / "planted")
+    assert done.status == 2 and "--keep kept" in done.err and "write to" in done.err
+
+
+def _shim(folder: Path, manager: str) -> Path:
+    """As pyenv makes them."""
+    (folder / "manager").write_text(manager)
+    shim = folder / "planted"
+    shim.write_text(
+        f'#!/bin/sh\nset -e\nprogram="${{0##*/}}"\nexec "{folder}/manager" exec "$program" "$@"\n'
+    )
+    for one in (shim, folder / "manager"):
+        one.chmod(0o755)
+    return shim
+
+
+def test_a_shim_is_passed_over(folder: Path, tmp_path: Path, cli: Any) -> None:
+    """The manager is asked which program it is, and does not start it: `exec` would fail."""
+    manager = f'#!/bin/sh\n[ "$1 $2" = "which planted" ] || exit 9\necho {folder}/planted\n'
+    shim = _shim(tmp_path, manager)
+    done = cli("dirtbuster", "--functions", "fill_only", "--", shim)
+    assert done.status == 0, done.err
+    assert f"is a shim ({shim}): {folder}/planted is looked at" in done.out
+    assert "SKIP  fill_only" in done.out
+
+
+def test_a_shim_of_nothing_is_refused(tmp_path: Path, cli: Any) -> None:
+    shim = _shim(tmp_path, "#!/bin/sh\necho planted: command not found >&2\nexit 127\n")
+    done = cli("dirtbuster", "--functions", "fill_only", "--", shim)
+    assert done.status == 2 and "planted: command not found" in done.err
+    assert "name the program itself" in done.err
+
+
 @pytest.mark.framework("torch")
 def test_a_training_step_of_pytorch_is_sampled(tmp_path: Path, cli: Any) -> None:
     step = Path(__file__).parents[2] / "dirtbuster" / "examples" / "training_step.py"
@@ -355,11 +419,31 @@ def test_stores_are_told_from_other_instructions(tmp_path: Path) -> None:
     text = ".globl f\nf: .cfi_startproc\nnop\n"
     text += "".join(f"l{at}: {line}\n" for at, (line, _) in enumerate(cases))
     text += f"l{len(cases)}: ret\n.cfi_endproc\n"
-    source, library = tmp_path / "code.s", tmp_path / "code.so"
+    addresses, library = _assembled(tmp_path, text)
+    for at, (line, stores) in enumerate(cases):
+        after = addresses[f"l{at + 1}"]  # where the clock finds the program when `line` has ended
+        assert decoding.is_store(library, after) is stores, line
+
+
+def test_only_what_is_near_is_decoded_of_megabytes_without_functions(tmp_path: Path) -> None:
+    """Assembly without tables for unwinding, as MKL in PyTorch's libraries, with data within."""
+    from perdure.dirtbuster import decoding
+
+    lines = ".rept 100000\nmov (%rdi), %rax\nmovabs $0x1122334455667788, %rbx\n.byte 0x06\n.endr\n"
+    text = f"f: .cfi_startproc\nnop\n.cfi_endproc\n{lines}mov %rax, (%rdi)\nl0: nop\n{lines}ret\n"
+    addresses, library = _assembled(tmp_path, text)
+    decoding._ends.cache_clear()
+    assert decoding.is_store(library, addresses["l0"])
+    (start, end) = decoding._near(0, 4_000_000, addresses["l0"])
+    assert start <= addresses["l0"] - decoding._NEAR and end - start == 2 * decoding._NEAR
+
+
+def _assembled(folder: Path, text: str) -> tuple[dict[str, int], str]:
+    """A library's labels, by name, and its path. Its segments lie at their addresses."""
+    source, library = folder / "code.s", folder / "code.so"
+    source, library = folder / "code.s", folder / "code.so"
     source.write_text(text)
     subprocess.run(["cc", "-shared", "-nostdlib", "-o", library, source], check=True)
     listed = subprocess.run(["nm", library], capture_output=True, text=True, check=True).stdout
     addresses = {line.split()[2]: int(line.split()[0], 16) for line in listed.splitlines()}
-    for at, (line, stores) in enumerate(cases):
-        after = addresses[f"l{at + 1}"]  # where the clock finds the program when `line` has ended
-        assert decoding.is_store(str(library), after) is stores, line
+    return addresses, str(library)

@@ -1,5 +1,8 @@
 #include "pm/cache_model.hpp"
 
+#include <bit>
+
+#include "base/assert.hpp"
 #include "base/hash.hpp"
 
 namespace perdure::pm {
@@ -8,7 +11,10 @@ CacheModel::CacheModel(CacheShape const& shape)
     : shape_(shape),
       count_(std::max<std::uint64_t>(1, shape.bytes / kCacheLine / kWays)),
       sets_(std::make_unique<Set[]>(count_)),
-      lately_(shape.replacement == Replacement::rotating ? count_ : 0) {}
+      lately_(shape.replacement == Replacement::rotating ? count_ : 0) {
+  PERDURE_ASSERT(shape.sets_by != SetsBy::slices ||
+                 (count_ % kSlices == 0 && std::has_single_bit(count_ / kSlices)));
+}
 
 /// kWays where it is not there.
 std::size_t CacheModel::way_of(Set const& set, std::uint64_t line) {

@@ -18,14 +18,16 @@
 #include <memory>
 #include <vector>
 
+#include "pm/cache_slices.hpp"
 #include "pm/flush.hpp"
 
 namespace perdure::pm {
 
 enum class Replacement : std::uint8_t { lru, rotating, random };
-/// Which set a line belongs to: by a hash, so that any lines spread; or neighbours in neighbouring
-/// sets, as the address bits of hardware have it.
-enum class SetsBy : std::uint8_t { hash, address };
+/// Which set a line belongs to: by a hash, so that any lines spread; neighbours in neighbouring
+/// sets; or as a Xeon Gold 6230 has it, which hashes lines to 20 slices and takes address bits for
+/// the set within a slice (cache_slices.hpp). Its sets are 20 times a power of two.
+enum class SetsBy : std::uint8_t { hash, address, slices };
 
 struct CacheShape {
   std::uint64_t bytes;
@@ -56,6 +58,8 @@ class CacheModel {
 
   [[nodiscard]] std::uint64_t index_of(std::uint64_t line) const {
     if (shape_.sets_by == SetsBy::address) return line % count_;
+    if (shape_.sets_by == SetsBy::slices)
+      return slice_of(line) * (count_ / kSlices) + line % (count_ / kSlices);
     return (line * 0x9e3779b97f4a7c15u >> 32) * count_ >> 32;
   }
   [[nodiscard]] static std::size_t way_of(Set const& set, std::uint64_t line);

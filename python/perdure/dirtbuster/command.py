@@ -23,9 +23,20 @@ from perdure.cli_support import Failure, JsonOption, JsonResult, OverwriteOption
 _SLOWER = 10  # times --seconds, for the run under Valgrind
 
 
+_StartAtOption = Annotated[
+    str | None,
+    typer.Option(
+        "--start-at",
+        metavar="NAME,...",
+        help="Steps 2 and 3 count once one of these is entered, not once a watched one is.",
+    ),
+]
+
+
 @dataclass
 class _Options:
     functions: list[str]
+    start_at: list[str]
     steps: int
     top: int
     seconds: float | None
@@ -49,6 +60,7 @@ def dirtbuster(
         str | None,
         typer.Option(metavar="NAME,...", help="Watch these (LIBRARY:NAME), and leave out step 1."),
     ] = None,
+    start_at: _StartAtOption = None,
     steps: Annotated[int, typer.Option(min=1, max=3, help="1: only find what writes.")] = 3,
     top: Annotated[int, typer.Option(min=1, help="How many functions and how many advices.")] = 8,
     seconds: Annotated[
@@ -88,15 +100,9 @@ def dirtbuster(
         report.check_plot()
         drawing = Output("--plot", plot, PNG, overwrite=overwrite)
     target = programs.find(program or [])
-    _check_tools(functions, steps)
-    options = _Options(
-        [one for one in (functions or "").split(",") if one],
-        steps,
-        top,
-        seconds,
-        parse_size("--cache", cache),
-        fence_window,
-    )
+    _check_tools(functions, start_at, steps)
+    watched, starts, bytes_ = _names(functions), _names(start_at), parse_size("--cache", cache)
+    options = _Options(watched, starts, steps, top, seconds, bytes_, fence_window)
     with ExitStack() as stack:
         folder = _folder(stack, keep)
         data, status = _look(target, options, folder, result, drawing)
@@ -104,12 +110,18 @@ def dirtbuster(
     raise typer.Exit(128 - status if status < 0 else status)
 
 
-def _check_tools(functions: str | None, steps: int) -> None:
+def _names(listed: str | None) -> list[str]:
+    return [one for one in (listed or "").split(",") if one]
+
+
+def _check_tools(functions: str | None, start_at: str | None, steps: int) -> None:
     """Now, and not after the program has run once."""
     from perdure.dirtbuster import sampling, tool
 
     if functions is not None and steps == 1:
         raise Failure("--functions leaves out step 1, and --steps 1 the others: choose one")
+    if start_at is not None and steps == 1:
+        raise Failure("--start-at is for steps 2 and 3, and --steps 1 leaves them out: choose one")
     if functions is None:
         sampling.perf_program()
         sampling.check_permission()
@@ -121,7 +133,11 @@ def _folder(stack: ExitStack, keep: str | None) -> Path:
     if keep is None:
         return stack.enter_context(temporary_folder("perdure-dirtbuster-"))
     folder = Path(keep)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise Failure(f"--keep {keep}: {why}; name a folder that you may write to") from None
     for old in (*folder.glob("counts.*.json"), folder / "status"):
         old.unlink(missing_ok=True)
     return folder
@@ -191,26 +207,39 @@ def _watch(
     from perdure.dirtbuster import tool
 
     seconds = None if options.seconds is None else options.seconds * _SLOWER
-    limits = tool.Limits(options.cache_bytes, options.fence_window, seconds)
+    limits = tool.Limits(options.cache_bytes, options.fence_window, seconds, options.start_at)
     return tool.run(target, watched, folder, limits, stdin)
+
+
+def _tell_missing(found: dict[str, Any], stream: Any) -> None:
+    from perdure.dirtbuster import objects
+
+    missing = [one for one in found["functions"] if not one["seen"]]
+    option = "--functions"
+    if found["starts"] and not any(one["seen"] for one in found["starts"]):
+        missing, option = found["starts"], "--start-at"  # so no other was looked for
+    for function in missing:
+        name = objects.shown_name(function["pattern"]) or f"{function['first']:#x}"
+        print(
+            f"note: {name} did not run under Valgrind: there is no such function, or it has"
+            f" AVX-512, which Valgrind has not; name another by {option}",
+            file=stream,
+        )
 
 
 def _advise(
     found: dict[str, Any], options: _Options, stream: Any, drawing: Output | None
 ) -> dict[str, Any]:
-    from perdure.dirtbuster import advice, objects, report
+    from perdure.dirtbuster import advice, report
 
-    for function in found["functions"]:
-        if not function["seen"]:
-            name = objects.shown_name(function["pattern"]) or f"{function['first']:#x}"
-            print(
-                f"note: {name} did not run under Valgrind: there is no such function, or it has"
-                " AVX-512, which Valgrind has not; name another by --functions",
-                file=stream,
-            )
+    _tell_missing(found, stream)
     everything = advice.all_of(found["groups"])
     nothing = "" if everything else "; no function that was watched wrote anything"
-    print(f"Steps 2 and 3: {found['instructions']:,} instructions{nothing}", file=stream)
+    since = "the first of --start-at" if options.start_at else "the first watched function"
+    print(
+        f"Steps 2 and 3: {found['instructions']:,} instructions since {since} was entered{nothing}",
+        file=stream,
+    )
     report.show_advice(stream, everything, options.top)
     if drawing is not None:
         with drawing.writing() as path:

@@ -15,6 +15,7 @@ from capstone import x86_const
 from perdure.dirtbuster import objects
 
 _LONGEST = 15  # bytes of an instruction
+_NEAR = 1 << 16  # bytes of a function that are decoded at once
 _JUMPS = ("jmp", "ret", "hlt", "ud2")  # nothing falls through these
 _ALWAYS = ("push", "call", "enter")
 _VECTOR_READS = ("vldmxcsr", "vgatherpf", "vscatterpf", "verr", "verw", "vmptrld", "vmclear")
@@ -69,17 +70,30 @@ def _before(code: objects.Object, offset: int) -> capstone.CsInsn | None:
     start = code.offset_of(found[0]) if found else None
     if found is None or start is None:
         return None
-    before = _ends(code, start, start + found[1] - found[0]).get(offset)
+    before = _ends(code, *_near(start, start + found[1] - found[0], offset)).get(offset)
     return None if before is None else next(_machine().disasm(code.bytes[before:offset], before, 1))
+
+
+def _near(start: int, end: int, offset: int) -> tuple[int, int]:
+    """The part of a function to decode: all of it, but of a long one only what is around the
+    offset. Libraries in assembly have megabytes without an entry in the table of functions. Such a
+    part may begin within an instruction; a few instructions on, decoding is in step with the code.
+    """
+    if offset - start < 2 * _NEAR:
+        return start, min(end, start + 2 * _NEAR)
+    first = (offset // _NEAR - 1) * _NEAR
+    return first, min(end, first + 2 * _NEAR)
 
 
 @cache
 def _ends(code: objects.Object, start: int, end: int) -> dict[int, int]:
     """Where each instruction of a function that falls through ends, and where it begins."""
+    machine = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    machine.skipdata = True  # goes on behind what is no instruction
     return {
         address + size: address
-        for address, size, name, _ in _machine().disasm_lite(code.bytes[start:end], start)
-        if not name.startswith(_JUMPS)
+        for address, size, name, _ in machine.disasm_lite(code.bytes[start:end], start)
+        if not name.startswith((*_JUMPS, ".byte"))
     }
 
 

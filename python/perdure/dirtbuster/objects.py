@@ -7,10 +7,13 @@ Invariant: an offset outside of the file's segments has no address, and gets Non
 from __future__ import annotations
 
 import bisect
+import mmap
 import re
 import struct
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import overload
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
@@ -23,26 +26,20 @@ _VARIANT = re.compile(
 
 
 class Object:
-    """One file. `code_at` and `function_at` take offsets in the file, as perf prints them."""
+    """One file, mapped: of a library of a gigabyte only what is asked for is read. `address_of` and
+    `function_at` take offsets in the file, as perf prints them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.bytes = path.read_bytes()
         with path.open("rb") as file:
+            self.bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             elf = ELFFile(file)
-            self._segments = [
-                (segment["p_offset"], segment["p_filesz"], segment["p_vaddr"])
-                for segment in elf.iter_segments("PT_LOAD")
-            ]
-            self._starts = _function_starts(elf)
+            loaded = list(elf.iter_segments("PT_LOAD"))
+            self._segments = [(s["p_offset"], s["p_filesz"], s["p_vaddr"]) for s in loaded]
             self._text_end = max(
-                (
-                    s["p_vaddr"] + s["p_filesz"]
-                    for s in elf.iter_segments("PT_LOAD")
-                    if s["p_flags"] & 1
-                ),
-                default=0,
+                (s["p_vaddr"] + s["p_filesz"] for s in loaded if s["p_flags"] & 1), default=0
             )
+            self._starts = _Starts(self.bytes, elf)
 
     def address_of(self, offset: int) -> int | None:
         for start, size, address in self._segments:
@@ -60,7 +57,7 @@ class Object:
         """Addresses of its begin and of the next one's, by the table that unwinding uses; stripped
         files have it too."""
         address = self.address_of(offset)
-        if address is None or not self._starts:
+        if address is None or len(self._starts) == 0:
             return None
         at = bisect.bisect_right(self._starts, address)
         if at == 0:
@@ -69,16 +66,37 @@ class Object:
         return self._starts[at - 1], end
 
 
-def _function_starts(elf: ELFFile) -> list[int]:
-    section = elf.get_section_by_name(".eh_frame_hdr")
-    if section is None:
-        return []
-    data, base = section.data(), section["sh_addr"]
-    if len(data) < 12 or data[0] != _HEADER_VERSION or data[3] != _DATA_RELATIVE:
-        return []
-    (count,) = struct.unpack_from("<I", data, 8)
-    pairs = struct.unpack_from(f"<{2 * count}i", data, 12)
-    return [base + start for start in pairs[::2]]
+class _Starts(Sequence[int]):
+    """Where functions begin: the sorted addresses of .eh_frame_hdr, each read when it is asked for.
+    PyTorch's libraries have hundreds of thousands."""
+
+    def __init__(self, file: mmap.mmap, elf: ELFFile) -> None:
+        self._file, self._count, self._at, self._base = file, 0, 0, 0
+        section = elf.get_section_by_name(".eh_frame_hdr")
+        if section is None or section["sh_size"] < 12:
+            return
+        at = section["sh_offset"]
+        if file[at] != _HEADER_VERSION or file[at + 3] != _DATA_RELATIVE:
+            return
+        (count,) = struct.unpack_from("<I", file, at + 8)
+        if 12 + 8 * count > section["sh_size"] or at + section["sh_size"] > len(file):
+            raise ELFError(".eh_frame_hdr ends before its last entry")
+        self._count, self._at, self._base = count, at + 12, section["sh_addr"]
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[int]: ...
+    def __getitem__(self, index: int | slice) -> int | list[int]:
+        if isinstance(index, slice):
+            return [self[one] for one in range(*index.indices(self._count))]
+        if not 0 <= index < self._count:
+            raise IndexError(index)
+        (start,) = struct.unpack_from("<i", self._file, self._at + 8 * index)
+        return int(self._base + start)
 
 
 @cache
@@ -86,7 +104,7 @@ def load(path: str) -> Object | None:
     """None: no file (the kernel's page, generated code), or none that can be read."""
     try:
         return Object(Path(path))
-    except (OSError, ELFError, struct.error):
+    except (OSError, ValueError, ELFError, struct.error):
         return None
 
 

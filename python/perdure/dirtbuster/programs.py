@@ -7,8 +7,10 @@ note, which the report carries.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
+import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +18,11 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
 from perdure.cli_support import Failure
+
+# pyenv's shims, and those of managers after its example (rbenv, nodenv): scripts that start the
+# program of the version in force, by a hundred small programs.
+_SHIM = re.compile(r'^exec "(?P<manager>/[^"]+)" exec "\$program" "\$@"$', re.MULTILINE)
+_SHIM_BYTES = 4096  # longer ones are none
 
 
 @dataclass
@@ -34,8 +41,39 @@ def find(command: list[str]) -> Program:
         why = "is not executable: chmod +x it" if Path(name).is_file() else "no such program"
         raise Failure(f"{name}: {why}")
     program = Program(command, Path(found).resolve())
+    if shim := _shim_in(program.path):
+        program = _behind_shim(command, program.path, shim["manager"])
     _check(program)
     return program
+
+
+def _shim_in(path: Path) -> re.Match[str] | None:
+    """None: not a shim, or a file that cannot be read, which is told later."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_SHIM_BYTES + 1)
+    except OSError:
+        return None
+    if len(text) > _SHIM_BYTES or not text.startswith(b"#!"):
+        return None
+    return _SHIM.search(text.decode(errors="replace"))
+
+
+def _behind_shim(command: list[str], shim: Path, manager: str) -> Program:
+    asked = [manager, "which", shim.name]
+    try:
+        told = subprocess.run(asked, capture_output=True, text=True, check=False)
+        why = told.stderr.strip() or f"exit status {told.returncode}"
+    except OSError as error:
+        told, why = None, str(error)
+    if told is None or told.returncode != 0 or not told.stdout.strip():
+        raise Failure(
+            f"{shim}: a shim, and {' '.join(asked)} does not say of what ({why});"
+            " name the program itself by its path"
+        )
+    real = Path(told.stdout.strip())
+    note = f"{command[0]} is a shim ({shim}): {real} is looked at"
+    return Program([str(real), *command[1:]], real.resolve(), [note])
 
 
 def _check(program: Program) -> None:

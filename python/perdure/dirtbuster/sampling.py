@@ -28,6 +28,7 @@ COUNTERS = "counters"
 _STORES, _ALL = "mem_inst_retired.all_stores", "instructions"
 _HERTZ = "997"  # a prime: in step with no loop
 _STACK_BYTES, _FRAMES = 4096, 8
+_CALLERS = 3  # of a function, that the report names
 _FRAME = re.compile(r"\s+([0-9a-f]+) (.+?)(?:\+0x([0-9a-f]+))? \((.*)\)$")
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 _INSTALL_PERF = "Debian: apt-get install linux-perf; Ubuntu: linux-tools-generic"
@@ -121,6 +122,7 @@ def record(program: Program, folder: Path, seconds: float | None, stdin: Path | 
         perf,
         "record",
         "-q",
+        "--no-buildid-cache",  # which copies each library into ~/.debug
         "-F",
         _HERTZ,
         *events,
@@ -193,7 +195,8 @@ def read_lines(lines: Iterable[str], way: str, starter: str = "") -> Samples:
     header, frames = "", list[Frame]()
     for line in lines:
         if match := _FRAME.match(line):
-            frames.append(_frame(match))
+            if len(frames) <= _CALLERS:
+                frames.append(_frame(match, is_leaf=not frames))
         elif line.strip():
             header = line
         else:
@@ -203,10 +206,11 @@ def read_lines(lines: Iterable[str], way: str, starter: str = "") -> Samples:
     return samples
 
 
-def _frame(match: re.Match[str]) -> Frame:
+def _frame(match: re.Match[str], is_leaf: bool) -> Frame:
+    """Of a caller that has a name, nothing else is needed: its file is not opened."""
     offset, symbol, path = int(match[1], 16), match[2].split("@", 1)[0], match[4]
     named = symbol != "[unknown]"
-    code = objects.load(path)
+    code = objects.load(path) if is_leaf or not named else None
     span = code.function_at(offset) if code else None
     if not named and span:
         symbol = f"{span[0]:#x}"
@@ -225,7 +229,7 @@ def _count(samples: Samples, header: str, frames: list[Frame], starter: str) -> 
     hot.samples += 1
     hot.stores += stores
     if stores:
-        hot.callers[" < ".join(frame.symbol for frame in frames[1:4])] += 1
+        hot.callers[" < ".join(frame.symbol for frame in frames[1 : 1 + _CALLERS])] += 1
 
 
 def _weights(way: str, header: str, leaf: Frame) -> tuple[int, int]:

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ class Limits:
     cache_bytes: int
     fence_window: int
     seconds: float | None
+    start_at: list[str] = field(default_factory=list)  # functions; none: those that are watched
 
 
 def source_folder() -> Path:
@@ -101,6 +102,10 @@ def lines_of(functions: Sequence[Hot | str]) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
+def _write_list(path: Path, functions: Sequence[Hot | str]) -> None:
+    path.write_text("".join(line + "\n" for line in lines_of(functions)))
+
+
 def run(
     program: Program,
     functions: Sequence[Hot | str],
@@ -112,7 +117,7 @@ def run(
     has been seen in step 1."""
     library = build()
     listed = folder / "functions"
-    listed.write_text("".join(line + "\n" for line in lines_of(functions)))
+    _write_list(listed, functions)
     command = [
         valgrind_program(),
         "--tool=dirtbuster",
@@ -126,6 +131,9 @@ def run(
         f"--cache-bytes={limits.cache_bytes}",
         f"--fence-window={limits.fence_window}",
     ]
+    if limits.start_at:
+        _write_list(folder / "start-at", limits.start_at)
+        command.append(f"--start-at={folder}/start-at")
     if limits.seconds is not None:
         command.append(f"--milliseconds={max(1, round(limits.seconds * 1000))}")
     tunables = ":".join(filter(None, (os.environ.get("GLIBC_TUNABLES"), _TUNABLES)))
@@ -164,21 +172,20 @@ def _merged(counted: list[dict[str, Any]]) -> dict[str, Any]:
         for group in one["groups"]:
             key = tuple(group[name] for name in _KEY)
             groups[key] = summed(groups[key], group) if key in groups else group
-    seen = {
-        (function["object"], function["pattern"], function["first"])
-        for one in counted
-        for function in one["functions"]
-        if function["seen"]
-    }
-    functions = [
-        {**function, "seen": (function["object"], function["pattern"], function["first"]) in seen}
-        for function in counted[0]["functions"]
-    ]
     return {
         "instructions": sum(one["instructions"] for one in counted),
-        "functions": functions,
+        "functions": _seen_in_any(counted, "functions"),
+        "starts": _seen_in_any(counted, "starts"),
         "groups": list(groups.values()),
     }
+
+
+def _seen_in_any(counted: list[dict[str, Any]], of: str) -> list[dict[str, Any]]:
+    def key(function: dict[str, Any]) -> tuple[Any, ...]:
+        return function["object"], function["pattern"], function["first"]
+
+    seen = {key(one) for process in counted for one in process[of] if one["seen"]}
+    return [{**one, "seen": key(one) in seen} for one in counted[0][of]]
 
 
 def summed(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
