@@ -83,8 +83,8 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
   }
   /// In `bucket`, which is number b of its segment.
   template <class Host>
-  bool locate_in(Host& host, Bucket const& bucket, std::uint32_t b, Key const& key,
-                 std::uint32_t of, Slot& found, SlotPosition* position) const {
+  PERDURE_HOT bool locate_in(Host& host, Bucket const& bucket, std::uint32_t b, Key const& key,
+                             std::uint32_t of, Slot& found, SlotPosition* position) const {
     exec::ByteFinder const print(fingerprint(key.hash));
     for (std::uint32_t left = printed(host, bucket, print) & of; left != 0; left &= left - 1) {
       SlotPosition const at{b, static_cast<std::uint32_t>(std::countr_zero(left))};
@@ -129,24 +129,37 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
   }
 
   /// `state` is the target bucket's, and nobody has changed it since: else the answer means
-  /// nothing.
+  /// nothing. Most searches end in the target bucket. What they do there is inlined, and nothing in
+  /// it takes the address of the key: the fewer instructions a search has, the more of those that
+  /// follow it run while it waits for memory.
   template <class Host>
   PERDURE_HOT bool locate(Host& host, Segment s, Key const& key, State state, Slot& found,
                           SlotPosition* position = nullptr) const {
-    std::uint32_t const target = target_of(key.hash), next = next_of(target);
-    PERDURE_ASSERT(!kCostlyAssertions || (target < shape_.buckets && target != next));
-    if (locate_in(host, s.bucket(target), target, key, state.used() & ~state.guests(), found,
-                  position))
+    std::uint32_t const target = target_of(key.hash);
+    Bucket const& bucket = s.bucket(target);
+    PERDURE_ASSERT(!kCostlyAssertions || (target < shape_.buckets && target != next_of(target)));
+    if (locate_in(host, bucket, target, key, state.used() & ~state.guests(), found, position))
       return true;
-    Hints const hints{host.load(&s.bucket(target).hints)};
+    Hints const hints{host.load(&bucket.hints)};
+    bool const in_next = K::probing && (!K::filter || hints.beyond(filter_bit(key.hash)));
+    bool const in_stash = !K::overflow_hints || (hints.overflows() | hints.untold()) != 0;
+    if (!in_next && !in_stash) [[likely]]
+      return false;
+    return locate_outside(host, s, key, hints, in_next, found, position);
+  }
+  /// In the probing bucket, unless the target bucket's filter rules that out, and in the stash.
+  template <class Host>
+  bool locate_outside(Host& host, Segment s, Key key, Hints hints, bool in_next, Slot& found,
+                      SlotPosition* position) const {
     Hints beyond;
-    if (K::probing && (!K::filter || hints.beyond(filter_bit(key.hash)))) {
-      host.read(&s.bucket(next), kMetadata);
-      State const guests = state_of(host, s, next);
-      if (locate_in(host, s.bucket(next), next, key, guests.used() & guests.guests(), found,
-                    position))
+    if (in_next) {
+      std::uint32_t const next = next_of(target_of(key.hash));
+      Bucket const& bucket = s.bucket(next);
+      host.read(&bucket, kMetadata);
+      State const guests{host.load(&bucket.state)};
+      if (locate_in(host, bucket, next, key, guests.used() & guests.guests(), found, position))
         return true;
-      beyond = {host.load(&s.bucket(next).hints)};
+      beyond = {host.load(&bucket.hints)};
     }
     if (K::overflow_hints && (hints.overflows() | hints.untold() | beyond.guests()) == 0)
       return false;
