@@ -3,6 +3,7 @@
 // at the record. Invariant: a record's bytes never change while a slot leads to it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -25,10 +26,8 @@ class InlineKeys {
   }
 
   [[nodiscard]] PERDURE_HOT Key key(std::byte const* bytes) const {
-    Key key;
-    std::memcpy(&key.word, bytes, key_bytes_);
-    key.hash = hash_of_word(key.word);
-    return key;
+    std::uint64_t const word = hash_detail::load_tail(bytes, key_bytes_);
+    return {hash_word(word, key_bytes_), word};
   }
   template <class Host>
   [[nodiscard]] PERDURE_HOT bool equal(Host&, Slot slot, Key const& key) const {
@@ -38,24 +37,36 @@ class InlineKeys {
   [[nodiscard]] bool same(Host&, Slot a, Slot b) const {
     return a.first == b.first;
   }
-  [[nodiscard]] std::uint64_t hash_of(Slot slot) const { return hash_of_word(slot.first); }
+  [[nodiscard]] std::uint64_t hash_of(Slot slot) const {
+    return hash_word(key_in(slot.first), key_bytes_);
+  }
   /// What an update replaces, and what says which key a slot has.
   static constexpr std::uint64_t Slot::* changing = &Slot::second;
   static constexpr std::uint64_t Slot::* naming = &Slot::first;
   /// Names a key whose hash is in the other half.
   [[nodiscard]] std::uint64_t elsewhere(std::uint64_t hash) const {
-    std::uint64_t word = 0;
-    while (hash_of_word(word) >> 63 == hash >> 63) ++word;
-    return word;
+    static Elsewhere const words = words_elsewhere();  // once: every removal names one
+    return words[key_bytes_][hash >> 63];
   }
 
  private:
-  [[nodiscard]] PERDURE_HOT std::uint64_t hash_of_word(std::uint64_t word) const {
-    std::byte bytes[8];
-    std::memcpy(bytes, &word, sizeof bytes);
-    if (key_bytes_ > sizeof bytes) __builtin_unreachable();
-    return key_bytes_ == 8 ? hash_bytes(bytes, 8) : hash_bytes(bytes, key_bytes_);
+  // For keys of so many bytes, and hashes of the lower and the upper half.
+  using Elsewhere = std::array<std::array<std::uint64_t, 2>, sizeof(Key::word) + 1>;
+  /// The least word of each that is a key of the other half.
+  static Elsewhere words_elsewhere() {
+    Elsewhere words{};
+    for (std::size_t bytes = 1; bytes < words.size(); ++bytes) {
+      for (std::uint64_t half = 0; half < 2; ++half) {
+        while (hash_word(words[bytes][half], bytes) >> 63 == half) ++words[bytes][half];
+      }
+    }
+    return words;
   }
+  /// What a slot's word has of a key: all, unless it was damaged.
+  [[nodiscard]] std::uint64_t key_in(std::uint64_t word) const {
+    return word & ~std::uint64_t{0} >> (64 - 8 * key_bytes_);
+  }
+
   std::uint32_t key_bytes_;
 };
 

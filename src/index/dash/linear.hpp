@@ -181,14 +181,19 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
   }
 
   template <class Host, class F>
-  Answer until_settled(Host& host, std::uint64_t hash, F operation) {
+  PERDURE_HOT Answer until_settled(Host& host, std::uint64_t hash, F operation) {
     for (;; host.pause()) {
-      std::uint64_t address = directory_.present(host, hash);
-      if (address == 0) [[unlikely]]
+      auto const entry = directory_.look_up(host, hash);
+      std::uint64_t address = host.load(entry.address);
+      if (address == 0) [[unlikely]] {
         address = holder(host, hash);
-      if (address == kDamaged) return Answer::damaged;
+        if (address == kDamaged) return Answer::damaged;
+      }
       auto const right = [&] {
-        return mutated("dash_segment_not_checked") || holds(host, address, hash);
+        if (mutated("dash_segment_not_checked") || directory_.leads_to(host, entry, address))
+            [[likely]]
+          return true;
+        return holds(host, address, hash);
       };
       Answer const answer = operation(core_.segment_at(address), right);
       if (answer != Answer::retry) return answer;

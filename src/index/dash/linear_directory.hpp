@@ -5,11 +5,11 @@
 // it does; an entry is 0 until its segment has been entered.
 #pragma once
 
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/annotate.hpp"
 #include "base/assert.hpp"
 #include "base/zero_words.hpp"
 #include "exec/reader_writer_lock.hpp"
@@ -27,7 +27,7 @@ struct Extents {
   [[nodiscard]] std::uint64_t next() const { return word & 0xffffffffu; }
 };
 
-[[nodiscard]] inline std::uint64_t backwards(std::uint64_t hash) {
+[[nodiscard]] PERDURE_HOT std::uint64_t backwards(std::uint64_t hash) {
   std::uint64_t x = __builtin_bswap64(hash);
   x = (x >> 4 & 0x0f0f0f0f0f0f0f0fu) | (x & 0x0f0f0f0f0f0f0f0fu) << 4;
   x = (x >> 2 & 0x3333333333333333u) | (x & 0x3333333333333333u) << 2;
@@ -36,7 +36,6 @@ struct Extents {
 /// Least hash of segment i, of however many.
 [[nodiscard]] inline std::uint64_t start_of(std::uint64_t i) { return backwards(i); }
 
-/// A chunk for what the opening's round brings it to, one for each round after it.
 template <class Core>
 class LinearDirectory {
  public:
@@ -47,26 +46,35 @@ class LinearDirectory {
     first_ = host.load(&core_.root->first);
     depth_ = static_cast<std::uint32_t>(std::countr_zero(first_));
     PERDURE_ASSERT(std::has_single_bit(first_) && depth_ > 0);
-    std::uint64_t const word = host.load(&core_.root->directory);
-    chunk_depth_ = depth_ + Extents{word}.rounds() + 1;
-    chunks_[0] = ZeroWords(std::size_t{1} << chunk_depth_);
-    host.store(&extents_, word);
+    host.store(&extents_, host.load(&core_.root->directory));
+    entries_ = ZeroWords(most_segments());
+    PERDURE_ASSERT(segments(host) <= most_segments());
+  }
+
+  /// Where a hash leads, and how many segments there were when it was looked up.
+  struct Entry {
+    std::uint64_t extents = 0;
+    std::uint64_t const* address = nullptr;
+  };
+  template <class Host>
+  [[nodiscard]] PERDURE_HOT Entry look_up(Host& host, std::uint64_t hash) const {
+    Extents const now{host.load(&extents_)};
+    return {now.word, &entries_[index_in(now, hash)]};
+  }
+  /// Whether it still leads to `address`. While there are as many segments as there were, a hash
+  /// has the same entry, so the hash is not looked up again.
+  template <class Host>
+  [[nodiscard]] PERDURE_HOT bool leads_to(Host& host, Entry const& entry,
+                                          std::uint64_t address) const {
+    return host.load(&extents_) == entry.extents && host.load(entry.address) == address;
   }
 
   template <class Host>
   [[nodiscard]] std::uint64_t index_of(Host& host, std::uint64_t hash) const {
-    Extents const now{host.load(&extents_)};
-    std::uint64_t const bits = backwards(hash);
-    std::uint64_t const all = first_ << now.rounds();
-    std::uint64_t const i = bits & (all - 1);
-    return i >= now.next() ? i : bits & (2 * all - 1);
+    return index_in({host.load(&extents_)}, hash);
   }
   /// Address of the segment, or 0 where it has to be entered first.
-  [[nodiscard]] std::uint64_t& entry_at(std::uint64_t i) const {
-    std::uint64_t const above = i >> chunk_depth_;
-    if (above == 0) return chunks_[0][i];
-    return chunks_[static_cast<std::size_t>(std::bit_width(above))][i - std::bit_floor(i)];
-  }
+  [[nodiscard]] std::uint64_t& entry_at(std::uint64_t i) const { return entries_[i]; }
   template <class Host>
   [[nodiscard]] std::uint64_t present(Host& host, std::uint64_t hash) const {
     return host.load(&entry_at(index_of(host, hash)));
@@ -107,9 +115,9 @@ class LinearDirectory {
     if (now.rounds() + depth_ + 2 >= Extents::kMostRounds)
       return {Code::no_space, "the index has as many segments as it can"};
     PERDURE_ASSERT(now.next() < all);  // a round has as many as there were
+    PERDURE_ASSERT(i < most_segments());
     bool const ends = now.next() + 1 == all;
     std::uint64_t const word = ends ? std::uint64_t{now.rounds() + 1} << 32 : now.word + 1;
-    if (ends) make_chunk(depth_ + now.rounds() + 1);
     host.store(&core_.root->directory, word);
     host.persist(&core_.root->directory, sizeof word);
     host.store(&extents_, word);
@@ -117,17 +125,24 @@ class LinearDirectory {
   }
 
  private:
-  /// For the segments 2^depth, ..., 2^(depth + 1) - 1.
-  void make_chunk(std::uint32_t depth) {
-    ZeroWords& chunk = chunks_[depth - chunk_depth_ + 1];
-    if (!chunk) chunk = ZeroWords(std::size_t{1} << depth);
+  [[nodiscard]] PERDURE_HOT std::uint64_t index_in(Extents now, std::uint64_t hash) const {
+    std::uint64_t const bits = backwards(hash);
+    std::uint64_t const all = first_ << now.rounds();
+    // As likely as not in the middle of a round: no branch could be foreseen.
+    std::uint64_t const was_split = -std::uint64_t{(bits & (all - 1)) < now.next()};
+    return bits & ((all - 1) | (all & was_split));
+  }
+  /// As many as the pool's addresses have room for.
+  [[nodiscard]] std::uint64_t most_segments() const {
+    return core_.pool->addresses().size() / core_.ops.shape().bytes();
   }
 
   std::uint64_t first_ = 0;  // segments to begin with, 2^depth_
   std::uint32_t depth_ = 0;
   std::uint64_t extents_ = 0;  // what word `directory` says
-  std::uint32_t chunk_depth_ = 0;  // of chunk 0
-  std::array<ZeroWords, Extents::kMostRounds + 2> chunks_;
+  // One run for all that there can ever be: pages that nobody uses cost nothing, and an entry is
+  // found without a branch on how large the table was when it was opened.
+  ZeroWords entries_;
   exec::ReaderWriterLock growing_;
   Core& core_;
 };

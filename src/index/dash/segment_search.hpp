@@ -39,13 +39,34 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
     return answer;
   }
 
+  /// For whoever changes something: the lines of both buckets that it may need.
   template <class Host>
   void prefetch(Host& host, Segment s, std::uint64_t hash) const {
     if constexpr (Host::kNear) return fetch_ahead(host, s, target_of(hash));
-    host.prefetch(&s.bucket(target_of(hash)));
-    host.prefetch(&s.bucket(next_of(target_of(hash))));
+    prefetch_metadata(host, s, hash);
   }
 
+  // --- For searches for several keys at once, each of these for all of them before the next: so no
+  // line is fetched that a search does not read.
+  // -----------------------------------------------------------------------------------------------
+
+  template <class Host>
+  void prefetch_metadata(Host& host, Segment s, std::uint64_t hash) const {
+    host.prefetch(&s.bucket(target_of(hash)));
+    if constexpr (!Host::kNear) host.prefetch(&s.bucket(next_of(target_of(hash))));
+  }
+  /// Of buckets whose metadata is near: the slots that may have the key, and the probing bucket's
+  /// metadata, where the filter does not rule that out.
+  template <class Host>
+  void prefetch_candidates(Host& host, Segment s, std::uint64_t hash) const {
+    Bucket const& target = s.bucket(target_of(hash));
+    exec::ByteFinder const print(fingerprint(hash));
+    State const state{host.load(&target.state)};
+    for_each_bit(printed(host, target, print) & state.used() & ~state.guests(),
+                 [&](std::uint32_t i) { host.prefetch(&target.slots[i]); });
+    if (Host::kNear && is_beyond(host, target, hash))
+      host.prefetch(&s.bucket(next_of(target_of(hash))));
+  }
   /// f(slot) for what is in the key's buckets with its fingerprint, looked at without locks: a
   /// guess.
   template <class Host, class F>
@@ -54,12 +75,12 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
     exec::ByteFinder const print(fingerprint(hash));
     auto const look = [&](std::uint32_t b, std::uint32_t of) {
       for_each_bit(printed(host, s.bucket(b), print) & of,
-                   [&](std::uint32_t i) { f(slot_at(host, s, {b, i})); });
+                   [&](std::uint32_t i) { f(slot_in(host, s.bucket(b), i)); });
     };
-    State const state = state_of(host, s, target);
+    State const state{host.load(&s.bucket(target).state)};
     look(target, state.used() & ~state.guests());
-    if (!K::probing || !Hints{host.load(&s.bucket(target).hints)}.beyond(filter_bit(hash))) return;
-    State const guests = state_of(host, s, next_of(target));
+    if (!is_beyond(host, s.bucket(target), hash)) return;
+    State const guests{host.load(&s.bucket(next_of(target)).state)};
     look(next_of(target), guests.used() & guests.guests());
   }
 
@@ -70,10 +91,14 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
   using Base::kMetadata;
   using Base::next_of;
   using Base::shape_;
-  using Base::slot_at;
   using Base::state_of;
   using Base::target_of;
 
+  /// Whether a record of this target bucket may be in the probing bucket.
+  template <class Host>
+  static bool is_beyond(Host& host, Bucket const& target, std::uint64_t hash) {
+    return K::probing && (!K::filter || Hints{host.load(&target.hints)}.beyond(filter_bit(hash)));
+  }
   /// Slots of a bucket that may hold a key with this fingerprint; bits 14 and 15 mean nothing.
   template <class Host>
   PERDURE_HOT static std::uint32_t printed(Host& host, Bucket const& bucket,
@@ -83,8 +108,8 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
   }
   /// In `bucket`, which is number b of its segment.
   template <class Host>
-  bool locate_in(Host& host, Bucket const& bucket, std::uint32_t b, Key const& key,
-                 std::uint32_t of, Slot& found, SlotPosition* position) const {
+  PERDURE_HOT bool locate_in(Host& host, Bucket const& bucket, std::uint32_t b, Key const& key,
+                             std::uint32_t of, Slot& found, SlotPosition* position) const {
     exec::ByteFinder const print(fingerprint(key.hash));
     for (std::uint32_t left = printed(host, bucket, print) & of; left != 0; left &= left - 1) {
       SlotPosition const at{b, static_cast<std::uint32_t>(std::countr_zero(left))};
@@ -129,24 +154,37 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
   }
 
   /// `state` is the target bucket's, and nobody has changed it since: else the answer means
-  /// nothing.
+  /// nothing. Most searches end in the target bucket. What they do there is inlined, and nothing in
+  /// it takes the address of the key: the fewer instructions a search has, the more of those that
+  /// follow it run while it waits for memory.
   template <class Host>
   PERDURE_HOT bool locate(Host& host, Segment s, Key const& key, State state, Slot& found,
                           SlotPosition* position = nullptr) const {
-    std::uint32_t const target = target_of(key.hash), next = next_of(target);
-    PERDURE_ASSERT(!kCostlyAssertions || (target < shape_.buckets && target != next));
-    if (locate_in(host, s.bucket(target), target, key, state.used() & ~state.guests(), found,
-                  position))
+    std::uint32_t const target = target_of(key.hash);
+    Bucket const& bucket = s.bucket(target);
+    PERDURE_ASSERT(!kCostlyAssertions || (target < shape_.buckets && target != next_of(target)));
+    if (locate_in(host, bucket, target, key, state.used() & ~state.guests(), found, position))
       return true;
-    Hints const hints{host.load(&s.bucket(target).hints)};
+    Hints const hints{host.load(&bucket.hints)};
+    bool const in_next = K::probing && (!K::filter || hints.beyond(filter_bit(key.hash)));
+    bool const in_stash = !K::overflow_hints || (hints.overflows() | hints.untold()) != 0;
+    if (!in_next && !in_stash) [[likely]]
+      return false;
+    return locate_outside(host, s, key, hints, in_next, found, position);
+  }
+  /// In the probing bucket, unless the target bucket's filter rules that out, and in the stash.
+  template <class Host>
+  bool locate_outside(Host& host, Segment s, Key key, Hints hints, bool in_next, Slot& found,
+                      SlotPosition* position) const {
     Hints beyond;
-    if (K::probing && (!K::filter || hints.beyond(filter_bit(key.hash)))) {
-      host.read(&s.bucket(next), kMetadata);
-      State const guests = state_of(host, s, next);
-      if (locate_in(host, s.bucket(next), next, key, guests.used() & guests.guests(), found,
-                    position))
+    if (in_next) {
+      std::uint32_t const next = next_of(target_of(key.hash));
+      Bucket const& bucket = s.bucket(next);
+      host.read(&bucket, kMetadata);
+      State const guests{host.load(&bucket.state)};
+      if (locate_in(host, bucket, next, key, guests.used() & guests.guests(), found, position))
         return true;
-      beyond = {host.load(&s.bucket(next).hints)};
+      beyond = {host.load(&bucket.hints)};
     }
     if (K::overflow_hints && (hints.overflows() | hints.untold() | beyond.guests()) == 0)
       return false;

@@ -110,10 +110,26 @@ class Segmented {
     std::uint64_t const address = self().holder(host, hash);
     if (address != kDamaged) core_.ops.prefetch(host, core_.segment_at(address), hash);
   }
-  /// f(slot) for what the key of this hash may have, of buckets that are near: a guess.
+  /// Address of the segment that has this hash now, or kDamaged.
+  template <class Host>
+  std::uint64_t segment_of(Host& host, std::uint64_t hash) {
+    return self().holder(host, hash);
+  }
+  /// The same for a search, whose steps segment_search.hpp tells. Answers its segment, for the
+  /// next steps: all of them guesses, for it may be another one by then.
+  template <class Host>
+  std::uint64_t prefetch_metadata(Host& host, std::uint64_t hash) {
+    std::uint64_t const address = segment_of(host, hash);
+    if (address != kDamaged) core_.ops.prefetch_metadata(host, core_.segment_at(address), hash);
+    return address;
+  }
+  template <class Host>
+  void prefetch_candidates(Host& host, std::uint64_t address, std::uint64_t hash) {
+    if (address != kDamaged) core_.ops.prefetch_candidates(host, core_.segment_at(address), hash);
+  }
+  /// f(slot) for what the key of this hash may have in that segment, of buckets that are near.
   template <class Host, class F>
-  void guess(Host& host, std::uint64_t hash, F f) {
-    std::uint64_t const address = self().holder(host, hash);
+  void guess(Host& host, std::uint64_t address, std::uint64_t hash, F f) {
     if (address != kDamaged) core_.ops.guess(host, core_.segment_at(address), hash, f);
   }
 

@@ -3,6 +3,7 @@
 // and a place whose bit is set is listed.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -19,7 +20,8 @@ class Touched {
  public:
   /// One bit for every place that a segment can have.
   Touched(std::uint64_t address_bytes, std::uint64_t segment_bytes)
-      : segment_bytes_(segment_bytes), bits_(address_bytes / segment_bytes / 64 + 1) {}
+      : shift_(static_cast<std::uint32_t>(std::bit_width(segment_bytes)) - 1),
+        bits_((address_bytes >> shift_) / 64 + 1) {}
 
   PERDURE_HOT void touch(std::uint64_t address) {
     PERDURE_ASSERT(!kCostlyAssertions || address > 0);  // there the pool has its head
@@ -51,9 +53,8 @@ class Touched {
   }
 
  private:
-  [[nodiscard]] std::uint64_t number(std::uint64_t address) const {
-    return address / segment_bytes_;
-  }
+  /// Segments begin further apart than 2^shift_ bytes, so each has a number of its own.
+  [[nodiscard]] std::uint64_t number(std::uint64_t address) const { return address >> shift_; }
   void note(std::uint64_t address) {
     std::uint64_t const n = number(address), bit = std::uint64_t{1} << n % 64;
     MutexLock const lock(mutex_);
@@ -62,7 +63,7 @@ class Touched {
     __atomic_fetch_or(&bits_[n / 64], bit, __ATOMIC_RELAXED);
   }
 
-  std::uint64_t segment_bytes_;
+  std::uint32_t shift_;  // no division: every write comes by
   ZeroWords bits_;
   Mutex mutex_;
   std::vector<std::uint64_t> addresses_;  // whose bit is set; guarded by mutex_

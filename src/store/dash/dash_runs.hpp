@@ -35,16 +35,11 @@ class DashRun {
           threads::Tally& tally)
       : table_(table), slots_(slots), host_(host), batch_(batch), tally_(tally) {}
 
-  void bring_near(std::span<Key const> keys) {
-    for (Key const& key : keys) table_.prefetch_entry(host_, key.hash);
-    for (Key const& key : keys) table_.prefetch(host_, key.hash);
-    if constexpr (Slots::kRecords && Host::kNear) {
-      for (Key const& key : keys) {
-        table_.guess(host_, key.hash, [&](dash::Slot const& slot) {
-          if (slot.second == key.hash) slots_.prefetch(slot);
-        });
-      }
-    }
+  /// The record that a key may have in a segment, if its slots are near.
+  void bring_record_near(std::uint64_t segment, Key const& key) {
+    table_.guess(host_, segment, key.hash, [&](dash::Slot const& slot) {
+      if (slot.second == key.hash) slots_.prefetch(slot);
+    });
   }
   /// give(i, value) for the value that a slot leads to.
   template <class Give>
@@ -98,6 +93,23 @@ class DashGets : DashRun<Table, Slots, Host> {
   using Base::table_;
   using typename Base::Key;
 
+  /// In steps, each of which reads what the one before fetched: directory entries, metadata, slots
+  /// and records.
+  void bring_near(std::span<Key const> keys) {
+    std::array<std::uint64_t, threads::kGroup> segments{};
+    PERDURE_ASSERT(keys.size() <= segments.size());
+    for (Key const& key : keys) table_.prefetch_entry(host_, key.hash);
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      segments[i] = table_.prefetch_metadata(host_, keys[i].hash);
+    if constexpr (Host::kNear) {
+      for (std::size_t i = 0; i < keys.size(); ++i)
+        table_.prefetch_candidates(host_, segments[i], keys[i].hash);
+    }
+    if constexpr (Host::kNear && Slots::kRecords) {
+      for (std::size_t i = 0; i < keys.size(); ++i) this->bring_record_near(segments[i], keys[i]);
+    }
+  }
+
   template <class Give>
   void find_group(threads::Ops const& ops, std::size_t from, std::size_t to, Give& give) {
     PERDURE_ASSERT(from < to && to - from <= threads::kGroup);
@@ -110,7 +122,7 @@ class DashGets : DashRun<Table, Slots, Host> {
       which[n] = ops[k];
       near[n++] = slots_.key(keys, ops[k]);
     }
-    this->bring_near(std::span(near).first(n));
+    bring_near(std::span<Key const>(near).first(n));
     std::array<dash::Slot, threads::kGroup> found;
     std::array<dash::Answer, threads::kGroup> answers{};
     for (std::size_t k = 0; k < n; ++k) {
@@ -154,9 +166,18 @@ class DashWrites : DashRun<Table, Slots, Host> {
     for (std::size_t k = from; k < to; ++k) {
       if (batch_.pending(ops[k])) near[k - from] = slots_.key(keys, ops[k]);
     }
-    this->bring_near(std::span(near).first(to - from));
+    bring_near(std::span<Key const>(near).first(to - from));
     for (std::size_t k = from; k < to; ++k) {
       if (batch_.pending(ops[k])) operate(ops[k], near[k - from]);
+    }
+  }
+
+  void bring_near(std::span<Key const> keys) {
+    for (Key const& key : keys) table_.prefetch_entry(host_, key.hash);
+    for (Key const& key : keys) table_.prefetch(host_, key.hash);
+    if constexpr (Slots::kRecords && Host::kNear) {
+      for (Key const& key : keys)
+        this->bring_record_near(table_.segment_of(host_, key.hash), key);
     }
   }
 

@@ -108,7 +108,8 @@ class RecordSlots {
   KeyStatus value(Host& host, Key const& key, dash::Slot const& slot, std::uint64_t&,
                   std::span<std::byte const>& value) const {
     auto const record = records_.view(slot.first);
-    if (!record || (verify_reads_ && !threads::Records::intact(*record)) || !leads_to(slot, key))
+    if (!record || (verify_reads_ && !threads::Records::intact(*record)) ||
+        !threads::Records::is_of(*record, key.bytes, key.size))
       return KeyStatus::corrupt;
     value = {record->value, record->header.value_bytes};
     host.read(value.data(), value.size());

@@ -64,7 +64,11 @@ class Records {
   /// Whether a record of this key lies there.
   [[nodiscard]] bool has(std::uint64_t address, std::byte const* key, std::size_t bytes) const {
     auto const record = view(address);
-    return record && record->header.key_bytes == bytes && std::memcmp(record->key, key, bytes) == 0;
+    return record && is_of(*record, key, bytes);
+  }
+  [[nodiscard]] static bool is_of(pm::RecordView const& record, std::byte const* key,
+                                  std::size_t bytes) {
+    return record.header.key_bytes == bytes && std::memcmp(record.key, key, bytes) == 0;
   }
 
   // What dash::RecordKeys asks, of slots and keys of equal hashes.
@@ -76,7 +80,7 @@ class Records {
     auto const record = view(address);
     if (!record) return true;
     host.read(record->key, bytes);
-    if (record->header.key_bytes == bytes && std::memcmp(record->key, key, bytes) == 0) return true;
+    if (is_of(*record, key, bytes)) return true;
     return hash_bytes(record->key, record->header.key_bytes) != hash;
   }
   template <class Host>
@@ -85,14 +89,18 @@ class Records {
     return record && has(a, record->key, record->header.key_bytes);
   }
 
-  /// A record that may lie there, of so many bytes, its head apart where there is one.
+  /// A record that may lie there, of so many bytes with its head, which may lie apart.
   void prefetch(std::uint64_t address, std::uint64_t bytes) const {
     if (address % pm::kRecordAlign != 0 || address < shape_.superblock_bytes ||
         address + bytes > pool_bytes_->load(std::memory_order_relaxed))
       return;
     pm::RecordAddress const record_at = pm::address_at(base_, shape_, Offset{address});
     if (record_at.head != nullptr) prefetch_line(record_at.head);
-    for (std::uint64_t at = 0; at < bytes; at += pm::kCacheLine) prefetch_line(record_at.to + at);
+    // Its lines and no more: the one after a value that ends with a line is another record's.
+    std::byte const* const end =
+        record_at.to + (record_at.head != nullptr ? shape_.value_stride : bytes);
+    std::byte const* line = record_at.to - address % pm::kCacheLine;
+    for (; line < end; line += pm::kCacheLine) prefetch_line(line);
   }
 
   /// Writes a whole record, and orders it.
