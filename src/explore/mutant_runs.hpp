@@ -23,7 +23,7 @@ struct Steer {
 struct MutantInfo {
   Mutant mutant;
   char const* layouts;  // "word", "in_place", "both"; of word alone "atomic", "steps", "mirrored",
-                        // "mirrored-atomic", "device", "full", "power"; of in_place "cached"; of
+                        // "mirrored-atomic", "device", "full", "power"; "log"; of in_place "cached"; of
                         // libGPM "gpm-log", "gpm-conv", "gpm-logs" (both), "gpm-logs-commit" (both,
                         // where the host alone orders), "gpm-checkpoint"; of Dash "dash-eh",
                         // "dash-lh", "dash" (both), "dash-records"; "gwal", "gwal-power"; "btree";
