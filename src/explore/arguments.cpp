@@ -104,9 +104,7 @@ void add_ways(CLI::App& program, Arguments& a, std::string& mutant) {
 
 void read_names(Arguments& a) {
   Options& o = a.options;
-  o.layout = a.layout == "word"  ? Layout::word
-             : a.layout == "log" ? Layout::log
-                                 : Layout::in_place;
+  o.layout = a.layout == "word" ? Layout::word : a.layout == "log" ? Layout::log : Layout::in_place;
   o.model = a.model == "fence" ? Model::fence : a.model == "commit" ? Model::commit : Model::flush;
   for (auto const& [name, system] : kSystems)
     if (a.index == name) o.system = system;
@@ -128,8 +126,7 @@ char const* contradiction(Options const& o) {
     return "--full-medium is for plain batches";
   if (b.cached && o.layout != Layout::in_place)
     return "--cached is about the bucket cache, which layout in_place has";
-  bool const flagged =
-      b.atomic || b.steps || b.device_ops || b.cached || b.mirrored || b.power;
+  bool const flagged = b.atomic || b.steps || b.device_ops || b.cached || b.mirrored || b.power;
   if (o.layout == Layout::log && flagged)
     return "--layout log takes plain batches: no flag but --full-medium";
   if (b.power && (b.atomic || b.steps || b.device_ops || b.full_medium || b.cached || b.mirrored))

@@ -407,8 +407,8 @@ std::vector<Config> configs() {
           if (shape.slots == 1 && (layout == Layout::in_place || threads == 2)) continue;
           if (layout == Layout::log && (shape.slots != 8 || sizes.key_bytes == 0)) continue;
           std::ostringstream name;
-          name << name_of(layout) << '_' << sizes.name << '_'
-               << shape.levels << 'L' << shape.hashes << 'H' << shape.slots << "S_x" << threads;
+          name << name_of(layout) << '_' << sizes.name << '_' << shape.levels << 'L' << shape.hashes
+               << 'H' << shape.slots << "S_x" << threads;
           all.push_back({name.str(), Device::cpu, layout, shape, sizes.key_bytes, sizes.value_bytes,
                          false, threads});
         }

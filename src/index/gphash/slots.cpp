@@ -12,7 +12,10 @@
 namespace perdure::gphash {
 
 Slots::Slots(pm::Pool& pool, pm::RecordHeap& heap)
-    : pool_(&pool), heap_(&heap), in_place_(pool.header().in_place()), logged_(pool.header().logged()) {
+    : pool_(&pool),
+      heap_(&heap),
+      in_place_(pool.header().in_place()),
+      logged_(pool.header().logged()) {
   pm::PoolHeader const& h = pool.header();
   view_.levels = h.levels;
   view_.hashes = h.hashes;
@@ -138,7 +141,8 @@ std::string Slots::name(std::uint64_t number) const {
   SlotAt const at = locate(number);
   std::string const word =
       logged_ ? std::string() : " at byte " + std::to_string(word_of(at).bytes);
-  return "slot " + std::to_string(number) + word + ", record at byte " + std::to_string(record_at(at).bytes);
+  return "slot " + std::to_string(number) + word + ", record at byte " +
+         std::to_string(record_at(at).bytes);
 }
 
 Slots::Sum Slots::sum(exec::Workers& workers) const {

@@ -343,8 +343,7 @@ struct WordOps {
     PERDURE_ASSERT(!kCostlyAssertions || t.retiring == 1);
     Offset const from = t.retiring_level().base + slot * 8;
     std::uint64_t const number = t.retiring_level().first_slot + slot;
-    std::uint64_t const moving =
-        kLogged ? W::load(t.mirror.words + number) : mem.load(warp, from);
+    std::uint64_t const moving = kLogged ? W::load(t.mirror.words + number) : mem.load(warp, from);
     if (moving == word::kEmpty) return Verdict::done;
     Offset const at = word::record(moving);
     if (!t.may_hold(at)) return Verdict::done;

@@ -98,8 +98,7 @@ bool Entries::record_whole(wal::LogEntry const& entry, std::uint64_t number) con
   Offset const at = wal::record_of(entry);
   gphash::TableView const& view = core_.table.view();
   if (!view.may_hold(at)) return false;
-  pm::RecordView const r =
-      pm::view_record(core_.pool.base(), view.records, at, view.room(at));
+  pm::RecordView const r = pm::view_record(core_.pool.base(), view.records, at, view.room(at));
   auto const sum = [](std::uint32_t crc, std::byte const* data, std::size_t bytes) {
     return crc32c(crc, data, bytes);
   };

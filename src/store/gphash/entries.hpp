@@ -1,7 +1,7 @@
-// The log of entries of a store of layout `log`: room for what a batch will add, its extent, and what
-// an opening makes of it. Invariants: there is always room to write an entry for each key anew, so a
-// log that is long can be made short; a batch counts once its extent is sealed and ordered, and what
-// it unlinked is used again only then.
+// The log of entries of a store of layout `log`: room for what a batch will add, its extent, and
+// what an opening makes of it. Invariants: there is always room to write an entry for each key
+// anew, so a log that is long can be made short; a batch counts once its extent is sealed and
+// ordered, and what it unlinked is used again only then.
 #pragma once
 
 #include <cstdint>

@@ -221,8 +221,7 @@ Status Growth::widen(std::vector<std::uint32_t> const& stuck) {
     PERDURE_ASSERT(core_.table.growing() == some_moved);
     if (!core_.table.growing()) core_.counters.add_growth(-1);
   }
-  if (Status s = core_.show_table(); !s.ok())
-    return s;
+  if (Status s = core_.show_table(); !s.ok()) return s;
   if (wider.ok() && !some_moved) return {};
   Status const followed = core_.engine->refresh();
   return followed.ok() ? wider : followed;

@@ -34,8 +34,9 @@ Status check_logged(std::string const& path, pm::PoolHeader const& h) {
     return bad("pool " + path + ": layout log " + what + "; or choose layout word");
   };
   if (h.key_bytes == 0 || h.key_bytes > wal::kMostEntryKey || h.value_bytes == 0)
-    return refuse("has keys of a fixed size of at most 8 bytes and values of a fixed size: set "
-                  "key_bytes and value_bytes");
+    return refuse(
+        "has keys of a fixed size of at most 8 bytes and values of a fixed size: set "
+        "key_bytes and value_bytes");
   if (h.levels != 2 || h.hashes != 2 || h.slots != 8)
     return refuse("has the default shape, 2L-2H-8S, alone");
   if (h.durability != static_cast<std::uint8_t>(Durability::process))
@@ -70,8 +71,7 @@ Status can_run_logged(std::string const& path, OpenOptions const& o) {
     return Status{Code::unsupported, "pool " + path + " has layout log, " + what};
   };
   if (o.device != Device::cpu) return refuse("which runs on device cpu; open it there");
-  if (o.memory.cache_bytes != 0)
-    return refuse("which has no record cache; leave cache_bytes out");
+  if (o.memory.cache_bytes != 0) return refuse("which has no record cache; leave cache_bytes out");
   if (o.memory.residency == Residency::pm)
     return refuse("whose index is in the machine's memory; leave residency out");
   return {};

@@ -1,5 +1,5 @@
-// Writes the log's entries anew from a machine's table (kernels/entry_ops.hpp). Invariant: no session
-// is running; the region has room for an entry a key.
+// Writes the log's entries anew from a machine's table (kernels/entry_ops.hpp). Invariant: no
+// session is running; the region has room for an entry a key.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,7 @@ class EntriesOn {
     if (Status s = launcher_.machine.fill(count_.data(), 0, 1); !s.ok()) return s;
     region.segments = segments_.data();
     CopyEntriesBody<Ops> const body{state_->table, state_->mirror_slots, region, count_.data()};
-    return launcher_.template counted<typename Machine::Warp>(body,
-                                                              items_of(state_->mirror_slots));
+    return launcher_.template counted<typename Machine::Warp>(body, items_of(state_->mirror_slots));
   }
 
  private:

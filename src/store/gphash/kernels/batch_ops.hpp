@@ -30,7 +30,8 @@ using gphash::Verdict;
 struct WriteView : BatchView {
   Plan* plans = nullptr;  // per position of `order`; change == none: nothing to publish
   wal::EntryRegion entries;  // layout `log`: an entry a position
-  bool replays = false;  // entries are read back: the records are there, and may be of later batches
+  bool replays =
+      false;  // entries are read back: the records are there, and may be of later batches
 };
 
 /// Nothing to publish at this position, nothing to free.

@@ -1,6 +1,6 @@
 // The body that writes an entry of the log for each key of the table, 32 slots an item: what stands
-// further up in the log can go then. Entries lie side by side, in no order. Invariant: nobody changes
-// the table meanwhile, and a key is in one slot.
+// further up in the log can go then. Entries lie side by side, in no order. Invariant: nobody
+// changes the table meanwhile, and a key is in one slot.
 #pragma once
 
 #include <cstdint>
