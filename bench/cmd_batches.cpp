@@ -354,7 +354,7 @@ Command add_batches(CommandLine& program) {
   app.add_option("--arrays", o->space,
                  "Where keys and values lie: host or device (default: device with cuda)")
       .check(one_of({"host", "device"}));
-  app.add_option("--layout", o->layout, "word or in_place").shows_default();
+  app.add_option("--layout", o->layout, "word, in_place or log").shows_default();
   app.add_option("--residency", o->residency).shows_default().check(one_of(residency_names()));
   app.add_option("--gather", o->gather)
       .shows_default()

@@ -209,7 +209,7 @@ Command add_cache_load(CommandLine& program) {
   app.add_option("--key-bytes", o->key_bytes).shows_default().check(range(8, 128));
   app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
   app.add_option("--theta", o->theta, "Skew of the gets").shows_default().check(range(0.0, 0.9999));
-  app.add_option("--layout", o->layout, "word or in_place").shows_default();
+  app.add_option("--layout", o->layout, "word, in_place or log").shows_default();
   app.add_option("--cache", o->cache,
                  "Share of the records (layout in_place: of the buckets) that it has room for")
       .shows_default()

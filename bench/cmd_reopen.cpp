@@ -130,7 +130,7 @@ Command add_reopen(CommandLine& program) {
   app.add_option("--key-bytes", o->key_bytes).shows_default().check(range(8, 128));
   app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
   app.add_option("--batch", o->batch, "Operations a batch").shows_default().check(positive());
-  app.add_option("--layout", o->layout, "word or in_place").shows_default();
+  app.add_option("--layout", o->layout, "word, in_place or log").shows_default();
   app.add_option("--shape", o->shape, "Levels, hash functions, slots").shows_default();
   app.add_option("--device", o->device, "cpu or cuda").shows_default();
   app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();

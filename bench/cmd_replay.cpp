@@ -214,7 +214,7 @@ Command add_replay(CommandLine& program) {
   app.add_option("--batch", o->batch, "Puts a batch").shows_default().check(positive());
   app.add_option("--key-bytes", o->key_bytes).shows_default().check(range(8, 128));
   app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
-  app.add_option("--layout", o->layout, "word or in_place").shows_default();
+  app.add_option("--layout", o->layout, "word, in_place or log").shows_default();
   app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
   app.add_option("--pool", o->pool,
                  "Where the pool is made; removed in the end (default: a file in /dev/shm)");

@@ -414,7 +414,7 @@ Command add_ycsb(CommandLine& program) {
       .shows_default();
   app.add_option("--index", o->index, "Of workload e btree, which keeps keys in order; else gphash")
       .check(one_of(index_names()));
-  app.add_option("--layout", o->layout, "word or in_place").shows_default();
+  app.add_option("--layout", o->layout, "word, in_place or log").shows_default();
   app.add_option("--shape", o->shape, "Levels, hash functions, slots").shows_default();
   app.add_option("--residency", o->residency).shows_default().check(one_of(residency_names()));
   app.add_option("--cache", o->cache,

@@ -69,10 +69,13 @@ Index index_named(std::string const& text) {
 Layout layout_named(std::string const& text) {
   if (text == "word") return Layout::word;
   if (text == "in_place") return Layout::in_place;
-  throw Failure("--layout '" + text + "': choose word or in_place");
+  if (text == "log") return Layout::log;
+  throw Failure("--layout '" + text + "': choose word, in_place or log");
 }
 
-std::string name(Layout layout) { return layout == Layout::word ? "word" : "in_place"; }
+std::string name(Layout layout) {
+  return layout == Layout::word ? "word" : layout == Layout::log ? "log" : "in_place";
+}
 
 Device device_named(std::string const& text) {
   if (text == "cpu") return Device::cpu;

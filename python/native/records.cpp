@@ -98,7 +98,8 @@ void bind_store_enums(nb::module_& module) {
       .value("full", Persist::full);
   nb::enum_<Layout>(module, "Layout")
       .value("word", Layout::word)
-      .value("in_place", Layout::in_place);
+      .value("in_place", Layout::in_place)
+      .value("log", Layout::log);
   nb::enum_<Residency>(module, "Residency")
       .value("automatic", Residency::automatic)
       .value("pm", Residency::pm)

@@ -68,6 +68,7 @@ class PersistChoice(StrEnum):
 class LayoutChoice(StrEnum):
     word = "word"
     in_place = "in_place"
+    log = "log"
 
 
 class DurabilityChoice(StrEnum):

@@ -21,7 +21,7 @@ ValuesName = Literal["heap", "log"]
 PersistName = Literal["minimal", "index", "full"]
 DurabilityName = Literal["none", "process", "power"]
 Operation = Literal["replace", "add", "min", "max"]
-LayoutName = Literal["word", "in_place"]
+LayoutName = Literal["word", "in_place", "log"]
 ResidencyName = Literal["automatic", "pm", "mirrored"]
 GatherName = Literal["automatic", "at_once", "in_order", "by_host", "shared"]
 GetsByName = Literal["automatic", "device", "host", "both", "measured"]
@@ -34,9 +34,12 @@ class GPHash:
 
     Attributes
     ----------
-    layout : {"word", "in_place"}
+    layout : {"word", "in_place", "log"}
         "word" keeps 8 bytes a slot and the key in the record; atomic batches, transactions and
-        steps need it. "in_place" keeps keys in the buckets, as GPHash was published.
+        steps need it. "in_place" keeps keys in the buckets, as GPHash was published. "log" makes
+        the table in memory at each opening, from a log of 16 bytes an operation; each batch of
+        writes is there whole or not at all. It takes keys of at most 8 bytes, values of one size,
+        the default shape, durability "process" and device "cpu".
     levels : int
         Levels of the table, each half as large as the one above it.
     hashes : int

@@ -92,7 +92,7 @@ def test_completion_knows_commands_options_and_choices():
     assert complete("perdure st") == ["stats"]
     assert set(complete("perdure ")) >= set(COMMANDS)
     assert complete("perdure get /dev/shm/x --dev") == ["--device"]
-    assert complete("perdure create /dev/shm/x --layout ") == ["word", "in_place"]
+    assert complete("perdure create /dev/shm/x --layout ") == ["word", "in_place", "log"]
     assert "--rejects" in complete("perdure load --r")
 
 

@@ -102,7 +102,7 @@ def test_options_that_cannot_be_are_refused_when_they_are_made(options, message)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"layout": "heap"}, "layout: 'heap' is not one of 'word', 'in_place'"),
+        ({"layout": "heap"}, "layout: 'heap' is not one of 'word', 'in_place', 'log'"),
         ({"levels": 0}, "levels: 0 is out of range; pass at least 1"),
         ({"slots": 8.0}, "slots: expected a whole number, not 8.0"),
     ],

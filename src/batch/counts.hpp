@@ -19,6 +19,8 @@ struct BatchCounts {
     displaced,  // words that made room
     corrupt,  // records
     left,  // positions that lane_per_key_plan.hpp leaves to a warp
+    entries,  // of the log, that say something
+    entry_sum,  // of all of them (wal/entries.hpp)
     cached,  // gets that a cache answered; of a load, what came in
     kEnd
   };

@@ -11,7 +11,7 @@ namespace perdure::exec {
 struct Counts {
   enum Name : std::uint32_t { reads, writes, orders, kOfMachine };  // what every machine counts
   /// Behind those, what the bodies count: whoever writes these names them.
-  static constexpr std::uint32_t kNames = 13;
+  static constexpr std::uint32_t kNames = 15;
   std::uint64_t value[kNames] = {};
 
   PERDURE_FN std::uint64_t& operator[](std::uint32_t name) { return value[name]; }

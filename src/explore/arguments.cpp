@@ -42,8 +42,8 @@ void add_systems(CLI::App& program, Arguments& a) {
       ->check(CLI::IsMember({"store", "gpm-log", "gpm-conv", "gpm-checkpoint", "dash-eh", "dash-lh",
                              "dash-records", "btree", "btree-store", "btree-log", "btree-index",
                              "btree-index-log", "btree-full", "gwal"}));
-  program.add_option("--layout", a.layout, "word or in_place")
-      ->check(CLI::IsMember({"word", "in_place"}));
+  program.add_option("--layout", a.layout, "word, in_place or log")
+      ->check(CLI::IsMember({"word", "in_place", "log"}));
   program
       .add_option("--model", a.model,
                   "fence or commit: what orders what persists; of Dash, btree-store and "
@@ -104,7 +104,7 @@ void add_ways(CLI::App& program, Arguments& a, std::string& mutant) {
 
 void read_names(Arguments& a) {
   Options& o = a.options;
-  o.layout = a.layout == "word" ? Layout::word : Layout::in_place;
+  o.layout = a.layout == "word" ? Layout::word : a.layout == "log" ? Layout::log : Layout::in_place;
   o.model = a.model == "fence" ? Model::fence : a.model == "commit" ? Model::commit : Model::flush;
   for (auto const& [name, system] : kSystems)
     if (a.index == name) o.system = system;
@@ -126,6 +126,9 @@ char const* contradiction(Options const& o) {
     return "--full-medium is for plain batches";
   if (b.cached && o.layout != Layout::in_place)
     return "--cached is about the bucket cache, which layout in_place has";
+  bool const flagged = b.atomic || b.steps || b.device_ops || b.cached || b.mirrored || b.power;
+  if (o.layout == Layout::log && flagged)
+    return "--layout log takes plain batches: no flag but --full-medium";
   if (b.power && (b.atomic || b.steps || b.device_ops || b.full_medium || b.cached || b.mirrored))
     return "--power draws its own batches and transactions, and takes no other flag";
   return nullptr;

@@ -285,6 +285,7 @@ struct Kind {
 constexpr Kind kKinds[] = {
     {"word", "both", System::store, Layout::word, nullptr},
     {"in_place", "both", System::store, Layout::in_place, nullptr},
+    {"log", "", System::store, Layout::log, nullptr},
     {"atomic", "", System::store, Layout::word, &Bounds::atomic},
     {"steps", "", System::store, Layout::word, &Bounds::steps},
     {"mirrored", "", System::store, Layout::word, &Bounds::mirrored},

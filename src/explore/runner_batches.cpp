@@ -67,10 +67,10 @@ class PagedScan {
 
 std::optional<std::string> Runner::run_batch(Store& store, Batch const& batch, Contents& contents) {
   Oracle oracle{contents, contents};
-  oracle.whole = scenario_->writing == Writing::atomically;
-  apply(batch, oracle.fresh);
   CallOptions how;
-  how.atomic = oracle.whole;
+  how.atomic = scenario_->writing == Writing::atomically;
+  oracle.whole = how.atomic || scenario_->layout == Layout::log;
+  apply(batch, oracle.fresh);
   Columns columns(*scenario_, batch);
   expect(std::move(oracle));
   Status const s = columns.apply(store, how);

@@ -114,6 +114,7 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
     s.writing = Writing::in_device_sessions;
     s.grows = random.below(2) == 0;  // else tables are full, and slots in demand
   }
+  if (layout == Layout::log) s.shape = {};  // it has no other
   if (random.below(2) == 0)
     s.machine.window_bits = 1;  // so that tables of a few buckets grow unit by unit
   if (bounds.full_medium)

@@ -54,6 +54,14 @@ inline constexpr char const* kMutantNames[] = {
     // Scans page by page.
     "scan_ignores_moved_units",
     "scan_ignores_displacement",
+    // Log of entries.
+    "entry_skipped",
+    "entry_segment_linked_early",
+    "torn_extent_counts",
+    "last_records_not_checked",
+    "no_order_after_extent",
+    "no_order_after_copied_entries",
+    "entries_replayed_backwards",
     // Root.
     "root_in_one_copy",
     "root_in_same_place",

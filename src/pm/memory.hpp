@@ -84,6 +84,28 @@ class Memory {
     });
   }
 
+  /// Two words side by side, as one access. A crash may leave one of them.
+  template <class W>
+  PERDURE_FN void store_pair(W& warp, Offset at, std::uint64_t first, std::uint64_t second) {
+    ++tally_.writes;
+    warp.elect([&] {
+      W::store(word(at), first);
+      W::store(word(at + sizeof first), second);
+      return std::uint64_t{0};
+    });
+  }
+
+  /// Two words side by side for each lane of the mask.
+  template <class W, class At, class First, class Second>
+  PERDURE_FN void store_pair_each(W& warp, std::uint32_t mask, At at, First first, Second second) {
+    tally_.writes += exec::popcount(mask);
+    warp.each([&](std::uint32_t lane) {
+      if ((mask >> lane & 1) == 0) return;
+      W::store(word(at(lane)), first(lane));
+      W::store(word(at(lane) + sizeof(std::uint64_t)), second(lane));
+    });
+  }
+
   /// Publishes a word for each lane of the mask, at(lane).
   template <class W, class At, class Value>
   PERDURE_FN void store_each(W& warp, std::uint32_t mask, At at, Value value) {

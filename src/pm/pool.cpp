@@ -246,7 +246,7 @@ Status Pool::check_header(std::string const& path) {
                     header_.levels >= 1 && header_.hashes >= 1 && header_.slots >= 1 &&
                     header_.levels * header_.hashes * header_.slots <= 32 &&
                     (header_.slots & (header_.slots - 1)) == 0 && header_.index <= 3 &&
-                    header_.max_key_bytes >= 1 && header_.layout <= 1 &&
+                    header_.max_key_bytes >= 1 && header_.layout <= 2 &&
                     (header_.key_bytes == 0 || header_.key_bytes == header_.max_key_bytes) &&
                     (header_.value_bytes == 0 || header_.value_bytes == header_.max_value_bytes) &&
                     std::uint64_t{header_.max_key_bytes} + header_.max_value_bytes <=

@@ -71,6 +71,9 @@ struct PoolHeader {  // bytes
 
   /// Layout in_place: keys of a fixed length stand in the slots, and not in the records.
   [[nodiscard]] constexpr bool in_place() const { return layout == 1; }
+  /// Layout log: the index is durable as a log of entries (wal/entries.hpp), and has no levels
+  /// here.
+  [[nodiscard]] constexpr bool logged() const { return layout == 2; }
   /// Index btree: records lie whole, and headers of superblocks are never half there.
   [[nodiscard]] constexpr bool btree() const { return index == 3; }
   /// Nothing of the index is durable, so records say themselves whether they count

@@ -29,7 +29,8 @@ struct Table {
 };
 constexpr Table kTables[] = {{"word", Layout::word, Residency::pm},
                              {"mirrored", Layout::word, Residency::mirrored},
-                             {"inplace", Layout::in_place, Residency::pm}};
+                             {"inplace", Layout::in_place, Residency::pm},
+                             {"log", Layout::log, Residency::mirrored}};
 
 struct Make {
   Shape shape;
@@ -45,6 +46,12 @@ constexpr Make kMakes[] = {
 
 constexpr std::pair<Index, char const*> kSingle[] = {
     {Index::dash_eh, "dasheh"}, {Index::dash_lh, "dashlh"}, {Index::btree, "btree"}};
+
+/// Layout `log` has short keys, values of one size, the default shape, and no GPU.
+bool has_log(Device device, Sizes const& s, Make const& m) {
+  return device == Device::cpu && s.key_bytes != 0 && s.key_bytes <= 8 && s.value_bytes != 0 &&
+         m.shape.levels == 2 && m.shape.slots == 8;
+}
 
 std::string name_of(Device device, Table const& table, Sizes const& sizes, Make const& m) {
   std::ostringstream name;
@@ -65,6 +72,7 @@ std::vector<Config> configurations() {
           if (device == Device::cuda && m.threads == 2) continue;
           if (table.layout == Layout::in_place && m.shape.slots == 1)
             continue;  // nothing is ever displaced there
+          if (table.layout == Layout::log && !has_log(device, s, m)) continue;
           // A sanitizer is ten times slower: there the mirror, which is the same for all shapes, is
           // tested with one, and so are the slowest sizes, whose keys and values vary as those of
           // other sizes do.

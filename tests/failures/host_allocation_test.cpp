@@ -161,6 +161,7 @@ TEST_P(HostAllocation, ThatFailsInARefusalIsARefusal) {
 INSTANTIATE_TEST_SUITE_P(Failures, HostAllocation,
                          testing::Values(Kind{"word", Index::gphash, Layout::word, false},
                                          Kind{"in_place", Index::gphash, Layout::in_place, false},
+                                         Kind{"log", Index::gphash, Layout::log, false},
                                          Kind{"dash_eh", Index::dash_eh, Layout::word, false},
                                          Kind{"dash_lh", Index::dash_lh, Layout::word, false},
                                          Kind{"btree", Index::btree, Layout::word, false},

@@ -369,10 +369,13 @@ TEST_P(Threads, SeeAllOrNothingOfEachOthersBatches) {
 
 std::vector<Config> configs() {
   std::vector<Config> all;
-  for (Layout const layout : {Layout::word, Layout::in_place}) {
+  for (Layout const layout : {Layout::word, Layout::in_place, Layout::log}) {
     for (bool const variable : {false, true}) {
+      if (variable && layout == Layout::log) continue;
       for (std::uint32_t const workers : {1u, 2u}) {
-        std::string const name = std::string(layout == Layout::word ? "word_" : "in_place_") +
+        std::string const name = std::string(layout == Layout::word  ? "word_"
+                                             : layout == Layout::log ? "log_"
+                                                                     : "in_place_") +
                                  (variable ? "variable" : "key8") + "_x" + std::to_string(workers);
         std::uint32_t const key_bytes = variable ? 0 : 8, value_bytes = variable ? 0 : 16;
         all.push_back(

@@ -30,6 +30,7 @@ struct InPlaceOps {
   // an insert writes key, place and state over what was erased there
   static constexpr bool kUndoable = false;
   static constexpr bool kMirrored = false;
+  static constexpr bool kLogged = false;
   static constexpr bool kCachesBuckets = true;
   PERDURE_FN static bool mirrored(TableView const&) { return false; }
   template <class W>

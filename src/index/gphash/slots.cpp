@@ -12,7 +12,10 @@
 namespace perdure::gphash {
 
 Slots::Slots(pm::Pool& pool, pm::RecordHeap& heap)
-    : pool_(&pool), heap_(&heap), in_place_(pool.header().in_place()) {
+    : pool_(&pool),
+      heap_(&heap),
+      in_place_(pool.header().in_place()),
+      logged_(pool.header().logged()) {
   pm::PoolHeader const& h = pool.header();
   view_.levels = h.levels;
   view_.hashes = h.hashes;
@@ -36,7 +39,7 @@ bool Slots::has_slot(Offset at) const {
 }
 
 void Slots::store(Offset at, std::uint64_t word) {
-  PERDURE_ASSERT(at.bytes % sizeof word == 0 && at.bytes < pool_->bytes());
+  PERDURE_ASSERT(!logged_ && at.bytes % sizeof word == 0 && at.bytes < pool_->bytes());
   pm::store_word(reinterpret_cast<std::uint64_t*>(pool_->base() + at.bytes), word);
 }
 
@@ -136,8 +139,10 @@ std::string Slots::fault(std::uint64_t number, Entry const& e) const {
 
 std::string Slots::name(std::uint64_t number) const {
   SlotAt const at = locate(number);
-  return "slot " + std::to_string(number) + " at byte " + std::to_string(word_of(at).bytes) +
-         ", record at byte " + std::to_string(record_at(at).bytes);
+  std::string const word =
+      logged_ ? std::string() : " at byte " + std::to_string(word_of(at).bytes);
+  return "slot " + std::to_string(number) + word + ", record at byte " +
+         std::to_string(record_at(at).bytes);
 }
 
 Slots::Sum Slots::sum(exec::Workers& workers) const {

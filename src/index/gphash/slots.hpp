@@ -1,7 +1,8 @@
 // The slots of a GPHash table, as the host reads and changes them one by one: what stands in each,
 // whether it is right, and the sum of all. Invariant: slot numbers run over all levels, highest
 // first, the retiring one last; a level begins at a multiple of 32, so between levels there are
-// numbers without a slot, which read as empty.
+// numbers without a slot, which read as empty. Layout `log`: slots are volatile; what is read here
+// are the words of the engine, which alone changes them.
 #pragma once
 
 #include <cstdint>
@@ -82,7 +83,10 @@ class Slots {
   [[nodiscard]] std::vector<std::uint64_t> candidate_slots(std::span<std::byte const> key) const;
   [[nodiscard]] std::vector<std::uint64_t> slots_at(Candidates<ShapeAny> const& where) const;
 
-  /// Stores a word of a slot; ordered by whoever changes several.
+  /// Layout `log`: where the words are from here on, by slot number.
+  void show_words(std::uint64_t const* words) { words_ = words; }
+
+  /// Stores a word of a slot; ordered by whoever changes several. Not of layout `log`.
   void store(Offset at, std::uint64_t word);
   void clear(SlotAt at) { store(word_of(at), 0); }
 
@@ -90,6 +94,8 @@ class Slots {
   pm::Pool* pool_;
   pm::RecordHeap* heap_;
   bool in_place_;
+  bool logged_;
+  std::uint64_t const* words_ = nullptr;  // layout `log`
   TableView view_;
   std::uint64_t slots_ = 0;
 };
@@ -106,6 +112,7 @@ inline SlotAt Slots::locate(std::uint64_t number) const {
 inline std::uint64_t Slots::word_at(SlotAt at) const {
   if (at.slot >= in_place::level_slots(*at.level, view_.slots))
     return 0;  // rounding up to claim words
+  if (logged_) return words_[at.level->first_slot + at.slot];
   return pm::load_word(pool_->base() + (at.level->base + at.slot * 8).bytes);
 }
 
@@ -122,6 +129,8 @@ inline bool Slots::holds_entry(SlotAt at) const {
 inline std::uint64_t Slots::sum_of(SlotAt at, std::uint64_t word) const {
   PERDURE_ASSERT(!kCostlyAssertions || word != 0);  // empty slots add nothing
   using slot_sums::mixed;
+  // Wherever it stands: an opening may put it elsewhere.
+  if (logged_) return mixed(word, Offset{});
   std::uint64_t sum = mixed(word, word_of(at));
   if (!in_place_) return sum;
   Offset const address = in_place::address(view_, *at.level, at.slot);

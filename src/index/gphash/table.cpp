@@ -43,7 +43,7 @@ std::uint64_t Table::usable_slots() const {
 
 std::uint64_t Table::bytes() const {
   std::uint64_t superblocks = 0;
-  for (std::uint32_t i = 0; i < view_.all_levels(); ++i)
+  for (std::uint32_t i = 0; i < view_.all_levels() && !logged_; ++i)
     superblocks += run_of(view_.level[i].log2_buckets);
   return superblocks * pool_->superblock_bytes();
 }
@@ -65,6 +65,7 @@ void Table::renumber() {
 Result<Level> Table::new_level(std::uint32_t log2_buckets, exec::Workers& workers) {
   if (log2_buckets > kMaxTop)
     return Status{Code::no_space, "the table cannot grow beyond 2^40 buckets a level"};
+  if (logged_) return Level{Offset{}, 0, log2_buckets};
   heap_->give_back_empty();
   auto run = pool_->take_run(run_of(log2_buckets));
   if (!run) return run.status();
@@ -94,6 +95,7 @@ Status Table::create(std::uint32_t top_level, exec::Workers& workers) {
 
 /// In place of those that the root names now.
 void Table::publish_levels(std::span<Level const> levels, bool retires) {
+  if (logged_) return;
   pm::Root root = pool_->root();  // taking their runs may have grown the file
   put_levels(root, levels, retires);
   pool_->publish_root(root);

@@ -29,6 +29,7 @@ class Table : public Slots {
  public:
   using Slots::Slots;
 
+  /// Its levels, empty. Those of layout `log` are the engine's: here they have sizes alone.
   Status create(std::uint32_t top_level, exec::Workers& workers);
   /// Takes over the levels that the root names.
   Status attach();
@@ -70,6 +71,7 @@ class Table : public Slots {
   [[nodiscard]] bool carry_into(Level const& wider);
   void put_entry(SlotAt from, SlotAt to);
   [[nodiscard]] std::uint64_t run_of(std::uint32_t log2_buckets) const;
+  void give_level(Level const& level);
   Result<Level> new_level(std::uint32_t log2_buckets, exec::Workers& workers);
   void renumber();
   void retire(bool retires);

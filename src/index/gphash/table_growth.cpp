@@ -60,13 +60,17 @@ void Table::finish_growth() {
   PERDURE_ASSERT(growing());
   Level const retired = view_.retiring_level();
   publish_levels({view_.level, view_.levels}, false);
-  pool_->give_run(retired.base, run_of(retired.log2_buckets));
+  give_level(retired);
   retire(false);
   PERDURE_ASSERT(!growing() && units_left_ == 0);
 }
 
+void Table::give_level(Level const& level) {
+  if (!logged_) pool_->give_run(level.base, run_of(level.log2_buckets));
+}
+
 Status Table::widen(exec::Workers& workers) {
-  PERDURE_ASSERT(growing());
+  PERDURE_ASSERT(growing() && !logged_);
   for (std::uint32_t bits = top_level() + 1;; ++bits) {
     auto wider = new_level(bits, workers);
     if (!wider) return wider.status();
@@ -157,7 +161,7 @@ void Table::give_up(std::span<std::uint32_t const> units) {
   if (units_left_ != this->units()) return;
   Level const top = view_.level[0];
   publish_levels({view_.level + 1, view_.levels}, false);
-  pool_->give_run(top.base, run_of(top.log2_buckets));
+  give_level(top);
   for (std::uint32_t i = 0; i < view_.levels; ++i) view_.level[i] = view_.level[i + 1];
   retire(false);
 }

@@ -22,12 +22,15 @@ namespace perdure::gphash {
 /// or emptied in phase two only by the warp that set its bit in phase one. PM words are only loaded
 /// and stored, never compared and swapped. Bits are set in phase one alone and cleared in phase
 /// two, so a slot seen empty and claimed in one phase is still empty. With residency `mirrored` the
-/// words are probed in the mirror, and stored there with every store to PM.
-template <class Shape, bool kMirror = false>
+/// words are probed in the mirror, and stored there with every store to PM. Layout `log` has the
+/// mirror's words alone, and knows all keys in it: what is durable is the log of entries.
+template <class Shape, bool kMirror = false, bool kLog = false>
 struct WordOps {
+  static_assert(kMirror || !kLog);
   static constexpr bool kPublishNeedsWarp = false;
-  static constexpr bool kUndoable = true;  // one word a change, and it says all
+  static constexpr bool kUndoable = !kLog;  // one word a change, and it says all
   static constexpr bool kMirrored = kMirror;
+  static constexpr bool kLogged = kLog;
   static constexpr bool kCachesBuckets = false;
   using Where = Candidates<Shape>;
 
@@ -77,7 +80,7 @@ struct WordOps {
   PERDURE_FN static void store(W& warp, M& mem, TableView const& t, Offset target,
                                std::uint64_t slot, std::uint64_t word, KeyRef const* key,
                                Plan const* plan) {
-    mem.store(warp, target, word);
+    if constexpr (!kLogged) mem.store(warp, target, word);
     warp.elect([&] {
       reflect<W>(t, slot, word, key, plan);
       return std::uint64_t{0};
@@ -207,6 +210,29 @@ struct WordOps {
     return got != kNone;
   }
 
+  /// The key of an entry that moves to another slot, and what the mirror is to know of it there.
+  struct Moving {
+    KeyRef ref;
+    Plan known;
+  };
+  /// From the record; in layout `log`, where a record may be written anew before its entry is
+  /// replayed, from the mirror.
+  template <class M>
+  PERDURE_FN static Moving key_to_move(M& mem, TableView const& t, std::uint64_t slot,
+                                       Offset record) {
+    Moving moving;
+    if constexpr (kLogged) {
+      std::byte const* const key = t.mirror.identity(slot);
+      moving.ref = {key, t.key_bytes, hash_bytes(key, t.key_bytes)};
+      moving.known.value_sum = t.mirror.tail(slot)->value_sum;
+      moving.known.known = t.mirror.tail(slot)->known;
+    } else {
+      pm::RecordView const r = t.record(mem, record);
+      moving.ref = {r.key, r.header.key_bytes, hash_bytes(r.key, r.header.key_bytes)};
+    }
+    return moving;
+  }
+
   /// Every candidate is full: copy one of their words to another of its own candidates, so that its
   /// slot can be overwritten in phase two. The ordering point between the phases puts the copy
   /// before the overwrite; a crash in between leaves the word twice, and recovery clears the lower
@@ -222,14 +248,15 @@ struct WordOps {
       if (moving == word::kEmpty || !claim(warp, t, from)) continue;
       Offset const record = source(t, moving);
       if (t.may_hold(record)) {
-        pm::RecordView const r = t.record(mem, record);
-        Where const others(t, hash_bytes(r.key, r.header.key_bytes));
+        Moving const key = key_to_move(mem, t, from, record);
+        Where const others(t, key.ref.hash);
         auto const other_lanes = probe(warp, mem, t, others);
         std::uint32_t to = 0;
-        if (r.header.key_bytes != 0 && claim_empty(warp, t, others, other_lanes, to)) {
+        if (key.ref.bytes != 0 && claim_empty(warp, t, others, other_lanes, to)) {
           std::uint64_t const into = others.slot_number(t, to);
           if (!mutated("displaced_copy_skipped"))
-            store(warp, mem, t, others.slot(t, to), into, on_pm(t, moving), nullptr, nullptr);
+            store(warp, mem, t, others.slot(t, to), into, on_pm(t, moving), &key.ref,
+                  kLogged ? &key.known : nullptr);
           if (mutated("displaced_slot_cleared_early"))
             mem.store(warp, where.slot(t, lane), word::kEmpty);
           if (mutated("displaced_slot_unclaimed")) unclaim(warp, t, from);
@@ -303,6 +330,7 @@ struct WordOps {
   template <class W, class M>
   PERDURE_FN static void prefetch_to_rehash(W& warp, M& mem, TableView const& t,
                                             std::uint64_t slot) {
+    if constexpr (kLogged) return;  // keys are in the mirror
     Offset const from = t.retiring_level().base + slot * 8;
     Offset const at = word::record(W::load(reinterpret_cast<std::uint64_t const*>(mem.peek(from))));
     if (at && t.may_hold(at)) t.prefetch_record(warp, mem, at, 0);
@@ -314,22 +342,23 @@ struct WordOps {
   PERDURE_FN static Verdict rehash(W& warp, M& mem, TableView const& t, std::uint64_t slot) {
     PERDURE_ASSERT(!kCostlyAssertions || t.retiring == 1);
     Offset const from = t.retiring_level().base + slot * 8;
-    std::uint64_t const moving = mem.load(warp, from);
+    std::uint64_t const number = t.retiring_level().first_slot + slot;
+    std::uint64_t const moving = kLogged ? W::load(t.mirror.words + number) : mem.load(warp, from);
     if (moving == word::kEmpty) return Verdict::done;
     Offset const at = word::record(moving);
     if (!t.may_hold(at)) return Verdict::done;
-    pm::RecordView const r = t.record(mem, at);
-    std::uint64_t const hash = hash_bytes(r.key, r.header.key_bytes);
+    Moving const key = key_to_move(mem, t, number, at);
     Where where;
-    where.set_moved(t, hash);
+    where.set_moved(t, key.ref.hash);
     auto const lanes = probe(warp, mem, t, where);
     if (warp.match(lanes, ~std::uint64_t{0}, moving) != 0) return Verdict::done;
     std::uint32_t lane = 0;
     if (!claim_empty(warp, t, where, lanes, lane)) {
-      note_refusal(warp, t, hash);
+      note_refusal(warp, t, key.ref.hash);
       return Verdict::full;
     }
-    store(warp, mem, t, where.slot(t, lane), where.slot_number(t, lane), moving, nullptr, nullptr);
+    store(warp, mem, t, where.slot(t, lane), where.slot_number(t, lane), moving, &key.ref,
+          kLogged ? &key.known : nullptr);
     if (mutated("rehash_empties_as_it_goes")) mem.store(warp, from, word::kEmpty);
     return Verdict::done;
   }

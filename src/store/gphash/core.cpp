@@ -47,6 +47,7 @@ Core::Core(std::string const& pool_path, OpenOptions const& open_options, Recove
       table(pool, heap),
       workers(open_options.threads),
       undo(pool),
+      entries(pool),
       dense(pool),
       repairs(pool),
       health(path),
@@ -114,6 +115,12 @@ Status Core::of_batch(Status const& status, std::size_t n) const {
   if (status.code() == Code::device_error)
     return {status.code(), "pool " + path + ": " + status.message() + kReopen};
   return status;
+}
+
+Status Core::show_table() {
+  Status const set = engine->set_table(table.view(), table.slots());
+  if (logged()) table.show_words(engine->words());
+  return set;
 }
 
 void Core::pool_may_have_grown() {

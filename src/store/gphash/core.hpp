@@ -21,6 +21,7 @@
 #include "store/gphash/health.hpp"
 #include "store/store_lock.hpp"
 #include "store/values_view.hpp"
+#include "wal/entry_log.hpp"
 #include "wal/log_dir.hpp"
 #include "wal/undo_log.hpp"
 
@@ -49,6 +50,7 @@ struct Core {
        pm::Pool made);
 
   [[nodiscard]] bool in_place() const { return pool.header().in_place(); }
+  [[nodiscard]] bool logged() const { return pool.header().logged(); }
   /// Of all records; 0 where keys or values have any length.
   [[nodiscard]] std::uint64_t fixed_stride() const;
   /// Nobody else uses the pool: it is being opened, or the store lock is exclusive. For who is
@@ -59,6 +61,8 @@ struct Core {
   [[nodiscard]] Status not_the_transaction() const;  // that was named
   /// What a session says of a batch of n operations that did not happen, with the way out.
   [[nodiscard]] Status of_batch(Status const& status, std::size_t n) const;
+  /// The engine's table is the host's from here on; no session is running.
+  Status show_table();
   void pool_may_have_grown();
   /// The number of the next batch, which its records carry. Numbers are never used again: the root
   /// leases them, so many at a time.
@@ -75,6 +79,7 @@ struct Core {
   EngineOptions engine_options;  // that `engine` was made with
   std::unique_ptr<Engine> engine;
   wal::UndoLog undo;
+  wal::EntryLog entries;  // layout `log` only
   pm::DenseRoom dense;
   pm::Repairs repairs;
   std::shared_ptr<wal::LogDir> power;  // null unless durability is power; also null while replaying

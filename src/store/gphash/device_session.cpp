@@ -24,7 +24,8 @@ Status DeviceSessions::check(bool anywhere) const {
   auto const unsupported = [&](char const* why) {
     return Status{Code::unsupported, "pool " + core_.path + ": " + why};
   };
-  if (core_.in_place()) return unsupported("device sessions need a pool of layout word");
+  if (core_.in_place() || core_.logged())
+    return unsupported("device sessions need a pool of layout word");
   if (core_.fixed_stride() == 0)
     return unsupported(
         "device sessions need keys and values of fixed sizes: set key_bytes and value_bytes");

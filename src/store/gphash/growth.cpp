@@ -75,7 +75,7 @@ Status Growth::begin() {
   stuck_units_.clear();
   ++core_.generation;
   core_.counters.add_growth(1);
-  Status const set = core_.engine->set_table(core_.table.view(), core_.table.slots());
+  Status const set = core_.show_table();
   return set.code() == Code::no_space ? abandon(set) : set;
 }
 
@@ -86,7 +86,7 @@ Status Growth::abandon(Status const& why) {
   core_.table.give_up({});
   PERDURE_ASSERT(!core_.table.growing());
   core_.counters.add_growth(-1);
-  Status back = core_.engine->set_table(core_.table.view(), core_.table.slots());
+  Status back = core_.show_table();
   if (back.ok()) back = core_.engine->refresh();
   if (back.ok()) return why;
   return {Code::device_error,
@@ -195,7 +195,7 @@ Status Growth::note_moved(std::vector<std::uint32_t> const& units) {
   PERDURE_ASSERT(units.size() <= core_.table.units_left());
   if (units.size() == core_.table.units_left()) {
     core_.table.finish_growth();
-    return core_.engine->set_table(core_.table.view(), core_.table.slots());
+    return core_.show_table();
   }
   if (units.empty()) return {};
   auto emptied = core_.engine->units().empty(units);
@@ -208,6 +208,9 @@ Status Growth::note_moved(std::vector<std::uint32_t> const& units) {
 /// Extreme shapes only: these units' entries find no room on the new levels. The new top gives way
 /// to a larger one.
 Status Growth::widen(std::vector<std::uint32_t> const& stuck) {
+  if (core_.logged())
+    return {Code::device_error,
+            "entries found no room in the larger table; reopening makes one of another size"};
   PERDURE_ASSERT(!stuck.empty() && stuck.size() <= core_.table.units_left());
   bool const some_moved = core_.table.units_left() != core_.table.units();
   Status const wider = make_level([&] { return core_.table.widen(core_.workers); });
@@ -218,8 +221,7 @@ Status Growth::widen(std::vector<std::uint32_t> const& stuck) {
     PERDURE_ASSERT(core_.table.growing() == some_moved);
     if (!core_.table.growing()) core_.counters.add_growth(-1);
   }
-  if (Status s = core_.engine->set_table(core_.table.view(), core_.table.slots()); !s.ok())
-    return s;
+  if (Status s = core_.show_table(); !s.ok()) return s;
   if (wider.ok() && !some_moved) return {};
   Status const followed = core_.engine->refresh();
   return followed.ok() ? wider : followed;

@@ -28,6 +28,22 @@ Status can_run(Device device) {
   return {Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
 }
 
+/// Of a new pool of layout `log`.
+Status check_logged(std::string const& path, pm::PoolHeader const& h) {
+  auto const refuse = [&](std::string const& what) {
+    return bad("pool " + path + ": layout log " + what + "; or choose layout word");
+  };
+  if (h.key_bytes == 0 || h.key_bytes > wal::kMostEntryKey || h.value_bytes == 0)
+    return refuse(
+        "has keys of a fixed size of at most 8 bytes and values of a fixed size: set "
+        "key_bytes and value_bytes");
+  if (h.levels != 2 || h.hashes != 2 || h.slots != 8)
+    return refuse("has the default shape, 2L-2H-8S, alone");
+  if (h.durability != static_cast<std::uint8_t>(Durability::process))
+    return refuse("has durability process");
+  return {};
+}
+
 Result<pm::PoolHeader> header_for(std::string const& path, CreateOptions const& o) {
   Shape const s = o.shape;
   bool const power_of_two = s.slots != 0 && (s.slots & (s.slots - 1)) == 0;
@@ -45,14 +61,27 @@ Result<pm::PoolHeader> header_for(std::string const& path, CreateOptions const& 
   h.hashes = static_cast<std::uint8_t>(s.hashes);
   h.slots = static_cast<std::uint8_t>(s.slots);
   if (Status fits = set_sizes(h, o); !fits.ok()) return fits;
+  if (Status fits = h.logged() ? check_logged(path, h) : Status{}; !fits.ok()) return fits;
   return h;
+}
+
+/// What an opening of layout `log` has no use for, or not yet.
+Status can_run_logged(std::string const& path, OpenOptions const& o) {
+  auto const refuse = [&](std::string const& what) {
+    return Status{Code::unsupported, "pool " + path + " has layout log, " + what};
+  };
+  if (o.device != Device::cpu) return refuse("which runs on device cpu; open it there");
+  if (o.memory.cache_bytes != 0) return refuse("which has no record cache; leave cache_bytes out");
+  if (o.memory.residency == Residency::pm)
+    return refuse("whose index is in the machine's memory; leave residency out");
+  return {};
 }
 
 /// Superblocks a new pool begins with: header, levels, and the heap for the records expected.
 std::uint64_t superblocks_for(pm::PoolHeader const& h, std::uint32_t top, std::uint64_t records) {
   PERDURE_ASSERT(h.levels > 0 && top + 1 >= h.levels);  // each level has a bucket
   std::uint64_t n = 1;
-  for (std::uint32_t i = 0; i < h.levels; ++i) {
+  for (std::uint32_t i = 0; i < h.levels && !h.logged(); ++i) {
     n += (gphash::level_bytes(h.in_place(), h.key_bytes, h.slots, top - i) + h.superblock_bytes -
           1) /
          h.superblock_bytes;
@@ -77,27 +106,26 @@ struct Opening {
     if (Status s = check_no_value_log(store.path, store.options.value_log); !s.ok()) return s;
     if (Status s = check_expected(store.path, store.options, store.core_.pool.header()); !s.ok())
       return s;
-    if (Status s = store.recovery_.attach(); !s.ok()) return s;
-    if (Status s = store.recovery_.start_engine(); !s.ok()) return s;
-    return store.recovery_.run();
+    return recovered();
   }
 
   Status made(std::uint32_t top, CreateOptions const& create) {
     PERDURE_ASSERT(store.core_.engine == nullptr && !store.core_.pool.read_only());
     store.changes_.begin_opening();
     if (Status s = store.core_.table.create(top, store.core_.workers); !s.ok()) return s;
+    if (Status s = store.core_.logged() ? store.core_.entries.create() : Status{}; !s.ok())
+      return s;
     if (Status s = store.recovery_.start_engine(); !s.ok()) return s;
     return with_log(create);
   }
 
   Status restored(CreateOptions const& create) {
     store.changes_.begin_opening();
-    if (Status s = store.recovery_.attach(); !s.ok()) return s;
+    if (Status s = attached(); !s.ok()) return s;
     // Of its own identity, so that no log directory of the pool it comes from can be taken for its
     // own.
     store.core_.pool.take_identity(static_cast<std::uint8_t>(create.durability));
-    if (Status s = store.recovery_.start_engine(); !s.ok()) return s;
-    if (Status s = store.recovery_.run(); !s.ok()) return s;
+    if (Status s = filled(); !s.ok()) return s;
     return with_log(create);
   }
 
@@ -112,6 +140,23 @@ struct Opening {
   }
 
  private:
+  Status recovered() {
+    if (Status s = attached(); !s.ok()) return s;
+    return filled();
+  }
+
+  Status attached() {
+    if (Status s = store.recovery_.attach(); !s.ok()) return s;
+    return store.core_.logged() ? store.writer_.make_table_for_entries() : Status{};
+  }
+
+  Status filled() {
+    if (Status s = store.recovery_.start_engine(); !s.ok()) return s;
+    if (Status s = store.core_.logged() ? store.writer_.recover_entries() : Status{}; !s.ok())
+      return s;
+    return store.recovery_.run();
+  }
+
   Status with_log(CreateOptions const& create) {
     PERDURE_ASSERT(store.core_.table.slots() > 0);  // whose image the log begins with
     if (Status s = store.log_.create(create); !s.ok()) return s;
@@ -132,6 +177,7 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::create(std::string const& path
   if (!header) return header.status();
   if (Status s = can_run(open.device); !s.ok()) return s;
   if (Status s = check_no_value_log(path, open.value_log); !s.ok()) return s;
+  if (Status s = header->logged() ? can_run_logged(path, open) : Status{}; !s.ok()) return s;
   gphash::Shape const shape{create.shape.levels, create.shape.hashes, create.shape.slots};
   std::uint32_t const top =
       gphash::top_level_for(shape, std::max<std::uint64_t>(1, create.expected_records), kStartLoad);
@@ -155,6 +201,8 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::open(std::string const& path,
                " is of durability power, and what its file holds may be behind its log; name its "
                "log_dir");
   }
+  if (Status s = pool.header().logged() ? can_run_logged(path, options) : Status{}; !s.ok())
+    return s;
   auto store = std::make_unique<GphashStore>(path, options, std::move(pool));
   Opening opening(*store);
   if (Status s = opening.found(); !s.ok()) return s;
@@ -201,6 +249,7 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::restore(std::string const& pat
   create.log.bytes = restore.log.bytes;
   if (Status s = check_log_dir(path, create.durability, create.log.dir); !s.ok()) return s;
   if (Status s = check_expected(path, open, pool.header()); !s.ok()) return s;
+  if (Status s = pool.header().logged() ? can_run_logged(path, open) : Status{}; !s.ok()) return s;
   auto store = std::make_unique<GphashStore>(path, open, std::move(pool));
   Opening opening(*store);
   if (Status s = opening.restored(create); !s.ok()) return s;

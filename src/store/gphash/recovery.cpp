@@ -22,13 +22,14 @@ using Clock = std::chrono::steady_clock;
 Status Recovery::attach() {
   Status const known = pm::check_names(core_.path, core_.pool.root(), [](std::string_view name) {
     return gphash::is_level_name(name) || name == wal::kUndoRoom || name == pm::kDenseRoom ||
-           name == pm::kRecordNumbers;
+           name == pm::kRecordNumbers || name == wal::kEntrySegments || name == wal::kEntryNumbers;
   });
   if (!known.ok()) return known;
   auto const named = [&](Status const& s) {
     return s.ok() ? s : Status{s.code(), "pool " + core_.path + ": " + s.message()};
   };
-  if (Status s = core_.table.attach(); !s.ok()) return named(s);
+  Status const index = core_.logged() ? core_.entries.attach() : core_.table.attach();
+  if (!index.ok()) return named(index);
   if (Status s = core_.undo.attach(); !s.ok()) return named(s);
   return named(core_.dense.attach());
 }
@@ -48,7 +49,8 @@ EngineOptions Recovery::engine_options() const {
   e.memory_budget = options.memory.budget_bytes;
   e.cache_bytes = options.memory.cache_bytes;
   e.cache_policy = options.memory.cache_policy;
-  e.mirrored = options.memory.residency == Residency::mirrored ||
+  e.logged = core_.logged();
+  e.mirrored = e.logged || options.memory.residency == Residency::mirrored ||
                (options.memory.residency == Residency::automatic &&
                 options.device == Device::cuda && !e.in_place);
   return e;
@@ -69,7 +71,7 @@ Status Recovery::start_engine() {
   } else {
     core_.engine = make_cpu_engine(options);
   }
-  Status const s = core_.engine->set_table(core_.table.view(), core_.table.slots());
+  Status const s = core_.show_table();
   if (s.code() != Code::no_space) return s;
   return {s.code(), "pool " + core_.path + ": its device has no memory for " + s.message() +
                         "; free some of it, or open the pool with device cpu"};
@@ -92,7 +94,7 @@ Status Recovery::run() {
   gphash::Survey found = gphash::survey(table, core_.workers);
   if (report.clean && !grows) compare_slots(found, wrong);
   if (!wrong.empty()) {
-    if (!core_.options.repair) return changed_since_close(core_.path, wrong);
+    if (!core_.options.repair || core_.logged()) return changed_since_close(core_.path, wrong);
     changes_.begin_opening();
     found = repair(wrong);
     dropped(repair_dropped_, "were dropped by the repair");
@@ -152,6 +154,7 @@ void Recovery::open_for_writing() {
   if (core_.pool.read_only()) return;
   PERDURE_ASSERT(core_.sequence == pm::leased_numbers(core_.pool));
   changes_.begin_opening();
+  if (core_.logged()) core_.entries.finish_reading();
   pm::Root root = core_.pool.root();
   if (!mutated("clean_flag_stays")) root.clean = 0;
   core_.pool.publish_root(root);

@@ -24,6 +24,10 @@ Status bad(std::string message) { return {Code::invalid_argument, std::move(mess
 Status transaction_ended() { return {Code::closed, "this transaction has ended already"}; }
 
 Status Transactions::check_undoable() const {
+  if (core_.logged())
+    return {Code::unsupported, "pool " + core_.path +
+                                   ": layout log has no transactions and no atomic batches that "
+                                   "can be refused; those need a pool of layout word"};
   if (!core_.in_place()) return {};
   return {Code::unsupported,
           "pool " + core_.path +

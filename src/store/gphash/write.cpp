@@ -1,6 +1,7 @@
 #include "store/gphash/write.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -77,6 +78,7 @@ Status BatchWriter::write_piece(Call const& call, std::span<KeyStatus> statuses)
   health.changing = true;
   health.unlogged = core_.power != nullptr;
   if (Status s = passes(batch); !s.ok()) return health.fail(s);
+  if (Status s = seal(batch); !s.ok()) return health.fail(s);
   if (Status s = release_records(batch); !s.ok()) return health.fail(s);
   if (!statuses.empty() || core_.power) {
     auto const status = answer(batch);
@@ -101,6 +103,14 @@ Status BatchWriter::table_is_full(WriteBatch const& batch) const {
 Status BatchWriter::prepare(WriteBatch& batch, bool from_lease) {
   PERDURE_ASSERT(batch.session == nullptr && batch.reserved.empty());
   batch.from_lease = from_lease;
+  if (core_.logged()) {
+    std::uint64_t const n = batch.call.keys.count;
+    if (Status s = core_.of_batch(entries_.make_room(n), n); !s.ok()) {
+      if (s.code() == Code::no_space)
+        std::fill(batch.statuses.begin(), batch.statuses.end(), KeyStatus::no_space);
+      return s;
+    }
+  }
   if (Status s = from_lease ? records_.begin_lease() : records_.end_lease(); !s.ok()) return s;
   PERDURE_ASSERT(records_.leased() == from_lease);  // one of the two hands records out
   return from_lease ? prepare_leased(batch) : prepare_reserved(batch);
@@ -116,10 +126,11 @@ Status BatchWriter::prepare_reserved(WriteBatch& batch) {
   }
   PERDURE_ASSERT(batch.reserved.size() == batch.call.keys.count);
   Status const begun = caught([&]() -> Status {
-    std::uint64_t const sequence = core_.next_sequence();
+    batch.sequence = core_.next_sequence();
     if (Status s = begin_session(batch, *status); !s.ok()) return s;
-    Reservation const reservation{
-        .records = batch.reserved, .any_fits = batch.any_fits, .sequence = sequence};
+    Reservation reservation{
+        .records = batch.reserved, .any_fits = batch.any_fits, .sequence = batch.sequence};
+    if (core_.logged()) entries_.show_room(batch.call.keys.count, reservation);
     return core_.of_batch(batch.session->prepare(reservation).status(), batch.call.keys.count);
   });
   if (!begun.ok()) records_.release(batch.reserved);
@@ -129,8 +140,10 @@ Status BatchWriter::prepare_reserved(WriteBatch& batch) {
 /// With records that the engine takes from its lease.
 Status BatchWriter::prepare_leased(WriteBatch& batch) {
   std::size_t const n = batch.call.keys.count;
-  Reservation const reservation{
-      .leased = records_for(batch.call), .from_lease = true, .sequence = core_.next_sequence()};
+  batch.sequence = core_.next_sequence();
+  Reservation reservation{
+      .leased = records_for(batch.call), .from_lease = true, .sequence = batch.sequence};
+  if (core_.logged()) entries_.show_room(n, reservation);
   if (Status s = begin_session(batch, {}); !s.ok()) return s;
   Status const taken = records_.take_leased(reservation.leased, [&]() -> Result<bool> {
     auto prepared = batch.session->prepare(reservation);
@@ -167,14 +180,14 @@ Result<Counts> BatchWriter::pass(WriteBatch& batch, bool displace, wal::UndoRegi
     if (!logged) return logged;
     counts += logged.value();
   }
-  if (!mutated("no_order_after_plan")) {
+  if (!core_.logged() && !mutated("no_order_after_plan")) {
     if (Status s = order(batch, counts); !s.ok()) return s;
   }
   if (undo != nullptr && mutated("epoch_ends_before_publish")) core_.undo.end();
   auto const published = session.publish();
   if (!published) return published;
   counts += published.value();
-  if (!mutated("no_order_after_publish")) {
+  if (!core_.logged() && !mutated("no_order_after_publish")) {
     if (Status s = order(batch, counts); !s.ok()) return s;
   }
   PERDURE_ASSERT(counts[BatchCounts::full] <= counts[BatchCounts::pending]);
@@ -230,6 +243,47 @@ Status BatchWriter::passes(WriteBatch& batch) {
     waited = pending;
   }
   batch.full = true;
+  return {};
+}
+
+/// Layout `log`: all that the batch wrote, its records and its entries, counts by the one ordering
+/// point after its extent's head.
+Status BatchWriter::seal(WriteBatch& batch) {
+  if (!core_.logged()) return {};
+  entries_.seal(batch);
+  if (mutated("no_order_after_extent")) return {};
+  Counts counts;
+  if (Status s = order(batch, counts); !s.ok()) return s;
+  core_.counters.add(counts);
+  return {};
+}
+
+Status BatchWriter::replay(std::span<wal::LogEntry const> entries) {
+  std::size_t const n = entries.size();
+  std::uint32_t const key_bytes = core_.pool.header().key_bytes;
+  std::vector<std::byte> keys(n * key_bytes);
+  std::vector<OpKind> kinds(n);
+  std::vector<std::uint64_t> records(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    std::memcpy(&keys[i * key_bytes], &entries[i].key, key_bytes);
+    kinds[i] = (entries[i].what & wal::kErases) != 0 ? OpKind::erase : OpKind::put;
+    records[i] = wal::record_of(entries[i]).bytes;
+  }
+  Call call;
+  call.keys = {.data = keys.data(), .width = key_bytes, .count = n};
+  call.values = {.width = core_.pool.header().value_bytes, .count = n};
+  call.kinds = kinds;
+  WriteBatch batch(call, {});
+  core_.health.changing = true;
+  if (Status s = begin_session(batch, {}); !s.ok()) return s;
+  auto const prepared =
+      batch.session->prepare({.records = records, .sequence = 1, .replays = true});
+  if (!prepared) return core_.of_batch(prepared.status(), n);
+  if (Status s = passes(batch); !s.ok()) return s;
+  if (batch.full) return table_is_full(batch);
+  if (Status s = batch.session->finish(); !s.ok()) return s;
+  core_.sessions.give(std::move(batch.session));
+  core_.health.changing = false;
   return {};
 }
 

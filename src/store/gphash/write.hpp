@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "store/gphash/core.hpp"
+#include "store/gphash/entries.hpp"
 #include "store/gphash/growth.hpp"
 #include "store/gphash/power_log.hpp"
 #include "store/gphash/records.hpp"
@@ -29,6 +30,7 @@ struct WriteBatch {
   std::vector<std::uint64_t> reserved;  // unless they are from the lease
   bool from_lease = false;
   bool any_fits = false;  // each of the records fits every operation
+  std::uint64_t sequence = 0;  // its number
   exec::Counts done;  // by all its passes
   bool full = false;  // the table is, and some operations wait
   std::uint64_t refused = 0;  // new keys that found no room in the last pass
@@ -38,12 +40,18 @@ struct WriteBatch {
 class BatchWriter {
  public:
   BatchWriter(Core& core, Records& records, Growth& growth, PowerLog& log)
-      : core_(core), records_(records), growth_(growth), log_(log) {}
+      : core_(core), records_(records), growth_(growth), log_(log), entries_(core) {}
 
   /// A batch that may be half there after a crash, but that nobody sees half of, into the log where
   /// there is one. May be stopped between two of its pieces, but for a log, which has it whole.
   Status write(Call const& call, std::span<KeyStatus> statuses, std::atomic<bool> const* stop);
   Status write_piece(Call const& call, std::span<KeyStatus> statuses);
+
+  /// Layout `log`, at an opening: the table is what the log says from here on.
+  Status recover_entries() { return entries_.replay(*this); }
+  Status make_table_for_entries() { return entries_.make_table(); }
+  /// Puts entries of the log into the table, in their order.
+  Status replay(std::span<wal::LogEntry const> entries);
 
   // The steps. On failure of the first nothing has happened; of the others the store fails.
   Status prepare(WriteBatch& batch, bool from_lease);
@@ -62,6 +70,7 @@ class BatchWriter {
   Status prepare_leased(WriteBatch& batch);
   Status passes(WriteBatch& batch);
   Status order(WriteBatch& batch, exec::Counts& counts);
+  Status seal(WriteBatch& batch);
   Status release_records(WriteBatch& batch);
   [[nodiscard]] Status table_is_full(WriteBatch const& batch) const;
 
@@ -69,6 +78,7 @@ class BatchWriter {
   Records& records_;
   Growth& growth_;
   PowerLog& log_;
+  Entries entries_;  // of layout `log`
 };
 
 }  // namespace perdure

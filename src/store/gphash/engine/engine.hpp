@@ -18,6 +18,7 @@
 #include "perdure/status.h"
 #include "perdure/store.h"
 #include "pm/heap.hpp"
+#include "wal/entries.hpp"
 #include "wal/undo.hpp"
 
 namespace perdure {
@@ -31,6 +32,10 @@ struct Reservation {
   bool from_lease = false;
   bool any_fits = false;  // each fits every operation, and the session deals them out as it likes
   std::uint64_t sequence = 0;  // the batch's number, which its records carry
+  // Layout `log`: where its entries go. `segments` is in host memory; empty: it has none.
+  std::span<std::uint64_t const> segments = {};
+  wal::EntryRegion entries = {};
+  bool replays = false;  // the records are written already
 };
 
 /// What of a batch to copy to host memory.
@@ -152,6 +157,12 @@ class Engine {
   virtual void set_pool_bytes(std::uint64_t bytes) = 0;
   virtual Result<std::unique_ptr<Session>> session() = 0;
   virtual UnitMover& units() = 0;
+  /// Layout `log`: the slot words, by number, as the host may read them until the table changes.
+  virtual std::uint64_t const* words() = 0;
+  /// Layout `log`: an entry for each key of the table, side by side in that region. What it counts:
+  /// how many, and their sum. Ordered by the caller; no session is running.
+  virtual Result<exec::Counts> copy_entries(std::span<std::uint64_t const> segments,
+                                            wal::EntryRegion region) = 0;
   /// Null: sessions cannot take records themselves.
   virtual RecordLease* lease() = 0;
   virtual CacheLoader& cache() = 0;
@@ -168,6 +179,7 @@ class Engine {
 struct EngineOptions {
   std::byte* base = nullptr;
   bool in_place = false;
+  bool logged = false;  // layout `log`
   bool default_shape = true;  // 2L-2H-8S
   bool count_accesses = false;
   bool verify_reads = true;

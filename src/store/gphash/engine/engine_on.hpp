@@ -17,6 +17,7 @@
 #include "store/gphash/engine/device_run_on.hpp"
 #include "store/gphash/engine/engine.hpp"
 #include "store/gphash/engine/engine_state.hpp"
+#include "store/gphash/engine/entries_on.hpp"
 #include "store/gphash/engine/session_on.hpp"
 #include "store/gphash/engine/units_on.hpp"
 
@@ -78,7 +79,10 @@ class EngineOn final : public Engine {
     gphash::TableView const before = std::exchange(state_.table, view);
     bool const had_none = state_.mirror == nullptr && before.levels != 0;
     if constexpr (Ops::kMirrored) {
-      if (Status s = state_.lay_out_mirror(machine, before, slots); !s.ok()) return s;
+      if (Status s = state_.lay_out_mirror(machine, before, slots); !s.ok()) {
+        if (Ops::kLogged) state_.table = before;  // whose words are nowhere else
+        return s;
+      }
     }
     if constexpr (Ops::kCachesBuckets) {
       Status const s = state_.buckets.lay_out(machine, state_.options, before, state_.table, slots,
@@ -94,7 +98,7 @@ class EngineOn final : public Engine {
     if constexpr (Ops::kMirrored) {
       Machine machine(state_.machines);
       if (Status s = machine.begin(nullptr); !s.ok()) return s;
-      if (state_.mirror == nullptr || mutated("mirror_not_refreshed")) return {};
+      if (Ops::kLogged || state_.mirror == nullptr || mutated("mirror_not_refreshed")) return {};
       PERDURE_ASSERT(state_.mirror_slots > 0 && state_.table.mirror.words != nullptr);
       RefreshBody<Ops> const body{state_.table, state_.options.base};
       if (Status s = machine.threads(state_.mirror_slots, body); !s.ok()) return s;
@@ -112,6 +116,14 @@ class EngineOn final : public Engine {
     return std::unique_ptr<Session>(new SessionOn<Machine, Ops>(state_));
   }
   UnitMover& units() override { return units_; }
+  std::uint64_t const* words() override { return state_.table.mirror.words; }
+
+  Result<exec::Counts> copy_entries(std::span<std::uint64_t const> segments,
+                                    wal::EntryRegion region) override {
+    if constexpr (Ops::kLogged) return entries_.copy(segments, region);
+    return Status{Code::unsupported, "this layout has no log of entries"};
+  }
+
   RecordLease* lease() override { return Ops::kMirrored ? &lease_ : nullptr; }
   CacheLoader& cache() override { return cache_; }
 
@@ -179,6 +191,7 @@ class EngineOn final : public Engine {
   EngineState<Machine> state_;
   UnitsOn<Machine, Ops> units_{state_};
   RecordLeaseOn<Machine> lease_{state_};
+  EntriesOn<Machine, Ops> entries_{state_};
   CacheLoads cache_{state_};
 };
 

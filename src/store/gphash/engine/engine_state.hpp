@@ -79,7 +79,7 @@ struct EngineState {
     }
     auto fresh = std::make_unique<MirrorBuffers<Machine>>();
     if (Status s = allocate_mirror(machine, *fresh, slots); !s.ok()) {
-      if (s.code() != Code::no_space) return s;
+      if (s.code() != Code::no_space || options.logged) return s;
       now.mirror = {};
       bool const says_what = s.message().starts_with("everything");
       mirror_report = {0, says_what ? s.message() : "everything: " + s.message(),
@@ -226,13 +226,16 @@ struct EngineState {
     std::uint64_t const more = slots * identity;
     if (identity != 0 && more <= budget - report.bytes) {
       Status const s = zeroed(machine, fresh.identities, more, made.identities);
-      if (!s.ok() && s.code() != Code::no_space) return s;
+      if (!s.ok() && (s.code() != Code::no_space || options.logged)) return s;
       if (s.ok()) {
         made.identity_bytes = identity;
         report.bytes += more;
       } else {
         report.lacks = "keys and checksums of records: " + s.message();
       }
+    } else if (identity != 0 && options.logged) {
+      return {Code::no_space, "the keys of " + std::to_string(slots) + " slots, which take " +
+                                  std::to_string(more) + " bytes more than the memory budget"};
     } else if (identity != 0) {
       report.lacks = "keys and checksums of records, which take " + std::to_string(more) +
                      " bytes more; the memory budget leaves " +

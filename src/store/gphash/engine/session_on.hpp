@@ -30,6 +30,7 @@ struct WriteBuffers {
   Buffer<std::uint64_t> reserved, unlinked;
   Buffer<std::uint8_t> used, decided;
   Buffer<std::uint32_t> free, before;  // to take records by
+  Buffer<std::uint64_t> segments;  // of the log of entries
 
   Status resize(std::uint64_t n) {
     if (Status s = order.resize(n); !s.ok()) return s;
@@ -112,6 +113,8 @@ class SessionOn final : public Session {
     batch_.sequence = reservation.sequence;
     batch_.any_fits =
         reservation.from_lease ? reservation.leased == batch_.n : reservation.any_fits;
+    batch_.replays = reservation.replays;
+    if (Status s = show_entries(reservation); !s.ok()) return s;
     if (Status s = reservation.from_lease ? make_room_to_take() : make_room_to_send(reservation);
         !s.ok())
       return s;
@@ -123,7 +126,8 @@ class SessionOn final : public Session {
 
   Result<exec::Counts> plan(bool displace) override {
     PERDURE_ASSERT(step_ == Step::prepared ||
-                   (step_ == Step::published && (ordered_ || mutated("no_order_after_publish"))));
+                   (step_ == Step::published &&
+                    (ordered_ || Ops::kLogged || mutated("no_order_after_publish"))));
     PERDURE_ASSERT(batch_.pass + 1 < BatchView::kExcluded);  // passes are told from it
     step_ = Step::planned;
     ordered_ = false;
@@ -144,7 +148,8 @@ class SessionOn final : public Session {
   }
 
   Result<exec::Counts> publish() override {
-    PERDURE_ASSERT(step_ == Step::planned && (ordered_ || mutated("no_order_after_plan")));
+    PERDURE_ASSERT(step_ == Step::planned &&
+                   (ordered_ || Ops::kLogged || mutated("no_order_after_plan")));
     step_ = Step::published;
     ordered_ = false;
     return launcher_.template counted<PublishWarp>(PublishBody<Ops>{batch_, state_->table},
@@ -225,6 +230,15 @@ class SessionOn final : public Session {
         return s;
     }
     batch_.status = status_.data();
+    return {};
+  }
+
+  Status show_entries(Reservation const& reservation) {
+    PERDURE_ASSERT(reservation.segments.empty() || Ops::kLogged);
+    batch_.entries = reservation.entries;
+    if (reservation.segments.empty()) return {};
+    if (Status s = launcher_.send(writes_.segments, reservation.segments); !s.ok()) return s;
+    batch_.entries.segments = writes_.segments.data();
     return {};
   }
 

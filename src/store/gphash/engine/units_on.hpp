@@ -45,7 +45,7 @@ class UnitsOn final : public UnitMover {
     if (!copied) return copied;
     done += copied.value();
     if (Status s = state_->unclaim(launcher_.machine, units); !s.ok()) return s;
-    if (mutated("unit_emptied_before_order")) return done;
+    if (Ops::kLogged || mutated("unit_emptied_before_order")) return done;
     if (Status s = launcher_.machine.order(); !s.ok()) return s;
     ++done[exec::Counts::orders];
     return done;

@@ -16,6 +16,7 @@
 #include "batch/groups.hpp"
 #include "index/gphash/ops.hpp"
 #include "store/gphash/kernels/get_ops.hpp"
+#include "wal/entries.hpp"
 #include "wal/undo.hpp"
 
 namespace perdure {
@@ -28,6 +29,9 @@ using gphash::Verdict;
 /// A batch of writes.
 struct WriteView : BatchView {
   Plan* plans = nullptr;  // per position of `order`; change == none: nothing to publish
+  wal::EntryRegion entries;  // layout `log`: an entry a position
+  bool replays =
+      false;  // entries are read back: the records are there, and may be of later batches
 };
 
 /// Nothing to publish at this position, nothing to free.
@@ -154,7 +158,10 @@ struct PlanBody {
     // A reservation is used once.
     PERDURE_ASSERT(!kCostlyAssertions || !writes || batch.used[mine] == 0 ||
                    mutated("group_split_over_warps"));
-    if (writes) {
+    if (writes && batch.replays) {
+      Ops::complete(s.plan, s.key.hash, Offset{batch.reserved[mine]});
+      s.plan.known = gphash::kKeyKnown;
+    } else if (writes) {
       bool const over = mutated("record_overwritten_in_place") && change == Change::replace;
       Offset const at{over ? s.found.at.bytes : batch.reserved[mine]};
       write(warp, mem, group, s.folded, at, sure);
@@ -243,10 +250,11 @@ struct PublishBody {
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t j, State<W>&, Counts& counts) const {
     Plan const plan = batch.plans[j];
+    if constexpr (Ops::kLogged && kStage == 0) log_entry(warp, mem, j, plan, counts);
     if (plan.change == Change::none) return;
     PERDURE_ASSERT(!kCostlyAssertions || batch.order[j].index < batch.n);
     if constexpr (kStage == 0) {
-      mem.prefetch_to_write(warp, plan.target, 8);
+      if constexpr (!Ops::kLogged) mem.prefetch_to_write(warp, plan.target, 8);
     } else if constexpr (kStage == 1) {
       publish(warp, mem, j, plan, counts);
     } else {
@@ -259,6 +267,24 @@ struct PublishBody {
   }
 
  private:
+  /// What phase two is about to do, for good. Each position has an entry from the first pass on.
+  template <class W, class M>
+  PERDURE_FN void log_entry(W& warp, M& mem, std::uint64_t j, Plan const& plan,
+                            Counts& counts) const {
+    bool const says = plan.change != Change::none && !mutated("entry_skipped");
+    if (batch.entries.segments == nullptr || (!says && batch.pass != 1)) return;
+    wal::LogEntry entry{};
+    if (says) {
+      std::byte const* const key = batch.keys.at(batch.order[j].index);
+      entry = plan.change == Change::erase
+                  ? wal::erase_entry(key, table.key_bytes)
+                  : wal::put_entry(key, table.key_bytes, gphash::word::record(plan.value));
+      ++counts[BatchCounts::entries];
+      counts[BatchCounts::entry_sum] += wal::sum_of(entry);
+    }
+    wal::append_entry(warp, mem, batch.entries, j, entry);
+  }
+
   template <class W, class M>
   PERDURE_FN void publish(W& warp, M& mem, std::uint64_t j, Plan const& plan,
                           Counts& counts) const {

@@ -161,6 +161,7 @@ struct LanePerKeyPlanBody {
                         typename W::template Each<Decided>& decided) const {
     std::uint32_t const mask =
         warp.ballot([&](std::uint32_t lane) { return writes(decided[lane]); });
+    if (batch.replays) return note_replayed(warp, first, mask, hash, decided);
     typename W::template Each<pm::RecordParts> parts;
     warp.each([&](std::uint32_t lane) {
       if (!in(mask, lane)) return;
@@ -185,6 +186,20 @@ struct LanePerKeyPlanBody {
       Plan const& plan = decided[lane].plan;
       if (mutated("lane_per_key_publishes_with_record"))
         W::store(reinterpret_cast<std::uint64_t*>(mem.address(plan.target)), plan.value);
+    });
+  }
+
+  /// Records that are there already.
+  template <class W>
+  PERDURE_FN void note_replayed(W& warp, std::uint64_t first, std::uint32_t mask,
+                                typename W::template Each<std::uint64_t> const& hash,
+                                typename W::template Each<Decided>& decided) const {
+    warp.each([&](std::uint32_t lane) {
+      if (!in(mask, lane)) return;
+      Decided& s = decided[lane];
+      Ops::complete(s.plan, hash[lane],
+                    Offset{batch.reserved[batch.reservation(first + lane, s.folded.writer)]});
+      s.plan.known = gphash::kKeyKnown;
     });
   }
 

@@ -124,7 +124,8 @@ struct LanePerSlotRehashBody {
     std::uint32_t const leaves =
         s.left | warp.ballot([&](std::uint32_t lane) { return to[lane] == kFull; });
     auto const target = [&](std::uint32_t lane) { return s.where[lane].slot(table, to[lane]); };
-    mem.store_each(warp, moves, target, [&](std::uint32_t lane) { return s.word[lane]; });
+    if constexpr (!Ops::kLogged)
+      mem.store_each(warp, moves, target, [&](std::uint32_t lane) { return s.word[lane]; });
     warp.each([&](std::uint32_t lane) {
       if (!in(moves, lane)) return;
       PERDURE_ASSERT(!kCostlyAssertions || s.word[lane] != gphash::word::kEmpty);
@@ -177,7 +178,7 @@ struct EmptyUnitsBody {
     std::uint32_t const mask =
         warp.ballot([&](std::uint32_t lane) { return first + lane < slots.n; });
     auto const at = [&](std::uint32_t lane) { return level.base + slots.at(first + lane) * 8; };
-    if (!mutated("moved_unit_not_emptied"))
+    if (!Ops::kLogged && !mutated("moved_unit_not_emptied"))
       mem.store_each(warp, mask, at,
                      [](std::uint32_t) { return std::uint64_t{0}; });  // EMPTY in both layouts
     warp.each([&](std::uint32_t lane) {

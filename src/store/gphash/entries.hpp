@@ -1,0 +1,47 @@
+// The log of entries of a store of layout `log`: room for what a batch will add, its extent, and
+// what an opening makes of it. Invariants: there is always room to write an entry for each key
+// anew, so a log that is long can be made short; a batch counts once its extent is sealed and
+// ordered, and what it unlinked is used again only then.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "store/gphash/core.hpp"
+
+namespace perdure {
+
+class BatchWriter;
+struct WriteBatch;
+
+class Entries {
+ public:
+  explicit Entries(Core& core) : core_(core) {}
+
+  /// Room for the entries of a batch of so many operations. No session is running.
+  Status make_room(std::uint64_t operations);
+  /// Where they go.
+  void show_room(std::uint64_t operations, Reservation& reservation) const;
+  /// The extent of a batch of that number, whose passes have ended. Ordered by the caller.
+  void seal(WriteBatch const& batch);
+
+  /// Levels of a size that suits the log which the root names.
+  Status make_table();
+  /// An opening: puts into the table what the log says. A last batch whose records are not whole is
+  /// dropped.
+  Status replay(BatchWriter& writer);
+
+ private:
+  using Extent = wal::EntryLog::Extent;
+  Status copy();
+  [[nodiscard]] bool is_long() const;
+  [[nodiscard]] bool records_whole(Extent const& extent) const;
+  [[nodiscard]] bool record_whole(wal::LogEntry const& entry, std::uint64_t number) const;
+  Status add(BatchWriter& writer, Extent const& extent);
+  Status put_into_table(BatchWriter& writer);
+
+  Core& core_;
+  std::vector<wal::LogEntry> waiting_;  // of extents that were read
+};
+
+}  // namespace perdure

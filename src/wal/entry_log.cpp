@@ -1,0 +1,267 @@
+#include "wal/entry_log.hpp"
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+#include "base/assert.hpp"
+#include "base/crc32c.hpp"
+#include "base/hooks.hpp"
+#include "pm/host_verbs.hpp"
+
+namespace perdure::wal {
+namespace {
+
+std::uint64_t any_id() {
+#if defined(PERDURE_EXPLORE)
+  return 1;  // a run follows from its seed
+#else
+  std::random_device random;
+  return std::uint64_t{random()} << 32 | random();
+#endif
+}
+
+std::uint32_t crc_of(SegmentHeader header) {
+  header.crc = 0;
+  header.next = 0;
+  return crc32c(0, &header, sizeof header);
+}
+
+Status damaged(std::string what) {
+  return {Code::corrupt, std::move(what) + "; restore the pool from a copy"};
+}
+
+}  // namespace
+
+std::uint64_t EntryLog::cells_each() const {
+#if defined(PERDURE_EXPLORE)
+  return 40;  // so that batches of a few operations go on in other segments
+#else
+  return pool_->superblock_bytes() / kCellBytes - kHeaderCells;
+#endif
+}
+
+std::byte* EntryLog::cell(std::uint64_t position) const {
+  PERDURE_ASSERT(position < segments_.size() * cells_each());
+  return pool_->base() + cell_in(segments_[position / cells_each()], position % cells_each()).bytes;
+}
+
+// ------------------------------------------------------------------------------------------------
+// Segments
+
+SegmentHeader EntryLog::header_at(std::uint64_t segment) const {
+  SegmentHeader header;
+  pm::read_bytes(&header, pool_->base() + segment, sizeof header);
+  return header;
+}
+
+bool EntryLog::is_segment(std::uint64_t at, std::uint64_t number) const {
+  if (!pool_->is_free_run(Offset{at}, 1)) return false;
+  SegmentHeader const header = header_at(at);
+  return header.magic == kSegmentMagic && header.crc == crc_of(header) && header.log_id == id_ &&
+         header.number == number;
+}
+
+void EntryLog::write_header(std::uint64_t segment, std::uint64_t number) const {
+  SegmentHeader header{kSegmentMagic, 0, id_, number, 0, {}};
+  header.crc = crc_of(header);
+  pm::write_bytes(pool_->base() + segment, &header, sizeof header);
+}
+
+/// Its header is ordered before the word that leads to it; that word is ordered with the extent
+/// that goes on there.
+void EntryLog::link(std::uint64_t segment) {
+  write_header(segment, first_number_ + segments_.size());
+  if (!mutated("entry_segment_linked_early")) pm::order();
+  if (!segments_.empty()) {
+    std::byte* const last = pool_->base() + segments_.back();
+    pm::store_word(reinterpret_cast<std::uint64_t*>(last + offsetof(SegmentHeader, next)), segment);
+  }
+  segments_.push_back(segment);
+}
+
+Status EntryLog::add_segment() {
+  auto run = pool_->take_run(1);
+  if (!run) return run.status();
+  link(run->bytes);
+  return {};
+}
+
+void EntryLog::publish(std::uint64_t first_segment, std::uint64_t begin, std::uint64_t above) {
+  pm::Root root = pool_->root();
+  root.set(kEntrySegments, first_segment, begin);
+  root.set(kEntryNumbers, 0, above);
+  pool_->publish_root(root);
+}
+
+Status EntryLog::create() {
+  PERDURE_ASSERT(segments_.empty() && used() == 0);
+  id_ = any_id();
+  if (Status s = add_segment(); !s.ok()) return s;
+  pm::zero_bytes(cell(0), kHeadCells * kCellBytes);
+  publish(segments_[0], 0, 0);
+  return {};
+}
+
+Status EntryLog::attach() {
+  pm::RootEntry const* const first = pool_->root().find(kEntrySegments);
+  pm::RootEntry const* const above = pool_->root().find(kEntryNumbers);
+  if (first == nullptr || above == nullptr || !pool_->is_free_run(Offset{first->offset}, 1) ||
+      first->value >= cells_each())
+    return damaged("the root names a log of entries that cannot be there");
+  SegmentHeader const header = header_at(first->offset);
+  id_ = header.log_id;
+  first_number_ = header.number;
+  for (std::uint64_t at = first->offset; at != 0; at = header_at(at).next) {
+    if (!is_segment(at, first_number_ + segments_.size()))
+      return damaged("the log of entries has no segment at byte " + std::to_string(at) +
+                     ", where one should be");
+    pool_->claim_run(Offset{at}, 1);
+    segments_.push_back(at);
+  }
+  begin_ = end_ = last_begin_ = first->value;
+  last_ = before_last_ = above->value;
+  return {};
+}
+
+// ------------------------------------------------------------------------------------------------
+// Reading
+
+std::uint64_t EntryLog::check_of(ExtentHead const& head) const {
+  std::byte bytes[sizeof head];
+  std::memcpy(bytes, &head, sizeof head);
+  std::memcpy(bytes + offsetof(ExtentHead, check), &id_, sizeof id_);
+  return hash_bytes(bytes, sizeof bytes);
+}
+
+/// Only its head has been looked at.
+std::optional<EntryLog::Extent> EntryLog::extent_at(std::uint64_t position) const {
+  std::uint64_t const cells = segments_.size() * cells_each();
+  if (position + kHeadCells > cells) return std::nullopt;
+  ExtentHead head;
+  auto* const bytes = reinterpret_cast<std::byte*>(&head);
+  for (std::uint64_t i = 0; i < kHeadCells; ++i)
+    pm::read_bytes(bytes + i * kCellBytes, cell(position + i), kCellBytes);
+  std::uint64_t const first = position + kHeadCells;
+  if (head.number <= last_ || head.entries > cells - first || head.check != check_of(head))
+    return std::nullopt;
+  return Extent{head.number, head.entries, static_cast<ExtentKind>(head.kind), first, head.sum};
+}
+
+void EntryLog::copy(Extent const& extent, std::uint64_t from, std::span<LogEntry> to) const {
+  PERDURE_ASSERT(from + to.size() <= extent.entries);
+  for (std::size_t done = 0; done < to.size();) {
+    std::uint64_t const position = extent.first + from + done;
+    std::size_t const here =
+        std::min<std::size_t>(to.size() - done, cells_each() - position % cells_each());
+    pm::read_bytes(&to[done], cell(position), here * kCellBytes);
+    done += here;
+  }
+}
+
+std::uint64_t EntryLog::sum_of_entries(Extent const& extent) const {
+  constexpr std::uint64_t kMany = 4096;
+  std::vector<LogEntry> some(std::min(extent.entries, kMany));
+  std::uint64_t sum = 0;
+  for (std::uint64_t from = 0; from < extent.entries; from += kMany) {
+    some.resize(std::min(kMany, extent.entries - from));
+    copy(extent, from, some);
+    for (LogEntry const& entry : some) sum += sum_of(entry);
+  }
+  return sum;
+}
+
+/// A head above all that were read, which its extent's entries bear out. A crash can leave none:
+/// the extent before it was ordered first.
+bool EntryLog::another_follows(std::uint64_t position) const {
+  for (; position < segments_.size() * cells_each(); ++position) {
+    auto const extent = extent_at(position);
+    if (extent && sum_of_entries(*extent) == extent->sum) return true;
+  }
+  return false;
+}
+
+Status EntryLog::read(std::function<Status(Extent const&)> const& f) {
+  PERDURE_ASSERT(!segments_.empty());
+  for (;;) {
+    auto const extent = extent_at(end_);
+    bool const whole =
+        extent && (sum_of_entries(*extent) == extent->sum || mutated("torn_extent_counts"));
+    if (!whole) {
+      if (!another_follows(end_ + 1)) return {};
+      return damaged("the log of entries is damaged behind the batch of number " +
+                     std::to_string(last_));
+    }
+    last_begin_ = end_;
+    before_last_ = last_;
+    if (Status s = f(*extent); !s.ok()) return s;
+    end_ = extent->first + extent->entries;
+    last_ = extent->number;
+  }
+}
+
+void EntryLog::drop_last() {
+  end_ = last_begin_;
+  last_ = before_last_;
+}
+
+/// A batch that was dropped must not come back when another of its words reaches the medium.
+void EntryLog::finish_reading() {
+  std::uint64_t const cells = std::min(kHeadCells, room());
+  for (std::uint64_t i = 0; i < cells; ++i) pm::zero_bytes(cell(end_ + i), kCellBytes);
+  pm::order();
+}
+
+// ------------------------------------------------------------------------------------------------
+// Writing
+
+Status EntryLog::reserve(std::uint64_t entries) {
+  while (room() < kHeadCells + entries) {
+    if (Status s = add_segment(); !s.ok()) return s;
+  }
+  return {};
+}
+
+EntryRegion EntryLog::next() const {
+  EntryRegion region;
+  region.first = (end_ + kHeadCells) % cells_each();
+  region.cells_each = static_cast<std::uint32_t>(cells_each());
+  return region;
+}
+
+std::span<std::uint64_t const> EntryLog::segments_for(std::uint64_t entries) const {
+  std::uint64_t const first = (end_ + kHeadCells) / cells_each();
+  std::uint64_t const end =
+      (end_ + kHeadCells + std::max<std::uint64_t>(entries, 1) - 1) / cells_each() + 1;
+  PERDURE_ASSERT(entries == 0 || end <= segments_.size());
+  return std::span(segments_).subspan(first, std::min(end, segments_.size()) - first);
+}
+
+void EntryLog::seal(std::uint64_t number, std::uint64_t entries, ExtentKind kind,
+                    std::uint64_t sum) {
+  PERDURE_ASSERT(number > last_ && kHeadCells + entries <= room());
+  ExtentHead head{number, static_cast<std::uint32_t>(entries), static_cast<std::uint32_t>(kind),
+                  sum, 0};
+  head.check = check_of(head);
+  auto const* const bytes = reinterpret_cast<std::byte const*>(&head);
+  for (std::uint64_t i = 0; i < kHeadCells; ++i)
+    pm::write_bytes(cell(end_ + i), bytes + i * kCellBytes, kCellBytes);
+  end_ += kHeadCells + entries;
+  last_ = number;
+}
+
+void EntryLog::release_before(Mark const& mark) {
+  PERDURE_ASSERT(begin_ <= mark.position && mark.position < end_);
+  auto const gone = static_cast<std::ptrdiff_t>(mark.position / cells_each());
+  std::uint64_t const fell = static_cast<std::uint64_t>(gone) * cells_each();
+  auto const rest = segments_.begin() + gone;
+  publish(*rest, mark.position - fell, mark.above);
+  std::vector<std::uint64_t> const free(segments_.begin(), rest);
+  segments_.erase(segments_.begin(), rest);
+  first_number_ += free.size();
+  begin_ = mark.position - fell;
+  end_ -= fell;
+  for (std::uint64_t const segment : free) link(segment);
+}
+
+}  // namespace perdure::wal

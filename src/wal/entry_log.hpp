@@ -1,0 +1,105 @@
+// The host's side of the entry log: its segments in the pool, where extents begin and end, reading
+// them back, and letting old segments go.
+//
+// Invariants: the root names the first segment and where in it the oldest extent begins; segments
+// are chained, and one is linked only once its header is ordered; an extent is written behind all
+// others, and counts once the ordering point after seal() has passed; a segment is used again only
+// once a root that does not name it is durable.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "perdure/status.h"
+#include "pm/pool.hpp"
+#include "wal/entries.hpp"
+
+namespace perdure::wal {
+
+/// Of the root: the first segment, and the cell at which the oldest extent begins.
+inline constexpr std::string_view kEntrySegments = "entries";
+/// Numbers of extents are above this one.
+inline constexpr std::string_view kEntryNumbers = "entries.above";
+
+class EntryLog {
+ public:
+  explicit EntryLog(pm::Pool& pool) : pool_(&pool) {}
+
+  /// A log without an extent.
+  Status create();
+  /// Takes over the segments that the root's chain names. Where extents end is not known before
+  /// read().
+  Status attach();
+
+  /// An extent that is there. Positions count cells from the first segment's first one.
+  struct Extent {
+    std::uint64_t number = 0;
+    std::uint64_t entries = 0;
+    ExtentKind kind = ExtentKind::batch;
+    std::uint64_t first = 0;  // position of its first entry
+    std::uint64_t sum = 0;
+  };
+  /// Calls f(extent) for each extent in their order, until one is not whole. What follows the last
+  /// whole one was never acknowledged. Code::corrupt: a whole one follows, so acknowledged ones are
+  /// damaged.
+  Status read(std::function<Status(Extent const&)> const& f);
+  /// Entries number from, from + 1, ... of an extent.
+  void copy(Extent const& extent, std::uint64_t from, std::span<LogEntry> to) const;
+  /// The extent that was read last does not count: its values are not whole.
+  void drop_last();
+  /// Nothing that was not read can be taken for an extent later, and what was read is durable.
+  void finish_reading();
+
+  /// Room for an extent of so many entries.
+  Status reserve(std::uint64_t entries);
+  /// Where the next extent's entries go: in segments(), which begins with the one of the first.
+  [[nodiscard]] EntryRegion next() const;
+  [[nodiscard]] std::span<std::uint64_t const> segments_for(std::uint64_t entries) const;
+  /// The head of the extent whose entries have been written. Ordered by the caller.
+  void seal(std::uint64_t number, std::uint64_t entries, ExtentKind kind, std::uint64_t sum);
+
+  /// Cells between the oldest extent's beginning and the newest's end.
+  [[nodiscard]] std::uint64_t used() const { return end_ - begin_; }
+  /// Cells behind the newest extent for which there are segments.
+  [[nodiscard]] std::uint64_t room() const { return segments_.size() * cells_each() - end_; }
+  [[nodiscard]] std::uint64_t segments() const { return segments_.size(); }
+  [[nodiscard]] std::uint64_t cells_each() const;
+  [[nodiscard]] std::uint64_t last_number() const { return last_; }
+
+  /// Where the next extent begins. Not beyond the next release.
+  struct Mark {
+    std::uint64_t position = 0;
+    std::uint64_t above = 0;  // number of the extent before it
+  };
+  [[nodiscard]] Mark mark() const { return {end_, last_}; }
+  /// Extents before the mark go, durably: all of what counts in them stands behind it, in one
+  /// extent at least. Their segments are used again.
+  void release_before(Mark const& mark);
+
+ private:
+  [[nodiscard]] std::byte* cell(std::uint64_t position) const;
+  [[nodiscard]] SegmentHeader header_at(std::uint64_t segment) const;
+  [[nodiscard]] bool is_segment(std::uint64_t at, std::uint64_t number) const;
+  [[nodiscard]] std::uint64_t check_of(ExtentHead const& head) const;
+  [[nodiscard]] std::optional<Extent> extent_at(std::uint64_t position) const;
+  [[nodiscard]] std::uint64_t sum_of_entries(Extent const& extent) const;
+  [[nodiscard]] bool another_follows(std::uint64_t position) const;
+  void write_header(std::uint64_t segment, std::uint64_t number) const;
+  Status add_segment();
+  void link(std::uint64_t segment);
+  void publish(std::uint64_t first_segment, std::uint64_t begin, std::uint64_t above);
+
+  pm::Pool* pool_;
+  std::uint64_t id_ = 0;
+  std::vector<std::uint64_t> segments_;  // where they begin, in their order
+  std::uint64_t first_number_ = 1;  // of the first of them
+  std::uint64_t begin_ = 0, end_ = 0;  // positions
+  std::uint64_t last_ = 0;  // number of the newest extent
+  std::uint64_t before_last_ = 0, last_begin_ = 0;  // while reading
+};
+
+}  // namespace perdure::wal
