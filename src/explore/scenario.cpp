@@ -76,8 +76,8 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
   s.seed = seed;
   s.layout = layout;
   s.shape = kShapes[random.below(std::size(kShapes))];
-  s.machine = {bounds.warps, random.below(2) == 0, bounds.mirrored || bounds.device_ops,
-               bounds.cached};
+  bool const mirrored = bounds.mirrored || bounds.device_ops || layout == Layout::log;
+  s.machine = {bounds.warps, random.below(2) == 0, mirrored, bounds.cached};
   s.grows = true;
   auto const& pairs = look_alikes();
   for (std::size_t k = 0; k < kKeys; ++k) s.keys[k] = 1000000 + random.below(1u << 30);

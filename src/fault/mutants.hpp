@@ -60,7 +60,7 @@ inline constexpr char const* kMutantNames[] = {
     "torn_extent_counts",
     "last_records_not_checked",
     "no_order_after_extent",
-    "no_order_after_copied_entries",
+    "segments_used_before_root",
     "entries_replayed_backwards",
     // Root.
     "root_in_one_copy",

@@ -25,6 +25,15 @@ bool HeapHeaders::is_ours(SuperblockHeader const& header) const {
          (!shape_.split() || header.record_bytes == shape_.split_stride());
 }
 
+bool HeapHeaders::has_record(Offset record, std::uint64_t stride) const {
+  std::uint64_t const index = record.bytes / pool_->superblock_bytes();
+  if (index == 0 || index >= pool_->superblocks() || !pool_->is_free(at(index))) return false;
+  SuperblockHeader const header = read(at(index));
+  std::uint64_t number = 0;
+  return is_ours(header) && header.record_bytes == stride &&
+         shape_.index(stride, record.bytes % pool_->superblock_bytes(), number);
+}
+
 void HeapHeaders::write(Offset superblock, std::uint64_t stride) const {
   SuperblockHeader header{};
   header.magic = kSuperblockMagic;

@@ -26,6 +26,8 @@ class HeapHeaders {
       if (is_ours(header) && pool_->is_free(at(i))) f(i, header.record_bytes);
     }
   }
+  /// Whether a record of `stride` bytes may begin there, by the header of its superblock.
+  [[nodiscard]] bool has_record(Offset record, std::uint64_t stride) const;
   void write(Offset superblock, std::uint64_t stride) const;
 
   /// Headers that one or two flipped bits keep from being those of superblocks of this heap.

@@ -76,8 +76,8 @@ class EntryLog {
     std::uint64_t above = 0;  // number of the extent before it
   };
   [[nodiscard]] Mark mark() const { return {end_, last_}; }
-  /// Extents before the mark go, durably: all of what counts in them stands behind it, in one
-  /// extent at least. Their segments are used again.
+  /// Orders what was written; then extents before the mark go, durably: all of what counts in them
+  /// stands behind it, in one extent at least. Their segments are used again.
   void release_before(Mark const& mark);
 
  private:

@@ -163,7 +163,8 @@ class SessionOn final : public Session {
   }
 
   Status release_records() override {
-    PERDURE_ASSERT(step_ == Step::published && (ordered_ || mutated("no_order_after_publish")));
+    PERDURE_ASSERT(step_ == Step::published && (ordered_ || mutated("no_order_after_publish") ||
+                                                mutated("no_order_after_extent")));
     PERDURE_ASSERT(state_->records.bits != nullptr);  // the lease has not ended
     return launcher_.template run<Solo>(
         GiveBackBody{state_->records, batch_.reserved, batch_.unlinked, batch_.used}, batch_.n);
