@@ -176,8 +176,7 @@ class DashWrites : DashRun<Table, Slots, Host> {
     for (Key const& key : keys) table_.prefetch_entry(host_, key.hash);
     for (Key const& key : keys) table_.prefetch(host_, key.hash);
     if constexpr (Slots::kRecords && Host::kNear) {
-      for (Key const& key : keys)
-        this->bring_record_near(table_.segment_of(host_, key.hash), key);
+      for (Key const& key : keys) this->bring_record_near(table_.segment_of(host_, key.hash), key);
     }
   }
 
