@@ -39,7 +39,7 @@ class GPHash:
         steps need it. "in_place" keeps keys in the buckets, as GPHash was published. "log" makes
         the table in memory at each opening, from a log of 16 bytes an operation; each batch of
         writes is there whole or not at all. It takes keys of at most 8 bytes, values of one size,
-        the default shape, durability "process" and device "cpu".
+        the default shape and device "cpu"; no durability "power".
     levels : int
         Levels of the table, each half as large as the one above it.
     hashes : int

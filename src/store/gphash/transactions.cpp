@@ -26,8 +26,8 @@ Status transaction_ended() { return {Code::closed, "this transaction has ended a
 Status Transactions::check_undoable() const {
   if (core_.logged())
     return {Code::unsupported, "pool " + core_.path +
-                                   ": layout log has no transactions and no atomic batches that "
-                                   "can be refused; those need a pool of layout word"};
+                                   ": layout log has no transactions, steps and atomic batches; "
+                                   "those need a pool of layout word"};
   if (!core_.in_place()) return {};
   return {Code::unsupported,
           "pool " + core_.path +
