@@ -29,7 +29,6 @@ constexpr Kind kKinds[] = {
     {"WordVariable", Index::gphash, Layout::word, true},
     {"InPlaceFixed", Index::gphash, Layout::in_place, false},
     {"InPlaceVariable", Index::gphash, Layout::in_place, true},
-    {"LogFixed", Index::gphash, Layout::log, false},
     {"ExtendibleSlots", Index::dash_eh, Layout::word, false, 8},
     {"ExtendibleFixed", Index::dash_eh, Layout::word, false},
     {"ExtendibleVariable", Index::dash_eh, Layout::word, true},

@@ -17,6 +17,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// Of layout `log`.
+Status no_repair(std::string const& path, std::vector<std::string> const& wrong) {
+  return {Code::corrupt,
+          "pool " + path +
+              " was closed in order, and is not as that close left it: " + wrong.front() +
+              "; nothing was changed, and layout log has no repair: restore a snapshot"};
+}
+
 }  // namespace
 
 Status Recovery::attach() {
@@ -89,12 +97,14 @@ Status Recovery::run() {
   if (report.clean) wrong = changed_words();
   if (left_ && grows && table.sum(core_.workers).sum != left_->sum)
     wrong.push_back("the sum of its slots differs");
+  if (!wrong.empty() && core_.logged()) return no_repair(core_.path, wrong);
   if (!wrong.empty() && !core_.options.repair) return changed_since_close(core_.path, wrong);
   if (Status s = undo_and_complete(); !s.ok()) return s;
   gphash::Survey found = gphash::survey(table, core_.workers);
   if (report.clean && !grows) compare_slots(found, wrong);
   if (!wrong.empty()) {
-    if (!core_.options.repair || core_.logged()) return changed_since_close(core_.path, wrong);
+    if (core_.logged()) return no_repair(core_.path, wrong);
+    if (!core_.options.repair) return changed_since_close(core_.path, wrong);
     changes_.begin_opening();
     found = repair(wrong);
     dropped(repair_dropped_, "were dropped by the repair");

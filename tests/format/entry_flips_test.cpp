@@ -1,0 +1,137 @@
+// Pools of layout `log` that were closed in order, and one bit of them flipped: opening refuses
+// them as damaged and leaves them as they were, or every answer is right.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "support/store_driver.hpp"
+#include "wal/entries.hpp"
+
+namespace perdure::test {
+namespace {
+
+class EntryFlips : public ::testing::Test {
+ protected:
+  using Contents = std::map<std::uint64_t, std::array<std::uint64_t, 2>>;
+
+  void SetUp() override {
+    CreateOptions create;
+    create.key_bytes = 8;
+    create.value_bytes = 16;
+    create.layout = Layout::log;
+    create.expected_records = 40;
+    auto store = Store::create(path_, create, open_);
+    ASSERT_TRUE(store.ok()) << store.status().message();
+    std::mt19937_64 random(1);
+    for (int batch = 0; batch < 4; ++batch) {
+      std::vector<std::uint64_t> keys;
+      std::vector<std::array<std::uint64_t, 2>> values;
+      for (std::uint64_t k = 0; k < 40; k += static_cast<std::uint64_t>(batch) + 1) {
+        keys.push_back(k * 7919);
+        values.push_back({random(), random()});
+        contents_[keys.back()] = values.back();
+      }
+      ASSERT_TRUE(store->put(Column::of(keys), Column::of(values)).ok());
+    }
+    std::vector<std::uint64_t> const gone{0, 7919};
+    ASSERT_TRUE(store->erase(Column::of(gone)).ok());
+    for (std::uint64_t const key : gone) contents_.erase(key);
+    ASSERT_TRUE(store->close().ok());
+    whole_ = read();
+  }
+  [[nodiscard]] std::vector<char> read() const {
+    std::ifstream file(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  void write(std::vector<char> const& bytes) const {
+    std::fstream file(path_, std::ios::binary | std::ios::in | std::ios::out);
+    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+  /// Where the first segment begins.
+  [[nodiscard]] std::size_t segment() const {
+    for (std::size_t at = 0; at < whole_.size(); at += pm::kMinSuperblock)
+      if (std::memcmp(&whole_[at], &wal::kSegmentMagic, sizeof wal::kSegmentMagic) == 0) return at;
+    return 0;
+  }
+  /// Everything a stranger can ask.
+  void expect_told_or_right(std::size_t byte) {
+    SCOPED_TRACE("byte " + std::to_string(byte));
+    auto store = Store::open(path_, open_);
+    if (!store) {
+      EXPECT_EQ(store.status().code(), Code::corrupt) << store.status().message();
+      EXPECT_NE(store.status().message().find("restore"), std::string::npos);
+      ++refused_;
+      return;
+    }
+    auto const report = store->verify();
+    ASSERT_TRUE(report.ok());
+    if (report->fault_count != 0) return;
+    EXPECT_EQ(report->records, contents_.size());
+    std::vector<std::uint64_t> keys;
+    for (std::uint64_t k = 0; k < 41; ++k) keys.push_back(k * 7919);
+    std::vector<std::array<std::uint64_t, 2>> out(keys.size());
+    std::vector<KeyStatus> statuses(keys.size());
+    ASSERT_TRUE(
+        store
+            ->get(Column::of(keys),
+                  {reinterpret_cast<std::byte*>(out.data()), 16, out.size(), MemorySpace::host},
+                  statuses)
+            .ok());
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      auto const at = contents_.find(keys[i]);
+      ASSERT_EQ(statuses[i], at == contents_.end() ? KeyStatus::not_found : KeyStatus::ok);
+      if (at != contents_.end()) ASSERT_EQ(out[i], at->second);
+    }
+  }
+
+  ScratchDir scratch_;
+  std::string path_ = scratch_.file("pool");
+  OpenOptions open_ = [] {
+    OpenOptions open;
+    open.threads = 1;
+    return open;
+  }();
+  Contents contents_;
+  std::vector<char> whole_;
+  int refused_ = 0;
+};
+
+TEST_F(EntryFlips, OfOneBitInEveryWordOfTheLogAreRefusedOrChangeNothing) {
+  std::size_t const from = segment();
+  ASSERT_NE(from, 0u);
+  int flipped = 0;
+  for (std::size_t at = from; at < from + 4096; at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, &whole_[at], sizeof word);
+    if (word == 0 && at > from + sizeof(wal::SegmentHeader)) continue;
+    std::vector<char> damaged = whole_;
+    std::size_t const byte = at + at / 8 % 8;
+    damaged[byte] = static_cast<char>(damaged[byte] ^ (1 << at / 64 % 8));
+    write(damaged);
+    expect_told_or_right(byte);
+    write(whole_);
+    ++flipped;
+  }
+  EXPECT_GT(flipped, 150);
+  EXPECT_GE(refused_, flipped - 1);
+}
+
+TEST_F(EntryFlips, ARepairIsRefusedToo) {
+  std::vector<char> damaged = whole_;
+  std::size_t const byte = segment() + sizeof(wal::SegmentHeader) + sizeof(wal::ExtentHead) + 3;
+  damaged[byte] = static_cast<char>(damaged[byte] ^ 4);
+  write(damaged);
+  OpenOptions repairing = open_;
+  repairing.repair = true;
+  auto const store = Store::open(path_, repairing);
+  ASSERT_FALSE(store.ok());
+  EXPECT_EQ(store.status().code(), Code::corrupt);
+  EXPECT_EQ(read(), damaged) << "a refused pool was changed";
+}
+
+}  // namespace
+}  // namespace perdure::test
