@@ -216,7 +216,7 @@ inline constexpr MutantInfo kStoreMutants[] = {
      "btree-index-log",
      "a segment is free before the leaf says where its items are now",
      nullptr,
-     {.seed = 13, .states = 600}},
+     {.seed = 4, .states = 300}},
     {"vlog_freed_before_moved",
      "btree-index-log",
      "a segment is freed before what was moved from it is durable",
