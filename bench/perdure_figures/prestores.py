@@ -28,7 +28,7 @@ def _run(setting: Setting, listing: int) -> Run:
     arguments += ["--repeats", setting.scale.repeats]
     if setting.scale.repeats == 1:
         arguments += ["--elements", "64,4096", "--reads", "0,75,300,1000"]
-        arguments += ["--emulated-cache", 1441792, "--array", 1 << 24]
+        arguments += ["--emulated-cache", 1802240, "--array", 1 << 24]
     return Run(f"listing {listing}", arguments)
 
 

@@ -67,6 +67,7 @@ class Persist(enum.Enum):
 class Layout(enum.Enum):
     word = 0
     in_place = 1
+    log = 2
 
 class Durability(enum.Enum):
     none = 0
