@@ -2,8 +2,10 @@
 // them as damaged and leaves them as they were, or every answer is right.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <random>
 #include <vector>
@@ -67,7 +69,7 @@ class EntryFlips : public ::testing::Test {
       ++refused_;
       return;
     }
-    auto const report = store->verify();
+    auto report = store->verify();
     ASSERT_TRUE(report.ok());
     if (report->fault_count != 0) return;
     EXPECT_EQ(report->records, contents_.size());
@@ -84,7 +86,9 @@ class EntryFlips : public ::testing::Test {
     for (std::size_t i = 0; i < keys.size(); ++i) {
       auto const at = contents_.find(keys[i]);
       ASSERT_EQ(statuses[i], at == contents_.end() ? KeyStatus::not_found : KeyStatus::ok);
-      if (at != contents_.end()) ASSERT_EQ(out[i], at->second);
+      if (at != contents_.end()) {
+        ASSERT_EQ(out[i], at->second);
+      }
     }
   }
 
