@@ -27,6 +27,11 @@ int run(int argc, char** argv) {
                             add_shared_gets(program)};
   int status = kUsage;
   if (!program.parse(argc, argv, status)) return status;
+  if (PERDURE_UNMEASURED)
+    std::fputs(
+        "perdure-bench: built to be tested, without optimisation: its figures say nothing of speed "
+        "(scripts/build.sh PERDURE_BENCH=ON builds it to be measured)\n",
+        stderr);
   for (Command const& command : commands) {
     if (command.app->parsed()) return command.run();
   }

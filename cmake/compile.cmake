@@ -66,6 +66,18 @@ function(perdure_compile_for_speed)
   endif()
 endfunction()
 
+# For a target that is there to be measured, some of whose sources are compiled for speed. Where it
+# is to be tested and no more, most of the time to compile it is saved; perdure-bench says so.
+function(perdure_compile_to_measure target)
+  if(PERDURE_SANITIZE)
+    perdure_compile_quickly(${target})
+  elseif(PERDURE_UNMEASURED)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
+  else()
+    perdure_compile_for_speed(${ARGN})
+  endif()
+endfunction()
+
 # For sources that do little but read a command line, by header-only libraries that take long to
 # compile.
 function(perdure_compile_plainly)

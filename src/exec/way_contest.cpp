@@ -28,6 +28,7 @@ WayContest::Verdict WayContest::noted(std::uint32_t block, std::size_t keys, dou
                                       bool learning) {
   PERDURE_ASSERT(open_ && block <= block_ && keys > 0);
   Sum& sum = sums_[is_of_challenger(block) ? 1 : 0];
+  learning_[is_of_challenger(block) ? 1 : 0] = learning;
   if (terms_.is_new && block == 0 && sum.keys == 0) {
     made_seconds_ = seconds;
     made_keys_ = static_cast<double>(keys);

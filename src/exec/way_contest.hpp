@@ -88,7 +88,7 @@ class WayContest {
   /// Of the next batch: the block that it belongs to, and the way it goes.
   [[nodiscard]] std::uint32_t block() const { return block_; }
   [[nodiscard]] std::size_t way() const { return is_of_challenger(block_) ? challenger_ : stays_; }
-  /// `learning`: it does not settle the challenger yet, which has a choice of its own to make.
+  /// `learning`: its way still has a choice of its own to make, so it does not settle a challenger.
   Verdict noted(std::uint32_t block, std::size_t keys, double seconds, bool learning = false);
   void end() { open_ = false; }
   [[nodiscard]] Sum sum(bool of_challenger) const;
@@ -96,6 +96,8 @@ class WayContest {
   [[nodiscard]] bool only_settled() const { return block_ <= 1 && sums_[0].keys == 0; }
   /// Seconds a key of the quickest of them.
   [[nodiscard]] double quickest() const { return quickest_; }
+  /// Whether it still had a choice of its own to make when this was last heard of it.
+  [[nodiscard]] bool was_learning(bool challenger) const { return learning_[challenger ? 1 : 0]; }
 
  private:
   // of a block, which do not count: so many batches, or one that is long by itself, and so many
@@ -143,6 +145,7 @@ class WayContest {
   std::array<std::array<double, kPairs>, 2> each_{};
   std::array<std::uint32_t, 2> done_{};
   std::array<Sum, 2> sums_{};
+  std::array<bool, 2> learning_{};
 };
 
 }  // namespace perdure::exec

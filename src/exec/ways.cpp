@@ -27,7 +27,8 @@ constexpr double kGlanceSeconds = 50e-3;  // and so many seconds
 constexpr double kLongBudget = 1.0 / 192;  // of the time, for long contests that ways nearly won
 constexpr double kPlain = 1.1;  // ratio by which a way wins that has not lost a long contest yet
 constexpr double kLongBatch = 2.4e-3;  // seconds; blocks of such batches are long by themselves
-// So long the way that stays first may learn before others are compared with it anyway.
+// So long the way that stays first may learn before others are compared with it anyway; and so much
+// may contests of a way cost that is not remembered by them, because it was learning.
 constexpr double kLearning = 0.1;
 constexpr std::uint32_t kLearningBatches = 64;
 
@@ -79,7 +80,9 @@ double Ways::budget(std::size_t way) const {
 bool Ways::is_due(std::size_t way) const {
   Rival const& rival = rivals_[way];
   if (way == best_) return false;
-  if (!rival.tried) return watched_.is_full();  // so what its contest costs is known
+  // Of the way that stays it is known then what a contest costs.
+  if (!rival.tried)
+    return watched_.is_full() && (rival.learnt == 0 || rival.batches >= kWorseBatches);
   if (rival.batches >= kWorseBatches && rival.excess <= rival.since * budget(way)) return true;
   return rival.batches >= kFewestBatches &&
          rival.since >= wait_of(rival.excess / kBudget, rival.lost);
@@ -125,7 +128,7 @@ WayContest::Terms Ways::terms(std::size_t challenger, std::size_t n) const {
   terms.hopeless = rival.tried ? kHopeless * middle_[best_] : 0;
   terms.most_cost = (rival.tried ? 1 : kFirst) * most_cost(n);
   terms.lost_before = rival.tried;
-  terms.is_new = !rival.tried;
+  terms.is_new = !rival.tried && rival.learnt == 0;
   return terms;
 }
 
@@ -160,8 +163,10 @@ void Ways::end_contest(std::size_t n, WayContest::Verdict verdict) {
   // A glance costs a batch of the way that comes back, too, while threads wake again.
   double const batch = mean * static_cast<double>(n);
   if (contest_.is_glance() && contest_.only_settled()) return glanced(challenger, excess + batch);
-  if (stays.each > 0) learn(best_, stays.each);
-  learn(challenger, challenges.each);
+  std::size_t const loser = wins ? best_ : challenger;
+  bool const learning = goes_on_learning(loser, !wins, excess);
+  if (stays.each > 0 && !(learning && wins)) learn(best_, stays.each);
+  if (!learning || wins) learn(challenger, challenges.each);
   if (!contest_.is_long()) rivals_[challenger].quickest = contest_.quickest();
   if (!contest_.is_long() || won_short_) excess_ += excess;
   if (goes_on(n, wins)) {
@@ -176,7 +181,7 @@ void Ways::end_contest(std::size_t n, WayContest::Verdict verdict) {
     contest_.begin(best_, challenger, again);
     return;
   }
-  Rival& rival = rivals_[wins ? best_ : challenger];
+  Rival& rival = rivals_[loser];
   if (contest_.is_long()) {
     rival.tried_long = true;
     rival.excess_long = excess;
@@ -184,7 +189,8 @@ void Ways::end_contest(std::size_t n, WayContest::Verdict verdict) {
   }
   contest_.end();
   rival.lost = wins || !rival.tried ? 0 : std::min(rival.lost + 1, kMostLost);
-  rival.tried = true;
+  rival.tried = !learning;
+  rival.learnt += learning ? excess : 0;
   rival.doubted = false;
   rival.excess = std::exchange(excess_, 0);
   rival.excess_glance =
@@ -197,6 +203,11 @@ void Ways::end_contest(std::size_t n, WayContest::Verdict verdict) {
   odd_ = 0;
   watched_ = {};
   window_ = {};
+}
+
+/// Whether a way that lost had a choice of its own to make, and may go on with that.
+bool Ways::goes_on_learning(std::size_t way, bool challenger, double excess) const {
+  return contest_.was_learning(challenger) && rivals_[way].learnt + excess <= kLearning;
 }
 
 /// It is as it was when it lost.

@@ -15,9 +15,11 @@
 // caches and threads being as cold then. Where they are plainly quicker, the contest goes on. So on
 // a machine that stays as it is, all batches of a class take at most 1/0.97 of the time of its
 // fastest way (of one that must be faster by a part to take over, that much more), and 0.1 s and 40
-// batches of the slowest way, which is what learning costs. A single window may lose what two
-// contests cost. Deciding takes some 20 ns, beside batches of a few microseconds. One thread at a
-// time.
+// batches of the slowest way, which is what learning costs; 0.1 s more for each way that has a
+// choice of its own to make. What a contest says of such a way before it has chosen is not kept: it
+// is tried again soon, as if it were new, until that time is spent. A single window may lose what
+// two contests cost. Deciding takes some 20 ns, beside batches of a few microseconds. One thread at
+// a time.
 #pragma once
 
 #include <array>
@@ -84,6 +86,7 @@ class Ways {
   /// What is known of a way that does not stay.
   struct Rival {
     bool tried = false;
+    double learnt = 0;  // seconds that its contests cost while it had a choice of its own to make
     bool doubted = false;  // the way that stays has changed since
     double excess = 0;  // seconds that its last contest cost
     double since = 0;  // seconds of batches since then
@@ -105,6 +108,7 @@ class Ways {
   [[nodiscard]] WayContest::Terms terms(std::size_t challenger, std::size_t n) const;
   [[nodiscard]] bool goes_on(std::size_t n, bool wins) const;
   void end_contest(std::size_t n, WayContest::Verdict verdict);
+  [[nodiscard]] bool goes_on_learning(std::size_t way, bool challenger, double excess) const;
   bool watch(std::size_t n, Times const& took);
   void learn(std::size_t way, double each);
   void changed(double now, bool parts_otherwise);

@@ -439,6 +439,32 @@ TEST(Split, SpendsNoMoreOnAWayThatIsNewThanOnOneItKnows) {
   EXPECT_LE(lost, 2 * (Ways::kFirst * Ways::kMostCost + 2 * kDevice));
 }
 
+/// As a GPU that has four ways of gathering to compare, and needs more batches for that than it
+/// gets before it is compared with others itself.
+TEST(Split, DoesNotRememberAWayFromBeforeItHadLearnt) {
+  constexpr std::size_t kBatch = 262'144;
+  constexpr int kLearns = 150;  // batches of the device alone
+  constexpr double kHost = 1.5e-3, kBoth = 0.78e-3, kDevice = 0.65e-3;
+  for (double const learning_device : {0.84e-3, 1.8e-3}) {
+    Split split(24, SplitWay::device);
+    int by_device = 0;
+    for (double time = 0; time < 2;) {
+      Split::Choice const choice = split.next(kBatch);
+      Split::Times times;
+      if (choice.way == SplitWay::device) {
+        times.learning = by_device++ < kLearns;
+        times.seconds = times.learning ? learning_device : kDevice;
+      } else {
+        times.seconds = choice.way == SplitWay::host ? kHost : kBoth;
+      }
+      times.host_seconds = times.device_seconds = times.seconds;
+      split.noted(choice, kBatch, times);
+      time += times.seconds;
+    }
+    EXPECT_EQ(split.report(kBatch).best, SplitWay::device) << learning_device;
+  }
+}
+
 /// The bound of ways.hpp: beside 1/0.97 of the best way's time (1/0.92 where that is both, who
 /// must be 6 % faster to take over), learning costs at most this: long contests, and the first
 /// batches of the slowest way.
