@@ -27,10 +27,13 @@ constexpr double kGlanceSeconds = 50e-3;  // and so many seconds
 constexpr double kLongBudget = 1.0 / 192;  // of the time, for long contests that ways nearly won
 constexpr double kPlain = 1.1;  // ratio by which a way wins that has not lost a long contest yet
 constexpr double kLongBatch = 2.4e-3;  // seconds; blocks of such batches are long by themselves
-// So long the way that stays first may learn before others are compared with it anyway; and so much
-// may contests of a way cost that is not remembered by them, because it was learning.
+// So long the way that stays first may learn before others are compared with it anyway.
 constexpr double kLearning = 0.1;
 constexpr std::uint32_t kLearningBatches = 64;
+// So much may contests of a way cost that are not remembered, because it was learning; and how much
+// longer it may take by then.
+constexpr double kMostLearnt = 0.1;
+constexpr double kLearnsFrom = 3;
 
 double wait_of(double seconds, std::uint32_t lost) {
   return seconds * static_cast<double>(1u << lost);
@@ -205,9 +208,12 @@ void Ways::end_contest(std::size_t n, WayContest::Verdict verdict) {
   window_ = {};
 }
 
-/// Whether a way that lost had a choice of its own to make, and may go on with that.
+/// Whether a way that lost had a choice of its own to make that could change that, and may go on.
 bool Ways::goes_on_learning(std::size_t way, bool challenger, double excess) const {
-  return contest_.was_learning(challenger) && rivals_[way].learnt + excess <= kLearning;
+  double const winner = contest_.sum(!challenger).each;
+  double const usual = challenger && winner == 0 ? middle_[best_] : winner;
+  return contest_.was_learning(challenger) && rivals_[way].learnt + excess <= kMostLearnt &&
+         contest_.sum(challenger).each <= kLearnsFrom * usual;
 }
 
 /// It is as it was when it lost.

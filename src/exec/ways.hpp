@@ -16,8 +16,9 @@
 // a machine that stays as it is, all batches of a class take at most 1/0.97 of the time of its
 // fastest way (of one that must be faster by a part to take over, that much more), and 0.1 s and 40
 // batches of the slowest way, which is what learning costs; 0.1 s more for each way that has a
-// choice of its own to make. What a contest says of such a way before it has chosen is not kept: it
-// is tried again soon, as if it were new, until that time is spent. A single window may lose what
+// choice of its own to make. What a contest says of such a way before it has chosen is not kept
+// unless it is far behind: it is tried again soon, as if it were new, until that time is spent. A
+// single window may lose what
 // two contests cost. Deciding takes some 20 ns, beside batches of a few microseconds. One thread at
 // a time.
 #pragma once
