@@ -17,3 +17,12 @@
 #else
 #define PERDURE_HOT inline __attribute__((always_inline))
 #endif
+
+// The same for a lambda. To one that is called goes what it has captured through memory, copied by
+// words and read by pairs of words; such a read waits until all earlier stores have left the
+// processor, and so for the flush of the operation before.
+#if defined(PERDURE_EXPLORE) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define PERDURE_HOT_LAMBDA
+#else
+#define PERDURE_HOT_LAMBDA __attribute__((always_inline))
+#endif

@@ -16,19 +16,17 @@ void stream_lines(std::byte* to, std::byte const* from, std::size_t bytes);
 
 #if defined(__x86_64__)
 
-constexpr std::size_t kLine = 64;
-
 __attribute__((target("clwb"))) void clwb(std::uintptr_t begin, std::uintptr_t end) {
-  for (; begin < end; begin += kLine) _mm_clwb(reinterpret_cast<void*>(begin));
+  for (; begin < end; begin += kFlushedLine) _mm_clwb(reinterpret_cast<void*>(begin));
 }
 __attribute__((target("clflushopt"))) void clflushopt(std::uintptr_t begin, std::uintptr_t end) {
-  for (; begin < end; begin += kLine) _mm_clflushopt(reinterpret_cast<void*>(begin));
+  for (; begin < end; begin += kFlushedLine) _mm_clflushopt(reinterpret_cast<void*>(begin));
 }
 void clflush(std::uintptr_t begin, std::uintptr_t end) {
-  for (; begin < end; begin += kLine) _mm_clflush(reinterpret_cast<void const*>(begin));
+  for (; begin < end; begin += kFlushedLine) _mm_clflush(reinterpret_cast<void const*>(begin));
 }
 __attribute__((target("cldemote"))) void cldemote(std::uintptr_t begin, std::uintptr_t end) {
-  for (; begin < end; begin += kLine) _cldemote(reinterpret_cast<void*>(begin));
+  for (; begin < end; begin += kFlushedLine) _cldemote(reinterpret_cast<void*>(begin));
 }
 
 void nothing(std::uintptr_t, std::uintptr_t) {}
@@ -38,6 +36,7 @@ struct Choice {
                         nothing};
   LineInstruction demote{"none: this processor has no cldemote", nothing};
   LineInstruction flush{"clflush", clflush};
+  Flushing flushing = Flushing::clflush;
 };
 
 Choice choose() {
@@ -45,14 +44,20 @@ Choice choose() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   Choice choice;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return choice;
-  if ((b & bit_CLFLUSHOPT) != 0) choice.flush = {"clflushopt", clflushopt};
-  if ((b & bit_CLWB) != 0) choice.flush = choice.clean = {"clwb", clwb};
+  if ((b & bit_CLFLUSHOPT) != 0) {
+    choice.flush = {"clflushopt", clflushopt};
+    choice.flushing = Flushing::clflushopt;
+  }
+  if ((b & bit_CLWB) != 0) {
+    choice.flush = choice.clean = {"clwb", clwb};
+    choice.flushing = Flushing::clwb;
+  }
   if ((c & kCldemote) != 0) choice.demote = {"cldemote", cldemote};
   return choice;
 }
 
 void stream_lines(std::byte* to, std::byte const* from, std::size_t bytes) {
-  for (std::size_t at = 0; at < bytes; at += kLine) {
+  for (std::size_t at = 0; at < bytes; at += kFlushedLine) {
     __m128i piece[4];
     for (int i = 0; i < 4; ++i)
       piece[i] = _mm_loadu_si128(reinterpret_cast<__m128i const*>(from + at) + i);
@@ -105,8 +110,8 @@ LineInstruction const& flushing_instruction() { return chosen().flush; }
 
 #if defined(__x86_64__)
 char const* skipping_instruction() { return "movntdq"; }
-std::size_t line_bytes() { return kLine; }
-void order_line_instructions() { _mm_sfence(); }
+std::size_t line_bytes() { return kFlushedLine; }
+Flushing const chosen_flushing = chosen().flushing;
 #else
 char const* skipping_instruction() {
   return "none: AArch64 has no non-temporal store that skips caches for certain";
@@ -115,7 +120,6 @@ std::size_t line_bytes() {
   static std::size_t const bytes = smallest_line();
   return bytes;
 }
-void order_line_instructions() { asm volatile("dsb sy" : : : "memory"); }
 #endif
 
 void run_on_lines(LineInstruction const& instruction, void const* at, std::size_t bytes) {

@@ -213,6 +213,8 @@ constexpr MutantInfo kMutants[] = {
     {"dash_next_not_locked", "dash",
      "a record goes to its probing bucket, or comes from there, without that bucket's lock"},
     {"dash_search_not_checked", "dash", "a search holds although its bucket was changed meanwhile"},
+    {"dash_erase_not_checked", "dash",
+     "an erasure goes by what it saw before it had its bucket's lock"},
     {"dash_slot_not_ordered", "dash", "an insert returns before its slot is ordered"},
     {"dash_key_before_value", "dash", "a slot's key is stored, then its value"},
     {"dash_slot_not_freed", "dash", "an erased record's slot keeps its key"},

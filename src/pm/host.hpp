@@ -27,6 +27,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/annotate.hpp"
+#include "base/line_instructions.hpp"
 #include "base/prefetch.hpp"
 #include "base/sanitizer.hpp"
 #include "pm/flush.hpp"
@@ -75,9 +77,13 @@ class FlushedHost : public OrderedHost {
  public:
   static constexpr bool kFlushes = true;
 
-  static void flush(void const* at, std::size_t bytes) { start_flush(at, bytes); }
-  static void fence() { finish_flushes(); }
-  static void persist(void const* at, std::size_t bytes) {
+  /// start_flush() and finish_flushes(), without calls.
+  PERDURE_HOT static void flush(void const* at, std::size_t bytes) {
+    flush_lines(at, bytes);
+    writes_back(at, bytes);
+  }
+  static void fence() { order_line_instructions(); }
+  PERDURE_HOT static void persist(void const* at, std::size_t bytes) {
     flush(at, bytes);
     fence();
   }

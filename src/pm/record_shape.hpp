@@ -27,6 +27,24 @@ PERDURE_FN constexpr std::uint64_t aligned_up(std::uint64_t bytes, std::uint64_t
   return (bytes + to - 1) / to * to;
 }
 
+/// Divides numbers of 32 bits by one that is known for long, by a multiplication: a
+/// record's head is found by two divisions, three times in a get. Exact, for the inverse is too
+/// large by less than 2^-32 of what makes a whole.
+class Divisor {
+ public:
+  Divisor() = default;
+  explicit Divisor(std::uint32_t by) : inverse_(~std::uint64_t{0} / by + 1) {
+    PERDURE_ASSERT(by > 1);
+  }
+  [[nodiscard]] PERDURE_FN std::uint32_t divides(std::uint32_t n) const {
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<std::uint32_t>(static_cast<Wide>(inverse_) * n >> 64);
+  }
+
+ private:
+  std::uint64_t inverse_ = 0;
+};
+
 /// Of a pool; plain data that travels to any machine.
 struct RecordShape {
   std::uint64_t superblock_bytes = 0;  // a power of two
@@ -34,6 +52,7 @@ struct RecordShape {
   std::uint32_t value_bytes = 0;       // likewise
   std::uint32_t head_stride = 0;       // 0: records lie whole
   std::uint32_t value_stride = 0;
+  Divisor by_group, by_value;  // group_bytes() and value_stride
   std::uint32_t first = kFirstRecord;  // where whole records begin
   bool maps = false;  // superblocks end with a map
 
@@ -55,6 +74,8 @@ struct RecordShape {
     value_bytes = h.value_bytes;
     head_stride = static_cast<std::uint32_t>(head);
     value_stride = static_cast<std::uint32_t>(value);
+    by_group = Divisor(group_bytes());
+    by_value = Divisor(value_stride);
     PERDURE_ASSERT(group_bytes() % kFirstRecord == 0);  // so that values keep to their lines
   }
 
@@ -95,9 +116,12 @@ struct RecordShape {
       return (inside - first) % stride == 0 && i < capacity(stride);
     }
     auto const from = static_cast<std::uint32_t>(inside - kFirstRecord);
-    std::uint32_t const within = from % group_bytes();
-    if (within < heads_bytes() || (within - heads_bytes()) % value_stride != 0) return false;
-    i = from / group_bytes() * kGroup + (within - heads_bytes()) / value_stride;
+    std::uint32_t const group = by_group.divides(from);
+    std::uint32_t const within = from - group * group_bytes();
+    if (within < heads_bytes()) return false;
+    std::uint32_t const of_group = by_value.divides(within - heads_bytes());
+    if (within - heads_bytes() != of_group * value_stride) return false;
+    i = std::uint64_t{group} * kGroup + of_group;
     return i < capacity(stride);
   }
 
@@ -107,8 +131,8 @@ struct RecordShape {
     auto const inside = static_cast<std::uint32_t>(at.bytes & (superblock_bytes - 1));
     std::uint32_t const from =
         inside < kFirstRecord ? 0 : inside - static_cast<std::uint32_t>(kFirstRecord);
-    std::uint32_t const within = from % group_bytes();
-    std::uint32_t const i = within < heads_bytes() ? 0 : (within - heads_bytes()) / value_stride;
+    std::uint32_t const within = from - by_group.divides(from) * group_bytes();
+    std::uint32_t const i = within < heads_bytes() ? 0 : by_value.divides(within - heads_bytes());
     bool const fits = inside + std::uint64_t{group_bytes()} - within <= superblock_bytes;
     return Offset{at.bytes - inside + kFirstRecord + (fits ? from - within : 0) + i * head_stride};
   }

@@ -56,6 +56,14 @@ class Conformance : public testing::TestWithParam<Config> {
   int copies_ = 0;
 };
 
+/// A refusal names who refuses, and what to do instead.
+inline void expect_refused(Status const& s, Code code, std::string const& who,
+                           std::string const& says) {
+  EXPECT_EQ(s.code(), code) << s.message();
+  EXPECT_NE(s.message().find(who), std::string::npos) << s.message();
+  EXPECT_NE(s.message().find(says), std::string::npos) << s.message();
+}
+
 /// Every configuration that the suite runs for.
 [[nodiscard]] std::vector<Config> configurations();
 

@@ -212,6 +212,16 @@ PoolHeader fixed_pool(std::uint32_t key_bytes, std::uint32_t value_bytes, std::u
   return h;
 }
 
+RC_GTEST_PROP(Divisors, DivideAsDivisionDoes, ()) {
+  auto const most = ~std::uint32_t{0};
+  auto const by = *rc::gen::inRange<std::uint32_t>(2, most);
+  Divisor const divisor(by);
+  auto const near = *rc::gen::inRange<std::uint32_t>(0, most / by) * by;
+  for (std::uint32_t const n :
+       {*rc::gen::arbitrary<std::uint32_t>(), near, near + by - 1, by - 1, by, 0u, most})
+    RC_ASSERT(divisor.divides(n) == n / by);
+}
+
 RC_GTEST_PROP(SplitRecords, LieApartInGroupsWithTheirHeadsBeforeThem, ()) {
   auto const key_bytes = *rc::gen::inRange<std::uint32_t>(1, 129);
   auto const value_bytes = *rc::gen::inRange<std::uint32_t>(1, 800);

@@ -99,6 +99,23 @@ TEST(Prestore, WhatItMeansIsWhatTheProcessorHas) {
   }
   EXPECT_EQ(skipping_means(), "movntdq");
 }
+
+TEST(Flushing, OneLineTakesTheInstructionThatRangesTake) {
+  constexpr std::array kNames{"clflush", "clflushopt", "clwb"};
+  EXPECT_STREQ(kNames.at(static_cast<std::size_t>(chosen_flushing)), flushing_instruction().name);
+}
+
+TEST(Flushing, OneLineIsToldFromMore) {
+  auto const in_one = [](std::uintptr_t at, std::size_t bytes) {
+    return lies_in_one_line(reinterpret_cast<void const*>(at), bytes);
+  };
+  EXPECT_TRUE(in_one(10 * kFlushedLine, kFlushedLine));
+  EXPECT_TRUE(in_one(10 * kFlushedLine + kFlushedLine - 1, 1));
+  EXPECT_FALSE(in_one(10 * kFlushedLine + kFlushedLine - 1, 2));
+  EXPECT_FALSE(in_one(10 * kFlushedLine, kFlushedLine + 1));
+  EXPECT_FALSE(in_one(10 * kFlushedLine, 1 << 20));
+  EXPECT_FALSE(in_one(10 * kFlushedLine, 0)) << "no bytes, no line";
+}
 #endif
 
 }  // namespace

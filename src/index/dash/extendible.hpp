@@ -85,12 +85,13 @@ class Extendible : public Segmented<Extendible<Keys, K>, Keys, K> {
   // ------------------------------------------
 
   template <class Host>
-  Answer erase(Host& host, Key const& key, Slot& before) {
+  PERDURE_HOT Answer erase(Host& host, Key const& key, Slot& before) {
     bool sparse = false;
-    Answer const answer = until_settled(host, key.hash, [&](Segment s, auto right) {
-      core_.touch(s);
-      return core_.ops.erase(host, s, key, right, before, sparse);
-    });
+    Answer const answer =
+        until_settled(host, key.hash, [&](Segment s, auto right) PERDURE_HOT_LAMBDA {
+          core_.touch(s);
+          return core_.ops.erase(host, s, key, right, before, sparse);
+        });
     // Looking costs a segment's metadata, so not every time.
     if (sparse && (key.hash >> 24) % kLookToMerge == 0) merge(host, key.hash);
     return answer;

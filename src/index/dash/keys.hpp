@@ -44,7 +44,7 @@ class InlineKeys {
   static constexpr std::uint64_t Slot::* changing = &Slot::second;
   static constexpr std::uint64_t Slot::* naming = &Slot::first;
   /// Names a key whose hash is in the other half.
-  [[nodiscard]] std::uint64_t elsewhere(std::uint64_t hash) const {
+  [[nodiscard]] PERDURE_HOT std::uint64_t elsewhere(std::uint64_t hash) const {
     static Elsewhere const words = words_elsewhere();  // once: every removal names one
     return words[key_bytes_][hash >> 63];
   }

@@ -57,8 +57,13 @@ struct State {
   [[nodiscard]] std::uint32_t guests() const {
     return static_cast<std::uint32_t>(word >> kSlots & kAll);
   }
+  /// Bits counted side by side: std::popcount is a call where the processor is any x86-64.
   [[nodiscard]] std::uint32_t count() const {
-    return static_cast<std::uint32_t>(std::popcount(used()));
+    std::uint32_t n = used();
+    n -= n >> 1 & 0x5555;
+    n = (n & 0x3333) + (n >> 2 & 0x3333);
+    n = (n + (n >> 4)) & 0x0f0f;
+    return (n + (n >> 8)) & 31;
   }
   [[nodiscard]] bool full() const { return used() == kAll; }
   [[nodiscard]] bool possible() const {

@@ -77,9 +77,9 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
   // ------------------------------------------
 
   template <class Host>
-  Answer erase(Host& host, Key const& key, Slot& before) {
+  PERDURE_HOT Answer erase(Host& host, Key const& key, Slot& before) {
     bool sparse = false;
-    return until_settled(host, key.hash, [&](Segment s, auto right) {
+    return until_settled(host, key.hash, [&](Segment s, auto right) PERDURE_HOT_LAMBDA {
       core_.touch(s);
       return core_.ops.erase(host, s, key, right, before, sparse);
     });

@@ -55,8 +55,8 @@ class SegmentOps : public SegmentSearch<Keys, K> {
   enum class Write : std::uint8_t { insert, put, update };
   /// `before`: what an update, or a put of a key that is there, replaced.
   template <class Host, class Right>
-  Answer write(Host& host, Segment s, Key const& key, Slot const& slot, Write how, Right right,
-               std::optional<Slot>& before) const {
+  Answer write(Host& host, Segment s, Key const& key, Slot const& slot, Write how,
+               Right const& right, std::optional<Slot>& before) const {
     Pair pair = lock_target(host, s, key.hash);
     Answer const answer =
         right() ? write_locked(host, s, pair, key, slot, how, before) : Answer::retry;
@@ -87,8 +87,76 @@ class SegmentOps : public SegmentSearch<Keys, K> {
   /// `sparse`: the key's two buckets have so little left that their segment may do with half the
   /// room.
   template <class Host, class Right>
-  Answer erase(Host& host, Segment s, Key const& key, Right right, Slot& before,
-               bool& sparse) const {
+  PERDURE_HOT Answer erase(Host& host, Segment s, Key const& key, Right const& right, Slot& before,
+                           bool& sparse) const {
+    if constexpr (K::optimistic) {
+      auto const answer = erase_in_target(host, s, key, right, before, sparse);
+      if (answer) [[likely]]
+        return *answer;
+    }
+    return erase_anywhere(host, s, key, right, before, sparse);
+  }
+
+ protected:
+  using Base::all;
+  using Base::bucket_at;
+  using Base::buckets_of;
+  using Base::fetch_bucket;
+  using Base::keys_;
+  using Base::kMetadata;
+  using Base::last_of;
+  using Base::locate;
+  using Base::locate_in;
+  using Base::lock_next;
+  using Base::lock_target;
+  using Base::next_of;
+  using Base::overflow_candidates;
+  using Base::shape_;
+  using Base::slot_at;
+  using Base::state_of;
+  using Base::store_slot;
+  using Base::target_of;
+  using Base::unlock_pair;
+  using typename Base::Pair;
+
+  static constexpr std::uint32_t kSparse = 3;
+  // buckets that displacement makes room in, for room in the one before
+  static constexpr std::uint32_t kFurther = 3;
+
+  // --- Erasing
+  // -----------------------------------------------------------------------------------------------
+
+  /// Where the target bucket has the record, as mostly. It is searched as find() does, and then
+  /// locked from the very state that the search began with: so nobody has changed it since, and
+  /// the segment is still the right one, for whoever changes that has the lock before. All lines
+  /// are here by then, and none of another bucket's is needed. None: the record may lie elsewhere.
+  template <class Host, class Right>
+  PERDURE_HOT std::optional<Answer> erase_in_target(Host& host, Segment s, Key const& key,
+                                                    Right const& right, Slot& before,
+                                                    bool& sparse) const {
+    std::uint32_t const b = target_of(key.hash);
+    Bucket& target = s.bucket(b);
+    fetch_bucket(host, target);
+    host.read(&target, kMetadata);
+    State const seen{host.load(&target.state)};
+    if (seen.locked() || !right()) return Answer::retry;
+    SlotPosition position;
+    if (!locate_in(host, target, b, key, seen.used() & ~seen.guests(), before, &position))
+      return std::nullopt;
+    bool const late = mutated("dash_erase_not_checked");
+    if (late) lock(host, target);
+    if (!late && !host.cas(&target.state, seen.word, seen.word | State::kLocked))
+      return Answer::retry;
+    State const left = seen.without(1u << position.slot);
+    empty_slot(host, target, position.slot, key.hash);
+    host.store(&target.state, left.unlocked().word);
+    sparse =
+        left.count() <= kSparse && left.count() + state_of(host, s, next_of(b)).count() <= kSparse;
+    return Answer::done;
+  }
+  template <class Host, class Right>
+  Answer erase_anywhere(Host& host, Segment s, Key const& key, Right const& right, Slot& before,
+                        bool& sparse) const {
     Pair pair = lock_target(host, s, key.hash);
     Answer answer = Answer::retry;
     if (right()) {
@@ -105,31 +173,6 @@ class SegmentOps : public SegmentSearch<Keys, K> {
     unlock_pair(host, s, pair);
     return answer;
   }
-
- protected:
-  using Base::all;
-  using Base::bucket_at;
-  using Base::buckets_of;
-  using Base::free_slots;
-  using Base::keys_;
-  using Base::kMetadata;
-  using Base::last_of;
-  using Base::locate;
-  using Base::lock_next;
-  using Base::lock_target;
-  using Base::next_of;
-  using Base::overflow_candidates;
-  using Base::shape_;
-  using Base::slot_at;
-  using Base::state_of;
-  using Base::store_slot;
-  using Base::target_of;
-  using Base::unlock_pair;
-  using typename Base::Pair;
-
-  static constexpr std::uint32_t kSparse = 3;
-  // buckets that displacement makes room in, for room in the one before
-  static constexpr std::uint32_t kFurther = 3;
 
   // --- Changing, under the target bucket's lock
   // -----------------------------------------------------------------------------------------------
@@ -250,11 +293,15 @@ class SegmentOps : public SegmentSearch<Keys, K> {
   void free_slot(Host& host, Segment s, SlotPosition position, std::uint64_t hash) const {
     Bucket& bucket = bucket_at(host, s, position.bucket);
     PERDURE_ASSERT(!kCostlyAssertions || position.bucket >= all() || is_locked(bucket));
-    if (!mutated("dash_slot_not_freed"))
-      free_slots(host, bucket, 1u << position.slot, keys_.elsewhere(hash));
-    if (!mutated("dash_removal_not_ordered"))
-      host.persist(&bucket.slots[position.slot], sizeof(Slot));
+    empty_slot(host, bucket, position.slot, hash);
     host.store(&bucket.state, State{host.load(&bucket.state)}.without(1u << position.slot).word);
+  }
+  /// What counts of that; ordered.
+  template <class Host>
+  void empty_slot(Host& host, Bucket& bucket, std::uint32_t i, std::uint64_t hash) const {
+    Slot& slot = bucket.slots[i];
+    if (!mutated("dash_slot_not_freed")) host.store(&(slot.*Keys::naming), keys_.elsewhere(hash));
+    if (!mutated("dash_removal_not_ordered")) host.persist(&slot, sizeof slot);
   }
 
   template <class Host>

@@ -243,15 +243,19 @@ class SegmentBuckets {
     if (pair.both) unlock(host, s.bucket(pair.next));
   }
 
-  /// Of near memory, in one wait: a key's target bucket, and what its probing bucket says of
-  /// itself.
+  /// Of near memory, in one wait: all lines of a bucket.
+  template <class Host>
+  PERDURE_HOT static void fetch_bucket(Host& host, Bucket const& bucket) {
+    if constexpr (Host::kNear) {
+      auto const* const lines = reinterpret_cast<std::byte const*>(&bucket);
+      for (std::size_t at = 0; at < sizeof(Bucket); at += pm::kCacheLine) host.prefetch(lines + at);
+    }
+  }
+  /// Likewise a key's target bucket, and what its probing bucket says of itself.
   template <class Host>
   PERDURE_HOT void fetch_ahead(Host& host, Segment s, std::uint32_t target) const {
-    if constexpr (Host::kNear) {
-      auto const* const lines = reinterpret_cast<std::byte const*>(&s.bucket(target));
-      for (std::size_t at = 0; at < sizeof(Bucket); at += pm::kCacheLine) host.prefetch(lines + at);
-      host.prefetch(&s.bucket(next_of(target)));
-    }
+    fetch_bucket(host, s.bucket(target));
+    if constexpr (Host::kNear) host.prefetch(&s.bucket(next_of(target)));
   }
 
   // --- Words

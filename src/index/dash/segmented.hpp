@@ -82,11 +82,12 @@ class Segmented {
                std::optional<Slot>& before) {
     for (;;) {
       Segment tried;
-      Answer const answer = self().until_settled(host, key.hash, [&](Segment s, auto right) {
-        tried = s;
-        if (!mutated("dash_write_not_touched")) core_.touch(s);
-        return core_.ops.write(host, s, key, slot, how, right, before);
-      });
+      Answer const answer =
+          self().until_settled(host, key.hash, [&](Segment s, auto right) PERDURE_HOT_LAMBDA {
+            tried = s;
+            if (!mutated("dash_write_not_touched")) core_.touch(s);
+            return core_.ops.write(host, s, key, slot, how, right, before);
+          });
       if (answer != Answer::full) return answer;
       if (Status s = self().make_room(host, key.hash, tried); !s.ok()) {
         MutexLock const lock(why_mutex_);

@@ -1,7 +1,8 @@
-// A run of a batch's operations by one thread, on a Dash table. Runs go in pieces: room for the
-// records of a piece, then, under a guard, its operations in array order, 16 keys brought near at a
-// time (store/threads/write_pieces.hpp). Invariant: a record is written and ordered before a slot
-// leads to it.
+// A run of a batch's operations by one thread, on a Dash table. Runs go in pieces, each under a
+// guard. Gets go through them in small groups, several of them under way at a time; writes have
+// room for the records of a piece first, and then 16 keys brought near at a time
+// (store/threads/write_pieces.hpp), in array order. Invariant: a record is written and ordered
+// before a slot leads to it.
 #pragma once
 
 #include <algorithm>
@@ -79,10 +80,7 @@ class DashGets : DashRun<Table, Slots, Host> {
   void run(threads::Ops const& ops, Give give) {
     for (std::size_t at = 0; at < ops.count; at += threads::kPiece) {
       exec::EpochGuard const guard(table_.epochs());
-      for (std::size_t from = at; from < std::min(ops.count, at + threads::kPiece);
-           from += threads::kGroup)
-        find_group(ops, from, std::min({ops.count, at + threads::kPiece, from + threads::kGroup}),
-                   give);
+      run_piece(ops, at, std::min(ops.count, at + threads::kPiece), give);
     }
   }
 
@@ -93,46 +91,77 @@ class DashGets : DashRun<Table, Slots, Host> {
   using Base::table_;
   using typename Base::Key;
 
-  /// In steps, each of which reads what the one before fetched: directory entries, metadata, slots
-  /// and records.
-  void bring_near(std::span<Key const> keys) {
-    std::array<std::uint64_t, threads::kGroup> segments{};
-    PERDURE_ASSERT(keys.size() <= segments.size());
-    for (Key const& key : keys) table_.prefetch_entry(host_, key.hash);
-    for (std::size_t i = 0; i < keys.size(); ++i)
-      segments[i] = table_.prefetch_metadata(host_, keys[i].hash);
-    if constexpr (Host::kNear) {
-      for (std::size_t i = 0; i < keys.size(); ++i)
-        table_.prefetch_candidates(host_, segments[i], keys[i].hash);
-    }
-    if constexpr (Host::kNear && Slots::kRecords) {
-      for (std::size_t i = 0; i < keys.size(); ++i) this->bring_record_near(segments[i], keys[i]);
-    }
-  }
+  // Gets are taken by groups, and each group goes through steps, of which each reads what the one
+  // before had fetched: directory entries, metadata, slots, records. Groups follow each other at
+  // one step's distance, so that what one has to wait for comes while the others work.
+  enum Step : std::size_t { entries, metadata, candidates, records, answers, kSteps };
+  static constexpr std::size_t kTogether = 8;
+  struct Group {
+    std::array<Key, kTogether> keys;
+    std::array<std::size_t, kTogether> which{};
+    std::array<std::uint64_t, kTogether> segments{};
+    std::size_t count = 0;
+  };
 
   template <class Give>
-  void find_group(threads::Ops const& ops, std::size_t from, std::size_t to, Give& give) {
-    PERDURE_ASSERT(from < to && to - from <= threads::kGroup);
+  void run_piece(threads::Ops const& ops, std::size_t from, std::size_t to, Give& give) {
+    std::array<Group, kSteps> under_way;
+    std::size_t const groups = (to - from + kTogether - 1) / kTogether;
+    for (std::size_t turn = 0; turn < groups + kSteps - 1; ++turn) {
+      // The furthest first: what it reads was fetched longest ago.
+      for (std::size_t step = kSteps; step-- > 0;) {
+        if (turn < step || turn - step >= groups) continue;
+        std::size_t const g = turn - step, first = from + g * kTogether;
+        Group& group = under_way[g % kSteps];
+        if (step == entries) take(ops, first, std::min(to, first + kTogether), group);
+        advance(static_cast<Step>(step), group, give);
+      }
+    }
+  }
+  void take(threads::Ops const& ops, std::size_t from, std::size_t to, Group& group) {
+    PERDURE_ASSERT(from < to && to - from <= kTogether);
     exec::ByteColumn const keys = batch_.keys();
-    std::array<Key, threads::kGroup> near;
-    std::array<std::size_t, threads::kGroup> which{};
-    std::size_t n = 0;
+    group.count = 0;
     for (std::size_t k = from; k < to; ++k) {
       if (!batch_.pending(ops[k])) continue;
-      which[n] = ops[k];
-      near[n++] = slots_.key(keys, ops[k]);
+      group.which[group.count] = ops[k];
+      group.keys[group.count++] = slots_.key(keys, ops[k]);
     }
-    bring_near(std::span<Key const>(near).first(n));
-    std::array<dash::Slot, threads::kGroup> found;
-    std::array<dash::Answer, threads::kGroup> answers{};
-    for (std::size_t k = 0; k < n; ++k) {
-      host_.begin();
-      answers[k] = table_.find(host_, near[k], found[k]);
+  }
+  template <class Give>
+  void advance(Step step, Group& group, Give& give) {
+    auto const each = [&](auto f) {
+      for (std::size_t i = 0; i < group.count; ++i) f(i, group.keys[i]);
+    };
+    auto& segments = group.segments;
+    switch (step) {
+      case entries:
+        return each([&](std::size_t, Key const& key) { table_.prefetch_entry(host_, key.hash); });
+      case metadata:
+        return each([&](std::size_t i, Key const& key) {
+          segments[i] = table_.prefetch_metadata(host_, key.hash);
+        });
+      case candidates:
+        if constexpr (Host::kNear)
+          each([&](std::size_t i, Key const& key) {
+            table_.prefetch_candidates(host_, segments[i], key.hash);
+          });
+        return;
+      case records:
+        if constexpr (Host::kNear && Slots::kRecords)
+          each([&](std::size_t i, Key const& key) { this->bring_record_near(segments[i], key); });
+        return;
+      case answers:
+        return each([&](std::size_t i, Key const& key) { find_one(group.which[i], key, give); });
+      case kSteps: return;
     }
-    for (std::size_t k = 0; k < n; ++k) {
-      answers[k] == dash::Answer::done ? this->answer(which[k], near[k], found[k], give)
-                                       : this->complete(which[k], answers[k]);
-    }
+  }
+  template <class Give>
+  void find_one(std::size_t i, Key const& key, Give& give) {
+    dash::Slot found;
+    host_.begin();
+    dash::Answer const answer = table_.find(host_, key, found);
+    answer == dash::Answer::done ? this->answer(i, key, found, give) : this->complete(i, answer);
   }
 };
 

@@ -20,9 +20,11 @@
 namespace perdure::threads {
 namespace {
 
-constexpr std::size_t kChunk = 1024;  // operations of a batch of gets that a worker takes at a time
+// operations of a batch of gets that a worker takes at a time: all workers have some before one has
+// the most
+constexpr std::size_t kLeastChunk = 256, kMostChunk = 1024;
 // smaller batches of writes are not split over workers
-constexpr std::size_t kSplitFrom = 4 * kChunk;
+constexpr std::size_t kSplitFrom = 4096;
 // keys of a load that somebody may stop: an index takes so many in some 100 ms
 constexpr std::size_t kMostLoadedAtOnce = 1u << 21;
 
@@ -83,6 +85,10 @@ class Outcome {
   Status why_refused_;  // guarded by mutex_, while runs go on
 };
 
+std::size_t chunk_of(exec::Workers const& workers, std::size_t n) {
+  return std::clamp(n / workers.threads(), kLeastChunk, kMostChunk);
+}
+
 /// run(ops) for all operations of a batch of writes, split stably by the top bits of their hashes.
 template <class Run>
 void for_each_part(exec::Workers& workers, Call const& call, Run run) {
@@ -119,11 +125,12 @@ Status Batches::read(Call const& call, std::span<KeyStatus> statuses, CallOption
     if (!status) return status.status();
     Batch const batch{&piece, status->data(), 0};
     Outcome outcome(core_);
-    core_.workers.for_chunks(n, kChunk, [&](std::size_t begin, std::size_t end) {
-      Tally tally;
-      core_.operations()->get(batch, {nullptr, begin, end - begin}, tally);
-      outcome.add(tally);
-    });
+    core_.workers.for_chunks(n, chunk_of(core_.workers, n),
+                             [&](std::size_t begin, std::size_t end) {
+                               Tally tally;
+                               core_.operations()->get(batch, {nullptr, begin, end - begin}, tally);
+                               outcome.add(tally);
+                             });
     return outcome.answer(*status, answers, n);
   };
   return in_pieces(call, statuses, how.stop, run,
@@ -153,13 +160,14 @@ Result<VariableValues> Batches::read_variable(Call const& call, std::span<KeySta
     if (!status) return status.status();
     Batch const batch{&piece, status->data(), 0};
     values.offsets.resize(n + 1);
-    std::vector<std::vector<std::byte>> chunks((n + kChunk - 1) / kChunk);
+    std::size_t const chunk = chunk_of(core_.workers, n);
+    std::vector<std::vector<std::byte>> chunks((n + chunk - 1) / chunk);
     Outcome outcome(core_);
     core_.workers.for_chunks(chunks.size(), 1, [&](std::size_t first, std::size_t last) {
       for (std::size_t c = first; c < last; ++c) {
-        std::size_t const begin = c * kChunk;
+        std::size_t const begin = c * chunk;
         Tally tally;
-        core_.operations()->get_variable(batch, {nullptr, begin, std::min(kChunk, n - begin)},
+        core_.operations()->get_variable(batch, {nullptr, begin, std::min(chunk, n - begin)},
                                          chunks[c], values.offsets.data(), tally);
         outcome.add(tally);
       }
@@ -167,8 +175,7 @@ Result<VariableValues> Batches::read_variable(Call const& call, std::span<KeySta
     std::int64_t sum = 0;
     for (std::int64_t& offset : values.offsets) sum += std::exchange(offset, sum);
     values.data.reserve(static_cast<std::size_t>(values.offsets[n]));
-    for (auto const& chunk : chunks)
-      values.data.insert(values.data.end(), chunk.begin(), chunk.end());
+    for (auto const& part : chunks) values.data.insert(values.data.end(), part.begin(), part.end());
     PERDURE_ASSERT(values.data.size() == static_cast<std::size_t>(values.offsets[n]));
     Status answered = outcome.answer(*status, answers, n);
     if (answered.ok()) append(all, std::move(values));
