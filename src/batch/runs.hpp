@@ -24,7 +24,7 @@ inline constexpr std::uint64_t kAnsweredApart = 1;
 inline constexpr std::uint64_t kLongRun = 32;
 inline constexpr std::uint32_t kRunPiece = 32;
 // operations of a batch; below it a launch more costs more than one warp's answers
-inline constexpr std::uint64_t kAnsweredApart = std::uint64_t{1} << 11;
+inline constexpr std::uint64_t kAnsweredApart = std::uint64_t{1} << 14;
 #endif
 // A run's pieces are looked at so many at a time, for each waits for memory twice.
 inline constexpr int kPiecesAhead = 4;

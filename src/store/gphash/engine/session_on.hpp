@@ -133,6 +133,7 @@ class SessionOn final : public Session {
     if (chained_) return {};  // see pass_counts()
     if (Status s = launcher_.begin_counts(); !s.ok()) return s;
     if (Status s = launcher_.machine.fill(writes_.counters.data(), 0, 2); !s.ok()) return s;
+    nothing_left_ = false;
     Status const planned = plan_groups();
     return planned.ok() && batch_.pieces != nullptr ? answer_pieces() : planned;
   }
@@ -411,27 +412,36 @@ class SessionOn final : public Session {
     }
     LanePerKeyPlanBody<Ops> const body{batch_, state_->table, left, count, planned_};
     if (Status s = launcher_.template count<Warp>(body, items_of(batch_.n)); !s.ok()) return s;
-    auto const items = items_listed(0, batch_.n);
+    auto const items = items_listed(0);
     if (!items) return items.status();
+    PERDURE_ASSERT(items.value() <= batch_.n);
+    nothing_left_ = items.value() == 0;
+    if (nothing_left_) return gather_unless_late();
     PlanBody<Ops> const rest{batch_, state_->table, left, count};
     if (Status s = launcher_.template count<Warp>(rest, items.value()); !s.ok()) return s;
+    return gather_unless_late();
+  }
+
+  Status gather_unless_late() {
     return mutated("planned_gets_follow_publish") ? Status{} : gather_planned();
   }
 
+  /// Of long runs, which are among what lanes have left.
   Status answer_pieces() {
-    auto const items = items_listed(1, most_pieces(batch_.n));
+    if (nothing_left_) return {};
+    auto const items = items_listed(1);
     if (!items) return items.status();
+    PERDURE_ASSERT(items.value() <= most_pieces(batch_.n));
+    if (items.value() == 0) return {};
     return launcher_.template count<Warp>(AnswerPiecesBody{batch_, state_->table.value_bytes},
                                           items.value());
   }
 
-  /// How many items to launch for a list that a launch before has made: a machine that is far away
-  /// is not asked, for the answer would cost more than items with nothing to do.
-  Result<std::uint64_t> items_listed(int which, std::uint64_t most) {
-    if (Machine::kPoolIsFar) return most;
+  /// How many items a list has that a launch before made. To wait for that costs less than launches
+  /// with nothing to do, which large batches of puts would have.
+  Result<std::uint64_t> items_listed(std::size_t which) {
     auto const counted = launcher_.machine.fetch(writes_.counters, 2);
     if (!counted) return counted.status();
-    PERDURE_ASSERT(counted.value()[which] <= most);
     return counted.value()[which];
   }
 
@@ -458,6 +468,7 @@ class SessionOn final : public Session {
   bool from_lease_ = false;
   bool chained_ = false;  // each pass is one launch: see run_chain()
   bool grouped_ = false;  // by its first pass
+  bool nothing_left_ = false;  // by lanes, in this pass
   bool released_ = false;  // and so are its records, by its last
   std::optional<wal::UndoRegion> undo_;  // of a chained pass
   Call call_;
