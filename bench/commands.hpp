@@ -33,5 +33,6 @@ struct Command {
 [[nodiscard]] Command add_prestores(CommandLine& program);
 [[nodiscard]] Command add_hetero(CommandLine& program);
 [[nodiscard]] Command add_shared_gets(CommandLine& program);
+[[nodiscard]] Command add_calls(CommandLine& program);
 
 }  // namespace perdure::bench

@@ -24,7 +24,7 @@ int run(int argc, char** argv) {
                             add_index_reopen(program), add_emulation(program),
                             add_ordered(program),      add_prestores(program),
                             add_hetero(program),       add_kv(program),
-                            add_shared_gets(program)};
+                            add_shared_gets(program),  add_calls(program)};
   int status = kUsage;
   if (!program.parse(argc, argv, status)) return status;
   if (PERDURE_UNMEASURED)

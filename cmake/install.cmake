@@ -39,7 +39,7 @@ if(PERDURE_CUDA)
   install(FILES "${PROJECT_SOURCE_DIR}/include/perdure/device.cuh"
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure" COMPONENT cpp)
   list(APPEND perdure_internal_headers
-    base/offset.hpp batch/key.hpp
+    base/offset.hpp batch/counts.hpp batch/key.hpp
     exec/bits.hpp exec/crc_tables.hpp exec/cuda/cuda_status.cuh exec/cuda/cuda_warp.cuh
     exec/cuda/grid_cuda.cuh
     exec/warp_concept.hpp pm/memory_concept.hpp

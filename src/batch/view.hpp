@@ -13,6 +13,8 @@
 
 namespace perdure {
 
+struct PieceToAnswer;
+
 struct BatchView {
   std::uint64_t n = 0;
   exec::ByteColumn keys;
@@ -36,6 +38,8 @@ struct BatchView {
   std::uint64_t* reserved = nullptr;  // free records, see reservation(); 0 = none
   std::uint8_t* used = nullptr;  // per reservation: 1 = published
   bool any_fits = false;  // every reserved record fits every operation
+  PieceToAnswer* pieces = nullptr;  // of long runs, for AnswerPiecesBody; null: at once
+  std::uint64_t* pieces_count = nullptr;
   std::uint64_t* unlinked = nullptr;  // per position: the record that phase two unlinks, or 0
   std::uint64_t* located = nullptr;  // variable-length get: record per operation
   std::uint64_t* lengths = nullptr;  // and its value's bytes
@@ -82,13 +86,48 @@ struct BatchView {
   }
 };
 
-/// Hashes keys and makes the unsorted `order`.
+/// Hashes keys and makes the unsorted `order`; nothing is decided or used yet.
 struct HashBody {
   BatchView batch;
   PERDURE_FN void operator()(std::uint64_t i) const {
     PERDURE_ASSERT(!kCostlyAssertions || (i < batch.n && batch.pass == 0));
     batch.order[i] = {i, hash_bytes(batch.keys.at(i), batch.keys.size(i))};
+    if (batch.all_pending) batch.status[i] = kPending;
     batch.decided[i] = batch.status[i] == kPending ? 0 : BatchView::kExcluded;
+    batch.used[i] = 0;
+  }
+};
+
+/// A pass begins: nothing is counted, listed or planned yet.
+struct BeginPassBody {
+  exec::Counts* counts;
+  std::uint64_t* counters;
+  std::uint64_t counter_n;
+  std::uint64_t* planned;  // so many, of gets; or null
+  std::uint64_t planned_n;
+  [[nodiscard]] std::uint64_t items() const {
+    return planned_n < exec::Counts::kNames ? exec::Counts::kNames : planned_n;
+  }
+  PERDURE_FN void operator()(std::uint64_t i) const {
+    if (i < exec::Counts::kNames) counts->value[i] = 0;
+    if (i < counter_n) counters[i] = 0;
+    if (i < planned_n) planned[i] = ~std::uint64_t{0};
+  }
+};
+
+/// A pass has ended: what the host is to know, into memory that it shares with the machine.
+struct TellHostBody {
+  exec::Counts const* counts;
+  exec::Counts* counts_there;
+  std::uint8_t const* status;
+  std::uint8_t* status_there;
+  std::uint64_t n;
+  [[nodiscard]] std::uint64_t items() const {
+    return n < exec::Counts::kNames ? exec::Counts::kNames : n;
+  }
+  PERDURE_FN void operator()(std::uint64_t i) const {
+    if (i < exec::Counts::kNames) counts_there->value[i] = counts->value[i];
+    if (i < n) status_there[i] = status[i];
   }
 };
 

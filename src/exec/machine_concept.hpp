@@ -8,13 +8,17 @@
 //   stage, staged                 a copy of an array in the host's memory, made beside the batch
 //   download_output, download_bytes
 //                                 results into the caller's arrays
-//   send, copy, fill, fetch       between the host's memory and the machine's
+//   send, copy, fill, fetch       between the host's memory and the machine's; begin_fetch: there
+//                                 after the next wait
 //   threads(n, f), warps<W>(n, body, mem, counts)
 //                                 launches; each sees what came before it once order() stands
 //                                 between them
 //   sort, sort_words, sums_before
 //                                 what any batch needs, with the machine's own libraries
 //   beside(launches), rejoin()    launches that may run beside those that follow
+//   order(), order_launches()     what was written before is ordered before all that is written
+//                                 afterwards; or before what later launches write, without a wait
+//   kChained, chain(steps)        of batches of so many at most, several launches as one; 0: none
 //   wait, wait_for_all            until what was launched is done
 #pragma once
 
@@ -55,6 +59,7 @@ concept MovesArrays =
       { machine.send(to, from, n) } -> std::same_as<Status>;
       { machine.copy(to, from, n) } -> std::same_as<Status>;
       { machine.fill(to, 0, n) } -> std::same_as<Status>;
+      { machine.begin_fetch(words, n) } -> std::same_as<Status>;
       machine.fetch(words, n);
     };
 
@@ -67,15 +72,18 @@ concept Machine =
              std::uint32_t* out, std::uint64_t* words, std::size_t n, CUstream_st* stream,
              Status (*launches)(), typename M::Shared const& shared) {
       { M::kPoolIsFar } -> std::convertible_to<bool>;
+      { M::kChained } -> std::convertible_to<std::size_t>;
       { shared.describe() } -> std::convertible_to<std::string>;
       { machine.begin(stream) } -> std::same_as<Status>;
       { machine.begin() } -> std::same_as<Status>;
       { machine.sort(items, n) } -> std::same_as<Status>;
+      { machine.need_room_to_sort_words(n) } -> std::same_as<Status>;
       { machine.sort_words(words, words, n, 0, 64) } -> std::same_as<Result<std::uint64_t*>>;
       { machine.sums_before(in, out, n) } -> std::same_as<Status>;
       { machine.beside(launches) } -> std::same_as<Status>;
       { machine.rejoin() } -> std::same_as<Status>;
       { machine.order() } -> std::same_as<Status>;
+      { machine.order_launches() } -> std::same_as<Status>;
       { machine.wait() } -> std::same_as<Status>;
       { machine.wait_for_all() } -> std::same_as<Status>;
       { constant.free_bytes() } -> std::convertible_to<std::uint64_t>;

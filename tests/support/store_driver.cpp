@@ -281,7 +281,8 @@ Status Driver::mixed(std::vector<Op> const& ops, Rmw rmw, Element element,
     bool const got = ops[i].kind == OpKind::get && statuses[i] == KeyStatus::ok;
     auto const* const at = reinterpret_cast<char const*>(out.data()) + i * config_.value_bytes;
     answers.push_back({statuses[i], got ? Bytes(at, config_.value_bytes) : Bytes{}});
-    if (got || config_.value_bytes == 0) continue;
+    // what a get of a damaged record leaves is not said
+    if (got || config_.value_bytes == 0 || statuses[i] == KeyStatus::corrupt) continue;
     EXPECT_EQ(Bytes(at, config_.value_bytes),
               Bytes(config_.value_bytes, static_cast<char>(kUntouched)))
         << "operation " << i << " is no get that found something, yet its output changed";

@@ -151,6 +151,10 @@ class CpuMachine {
   Result<std::span<T const>> fetch(Buffer<T> const& from, std::size_t n) {
     return std::span<T const>(from.data(), n);
   }
+  template <class T>
+  Status begin_fetch(Buffer<T> const&, std::size_t) {
+    return {};
+  }
 
   /// A body whose items are worth more or less than usual says how many a worker takes at once.
   template <class F>
@@ -185,6 +189,7 @@ class CpuMachine {
     return {};
   }
 
+  Status need_room_to_sort_words(std::size_t) { return {}; }  // it sorts where they are
   /// Ascending by the bits from `begin` up to `end`; the answer lies in one of the two.
   Result<std::uint64_t*> sort_words(std::uint64_t* words, std::uint64_t*, std::size_t n, int, int) {
     exec::sort_words({words, n});
@@ -197,6 +202,8 @@ class CpuMachine {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     return {};
   }
+  Status order_launches() { return order(); }
+  static constexpr std::size_t kChained = 0;  // a launch costs nothing here
   Status wait() { return {}; }
   /// Launches what may run beside what is launched until rejoin(); here, before it.
   template <class F>

@@ -13,9 +13,11 @@
 
 #include "base/hooks.hpp"
 #include "exec/counts.hpp"
+#include "exec/cuda/cuda_buffer.cuh"
 #include "exec/cuda/cuda_sort.cuh"
 #include "exec/cuda/cuda_staging.cuh"
 #include "exec/cuda/cuda_status.cuh"
+#include "exec/cuda/cuda_steps.cuh"
 #include "exec/cuda/cuda_warp.cuh"
 #include "exec/machine_concept.hpp"
 #include "exec/workers.hpp"
@@ -31,43 +33,22 @@ __global__ void run_threads(std::size_t n, F body) {
     body(i);
 }
 
-template <int kStage, class W, class M, class F, class State>
-__device__ void run_item(W& warp, M& mem, F const& body, std::size_t i, State& state,
-                         Counts& counts) {
-  body.template stage<kStage>(warp, mem, i, state, counts);
-  if constexpr (kStage + 1 < F::kStages) run_item<kStage + 1>(warp, mem, body, i, state, counts);
-}
-
-/// Items are shared out over warps (or, for CudaSolo, threads), round robin; the counts of each are
-/// kept in registers and added up at the end.
+/// Items are shared out over warps (or, for CudaSolo, threads), round robin.
 template <class W, class M, class F>
 __global__ void run_warps(std::size_t n, F body, M mem, Counts* total) {
   constexpr bool kWarp = std::is_same_v<W, CudaWarp>;
   std::size_t const thread = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x;
   std::size_t const threads = std::size_t{gridDim.x} * blockDim.x;
-  std::size_t const me = kWarp ? thread / 32 : thread;
-  std::size_t const all = kWarp ? threads / 32 : threads;
-  W warp;
-  Counts counts;
-  for (std::size_t i = me; i < n; i += all) {
-    typename F::template State<W> state;
-    run_item<0>(warp, mem, body, i, state, counts);
-  }
-  if (total == nullptr) return;
-  counts[Counts::reads] += mem.tally().reads;
-  counts[Counts::writes] += mem.tally().writes;
-  counts[Counts::orders] += mem.tally().orders;
-  if (kWarp && threadIdx.x % 32 != 0) return;
-  for (std::uint32_t k = 0; k < Counts::kNames; ++k) {
-    if (counts.value[k] != 0) {
-      atomicAdd(reinterpret_cast<unsigned long long*>(&total->value[k]),
-                static_cast<unsigned long long>(counts.value[k]));
-    }
-  }
+  run_items<W>(n, body, mem, total, kWarp ? thread / 32 : thread, kWarp ? threads / 32 : threads);
 }
 
+/// By one thread, between two launches: what it saw of the first is visible to the whole system
+/// before anything of the second.
 struct OrderingBody {
-  __device__ void operator()(std::size_t) const { fault::passes(fault::TrapPoint::host_ordering); }
+  __device__ void operator()(std::size_t) const {
+    fault::passes(fault::TrapPoint::host_ordering);
+    __threadfence_system();
+  }
 };
 
 class CudaMachine {
@@ -94,53 +75,8 @@ class CudaMachine {
     return Shared{0, properties.multiProcessorCount, properties.name, &workers};
   }
 
-  /// Device memory with a pinned twin on the host, made when first fetched.
   template <class T>
-  class Buffer {
-   public:
-    Buffer() = default;
-    Buffer(Buffer const&) = delete;
-    Buffer& operator=(Buffer const&) = delete;
-    ~Buffer() {
-      cudaFree(data_);
-      cudaFreeHost(twin_);
-    }
-    /// On failure it is as it was: who goes back to what was before needs no memory for it.
-    Status resize(std::size_t n) {
-      if (n <= capacity_ && data_ != nullptr) return {};
-      std::size_t const room = std::max(n, kLeastBytes / sizeof(T));
-      std::size_t const bytes = room * sizeof(T);
-      T* fresh = nullptr;
-      cudaError_t const error = fault::failing_allocation.strikes() ? cudaErrorMemoryAllocation
-                                                                    : cudaMalloc(&fresh, bytes);
-      if (Status s = cuda_allocated(error, bytes, "device memory"); !s.ok()) return s;
-      cudaFree(std::exchange(data_, fresh));
-      capacity_ = room;
-      return {};
-    }
-    Status need_twin(std::size_t n) {
-      if (n <= twin_capacity_ && twin_ != nullptr) return {};
-      std::size_t const bytes = n * sizeof(T);
-      T* fresh = nullptr;
-      cudaError_t const error = fault::failing_allocation.strikes() ? cudaErrorMemoryAllocation
-                                                                    : cudaMallocHost(&fresh, bytes);
-      if (Status s = cuda_allocated(error, bytes, "pinned memory"); !s.ok()) return s;
-      cudaFreeHost(std::exchange(twin_, fresh));
-      twin_capacity_ = n;
-      return {};
-    }
-    [[nodiscard]] T* data() const { return data_; }
-    [[nodiscard]] T* twin() const { return twin_; }
-
-   private:
-    // Growing takes the driver's lock, and waits for all that the device does: not for few bytes.
-    static constexpr std::size_t kLeastBytes = std::size_t{64} << 10;
-
-    T* data_ = nullptr;
-    T* twin_ = nullptr;
-    std::size_t capacity_ = 0;
-    std::size_t twin_capacity_ = 0;
-  };
+  using Buffer = CudaBuffer<T>;
 
   explicit CudaMachine(Shared& shared) : shared_(&shared) {}
   CudaMachine(CudaMachine const&) = delete;
@@ -305,15 +241,17 @@ class CudaMachine {
   Status fill(T* to, int byte, std::size_t n) {
     return cuda_status(cudaMemsetAsync(to, byte, n * sizeof(T), stream_), "clearing a buffer");
   }
+  /// Into its twin, which has it after wait().
+  template <class T>
+  Status begin_fetch(Buffer<T>& from, std::size_t n) {
+    if (Status s = from.need_twin(n); !s.ok()) return s;
+    return cuda_status(
+        cudaMemcpyAsync(from.twin(), from.data(), n * sizeof(T), cudaMemcpyDeviceToHost, stream_),
+        "fetching results");
+  }
   template <class T>
   Result<std::span<T const>> fetch(Buffer<T>& from, std::size_t n) {
-    if (Status s = from.need_twin(n); !s.ok()) return s;
-    if (Status s = cuda_status(cudaMemcpyAsync(from.twin(), from.data(), n * sizeof(T),
-                                               cudaMemcpyDeviceToHost, stream_),
-                               "fetching results");
-        !s.ok()) {
-      return s;
-    }
+    if (Status s = begin_fetch(from, n); !s.ok()) return s;
     if (Status s = wait(); !s.ok()) return s;
     return std::span<T const>(from.twin(), n);
   }
@@ -335,6 +273,27 @@ class CudaMachine {
     constexpr bool kFew = requires { F::kWaitsForLink; };
     unsigned const grid = blocks(threads, kBlock, kFew ? kFewBlocks : kBlocksPerMultiprocessor);
     run_warps<W><<<grid, kBlock, 0, stream_>>>(n, body, mem, total);
+    return cuda_status(cudaGetLastError(), "launching a kernel");
+  }
+
+  /// Several steps in one launch, by one block (cuda_steps.cuh): for batches of kChained at most.
+  static constexpr std::size_t kChained = kMostChained;
+  template <class W, class M, class F>
+  static WarpsStep<W, M, F> warps_step(std::size_t n, F body, M mem, Counts* total) {
+    return {n, body, mem, total};
+  }
+  template <class F>
+  static ThreadsStep<F> threads_step(std::size_t n, F body) {
+    return {n, body};
+  }
+  static SortStep sort_step(Sorted* items, std::size_t n) { return {items, n}; }
+  static OrderStep order_step() { return {}; }
+  template <class... Steps>
+  Status chain(Steps... steps) {
+    if (fault::lost_device.strikes())
+      return cuda_status(cudaErrorLaunchFailure, "launching a kernel");
+    fault::kernel_launched();
+    run_steps<<<1, kStepThreads, 0, stream_>>>(steps...);
     return cuda_status(cudaGetLastError(), "launching a kernel");
   }
 
@@ -365,6 +324,17 @@ class CudaMachine {
     });
   }
 
+  /// So that sorting n of them, later, does not fail for want of memory.
+  Status need_room_to_sort_words(std::size_t n) {
+    std::size_t bytes = 0;
+    std::uint64_t* sorted = nullptr;
+    if (Status s = cuda_status(
+            radix_sort_words(nullptr, bytes, nullptr, nullptr, n, 0, 64, sorted, stream_),
+            "sorting a batch");
+        !s.ok())
+      return s;
+    return sort_room_.resize(bytes);
+  }
   Result<std::uint64_t*> sort_words(std::uint64_t* words, std::uint64_t* spare, std::size_t n,
                                     int begin, int end) {
     std::uint64_t* sorted = nullptr;
@@ -383,6 +353,8 @@ class CudaMachine {
     }
     return wait();
   }
+  /// Between launches nobody need wait: they follow each other, and so do their stores.
+  Status order_launches() { return threads(1, OrderingBody{}); }
   /// Memory of the GPU to be had.
   [[nodiscard]] std::uint64_t free_bytes() const {
     std::size_t free = 0, total = 0;

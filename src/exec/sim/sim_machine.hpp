@@ -89,6 +89,10 @@ class SimMachine {
   Result<std::span<T const>> fetch(Buffer<T> const& from, std::size_t n) {
     return std::span<T const>(from.data(), n);
   }
+  template <class T>
+  Status begin_fetch(Buffer<T> const&, std::size_t) {
+    return {};
+  }
   template <class F>
   Status threads(std::size_t n, F body) {
     for (std::size_t i = 0; i < n; ++i) body(i);
@@ -129,6 +133,7 @@ class SimMachine {
     return {};
   }
 
+  Status need_room_to_sort_words(std::size_t) { return {}; }  // it sorts where they are
   Result<std::uint64_t*> sort_words(std::uint64_t* words, std::uint64_t*, std::size_t n, int, int) {
     std::sort(words, words + n);
     return words;
@@ -138,6 +143,8 @@ class SimMachine {
     if (fault::observer != nullptr) fault::observer->order();
     return {};
   }
+  Status order_launches() { return order(); }
+  static constexpr std::size_t kChained = 0;  // a launch costs nothing here
   Status wait() { return {}; }
   template <class F>
   Status beside(F launches) {

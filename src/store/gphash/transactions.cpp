@@ -53,8 +53,8 @@ Status Transactions::check_undo_room(OpenTransaction const& tx, std::uint64_t op
 /// The undo log holds so many entries. No transaction is open.
 Status Transactions::make_undo_room(std::uint64_t operations) {
   PERDURE_ASSERT(core_.transaction == nullptr && core_.is_exclusive());
-  if (Status s = records_.end_lease(); !s.ok()) return s;
   if (operations > core_.undo.capacity()) {
+    if (Status s = records_.end_lease(); !s.ok()) return s;
     if (operations > (std::uint64_t{1} << 31))
       return bad("a transaction has at most 2^31 operations");
     core_.heap.give_back_empty();
@@ -93,9 +93,11 @@ Status Transactions::finish(OpenTransaction& tx, bool commit) {
   }
   if (commit || !mutated("abort_keeps_entries")) core_.undo.end();
   core_.counters.add_orders(1);
+  if (Status s = release_leased(tx); !s.ok()) return health.fail(s);
   bool const replaced = commit || mutated("abort_releases_replaced");
-  if (commit || !mutated("abort_releases_nothing"))
-    records_.release(replaced ? tx.unlinked : tx.used);
+  std::vector<std::uint64_t> const& released = replaced ? tx.unlinked : tx.used;
+  if (!released.empty() && (commit || !mutated("abort_releases_nothing")))
+    records_.release(released);
   if (!health.unlogged) return {};
   std::span<std::byte const> const piece(tx.logged);
   if (Status s = log_.append_pieces({&piece, 1}); !s.ok()) return health.fail(s);
@@ -127,6 +129,7 @@ Status Transactions::write_atomic(Call const& call, std::span<KeyStatus> statuse
   if (Status s = make_undo_room(call.keys.count); !s.ok()) return s;
   health.changing = false;
   OpenTransaction tx;
+  tx.alone = true;
   start(tx);
   Status const done = write_in(tx, call, statuses);
   if (health.failed()) return done;
@@ -154,13 +157,14 @@ Status Transactions::write_in(OpenTransaction& tx, Call const& call,
   }
 }
 
-/// `waiting`: how many new keys want room, where some of them found none. The heap has the records,
-/// for those of a batch that may be undone are noted one by one.
+/// `waiting`: how many new keys want room, where some of them found none. In a transaction of
+/// several batches the heap has the records, for those of a batch that may be undone are noted one
+/// by one.
 Status Transactions::attempt(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses,
                              std::uint64_t& waiting) {
   Health& health = core_.health;
   WriteBatch batch(call, statuses);
-  if (Status s = writer_.prepare(batch, false); !s.ok()) return s;
+  if (Status s = writer_.prepare(batch, tx.alone && records_.can_lease()); !s.ok()) return s;
   std::uint32_t const step = core_.undo.step() + 1;
   std::uint64_t const records_before = core_.counters.records();
   health.changing = health.half_undoable = true;
@@ -176,10 +180,11 @@ Status Transactions::attempt(OpenTransaction& tx, Call const& call, std::span<Ke
     if (batch.full && result.code() == Code::no_space)
       waiting = batch.done[BatchCounts::inserted] + std::max<std::uint64_t>(1, batch.refused);
     if (Status s = undo(step, records_before); !s.ok()) return health.fail(s);
-    records_.release(batch.reserved);
+    if (Status s = release_refused(batch); !s.ok()) return health.fail(s);
   }
-  if (Status s = batch.session->finish(); !s.ok()) return health.fail(s);
   health.half_undoable = false;
+  if (batch.session == nullptr) return result;  // see release_leased()
+  if (Status s = batch.session->finish(); !s.ok()) return health.fail(s);
   core_.sessions.give(std::move(batch.session));
   return result;
 }
@@ -224,9 +229,42 @@ Status Transactions::refusal(OpenTransaction const& tx, WriteBatch const& batch,
                                  : " and could not grow")};
 }
 
+/// All that a batch took, which has been undone.
+Status Transactions::release_refused(WriteBatch& batch) {
+  if (batch.from_lease) {
+    auto const taken = batch.session->download(Download::reserved);
+    if (!taken) return taken.status();
+    batch.reserved.assign(taken.value().reserved.begin(), taken.value().reserved.end());
+    if (Status s = records_.end_lease(); !s.ok()) return s;
+  }
+  records_.release(batch.reserved);
+  return {};
+}
+
+/// The atomic batch has committed, and its arrays are the caller's again when this returns.
+Status Transactions::release_leased(OpenTransaction& tx) {
+  if (tx.session == nullptr) return {};
+  PERDURE_ASSERT(tx.alone && records_.leased());
+  if (!mutated("unlinked_released_before_commit")) {
+    if (Status s = tx.session->release_records(); !s.ok()) return s;
+  }
+  if (Status s = tx.session->finish(); !s.ok()) return s;
+  core_.sessions.give(std::move(tx.session));
+  return {};
+}
+
 /// Notes what the batch took and unlinked, and, with durability power, what will be logged.
 Status Transactions::keep_attempt(OpenTransaction& tx, WriteBatch& batch,
                                   std::span<std::uint8_t const> status) {
+  if (batch.from_lease) {
+    tx.operations += batch.call.keys.count;
+    if (Status s = keep_for_log(tx, batch, status); !s.ok()) return s;
+    if (mutated("unlinked_released_before_commit")) {
+      if (Status s = batch.session->release_records(); !s.ok()) return s;
+    }
+    tx.session = std::move(batch.session);
+    return {};
+  }
   auto const came_to = writer_.outcome(batch);
   if (!came_to) return came_to.status();
   Downloaded const& outcome = came_to.value();
@@ -241,6 +279,11 @@ Status Transactions::keep_attempt(OpenTransaction& tx, WriteBatch& batch,
     tx.unlinked.insert(tx.unlinked.end(), outcome.unlinked.begin(), outcome.unlinked.end());
   tx.operations += batch.call.keys.count;
   PERDURE_ASSERT(tx.used.size() <= tx.operations);  // a record an operation at most
+  return keep_for_log(tx, batch, status);
+}
+
+Status Transactions::keep_for_log(OpenTransaction& tx, WriteBatch& batch,
+                                  std::span<std::uint8_t const> status) const {
   if (!core_.power) return {};
   auto const kept = batch.session->download(Download::columns);
   if (!kept) return kept.status();

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -31,6 +32,10 @@ struct OpenTransaction {
   std::vector<std::byte> logged;  // durability power: its batches, encoded
   std::uint64_t records_before = 0;
   std::optional<std::uint64_t> step;  // written
+  // An atomic batch by itself: its records may be the lease's, and this session, which took them,
+  // gives back what it unlinked and did not use.
+  bool alone = false;
+  std::unique_ptr<Session> session;
 };
 
 /// What a caller holds: the open transaction, until it ends or its store closes.
@@ -69,7 +74,11 @@ class Transactions {
   Status passes(OpenTransaction const& tx, WriteBatch& batch);
   [[nodiscard]] Status refusal(OpenTransaction const& tx, WriteBatch const& batch,
                                std::span<std::uint8_t const> status) const;
+  Status release_refused(WriteBatch& batch);
+  Status release_leased(OpenTransaction& tx);
   Status keep_attempt(OpenTransaction& tx, WriteBatch& batch, std::span<std::uint8_t const> status);
+  Status keep_for_log(OpenTransaction& tx, WriteBatch& batch,
+                      std::span<std::uint8_t const> status) const;
   Status make_undo_room(std::uint64_t operations);
   void start(OpenTransaction& tx);
   Status undo(std::uint32_t from_step, std::uint64_t records_before);

@@ -172,24 +172,24 @@ Result<Counts> BatchWriter::pass(WriteBatch& batch, bool displace, wal::UndoRegi
   PERDURE_ASSERT(batch.session != nullptr && core_.health.changing);
   PERDURE_ASSERT(undo == nullptr || !displace);  // for one key one slot is logged
   Session& session = *batch.session;
-  auto planned = session.plan(displace);
-  if (!planned) return planned;
-  Counts counts = *planned;
+  Counts orders;
+  if (Status s = session.plan(displace); !s.ok()) return s;
   if (undo != nullptr) {
-    auto const logged = session.log_undo(*undo);
-    if (!logged) return logged;
-    counts += logged.value();
+    if (Status s = session.log_undo(*undo); !s.ok()) return s;
   }
   if (!core_.logged() && !mutated("no_order_after_plan")) {
-    if (Status s = order(batch, counts); !s.ok()) return s;
+    ++orders[Counts::orders];
+    if (Status s = session.order_steps(); !s.ok()) return s;
   }
   if (undo != nullptr && mutated("epoch_ends_before_publish")) core_.undo.end();
-  auto const published = session.publish();
-  if (!published) return published;
-  counts += published.value();
+  if (Status s = session.publish(); !s.ok()) return s;
+  auto const counted = session.pass_counts(!batch.statuses.empty() || core_.power != nullptr);
+  if (!counted) return counted;
   if (!core_.logged() && !mutated("no_order_after_publish")) {
-    if (Status s = order(batch, counts); !s.ok()) return s;
+    if (Status s = order(batch, orders); !s.ok()) return s;
   }
+  Counts counts = counted.value();
+  counts += orders;
   PERDURE_ASSERT(counts[BatchCounts::full] <= counts[BatchCounts::pending]);
   PERDURE_ASSERT(counts[BatchCounts::inserted] <=
                  counts[BatchCounts::used]);  // a new key has a record

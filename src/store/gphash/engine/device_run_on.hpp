@@ -104,7 +104,9 @@ class DeviceRunOn final : public DeviceRun {
     if (Status s = cleared(unlinked_, map.words()); !s.ok()) return s;
     if (Status s = cleared(locks_, kKeyLocks / 32); !s.ok()) return s;
     if (Status s = cleared(totals_, 1); !s.ok()) return s;
-    auto const taken = take_records(machine_, map, records, free_, before_, fresh_);
+    if (Status s = shared_->make_free(machine_, records); !s.ok()) return s;
+    auto const taken =
+        take_records(machine_, map, shared_->free_records, records, free_, before_, fresh_);
     if (!taken || !taken.value()) return taken;
     view_ = {shared_->table,
              map,

@@ -68,12 +68,18 @@ class Session {
   /// Groups the operations by key and takes the records. False: so many are not free in the lease,
   /// and nothing was taken.
   virtual Result<bool> prepare(Reservation const& reservation) = 0;
-  /// Phase one. Without `displace`, an insert takes an empty slot or none.
-  virtual Result<exec::Counts> plan(bool displace) = 0;
+  /// A pass begins: phase one. Without `displace`, an insert takes an empty slot or none.
+  virtual Status plan(bool displace) = 0;
   /// Logs what publish() will overwrite. Displaces nothing: plan() must not have either.
-  virtual Result<exec::Counts> log_undo(wal::UndoRegion const& region) = 0;
+  virtual Status log_undo(wal::UndoRegion const& region) = 0;
+  /// All that the session has written is durable before anything that its next step writes. Does
+  /// not wait.
+  virtual Status order_steps() = 0;
   /// Phase two.
-  virtual Result<exec::Counts> publish() = 0;
+  virtual Status publish() = 0;
+  /// Waits for the pass, and says what its steps counted. With `statuses` these come with it, so
+  /// that download() need not wait once more.
+  virtual Result<exec::Counts> pass_counts(bool statuses) = 0;
   /// All that was written before is durable before anything that is written afterwards.
   virtual Status order() = 0;
   /// Once the batch is durable: releases to the lease what it unlinked, and what it did not use.

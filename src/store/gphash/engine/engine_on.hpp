@@ -43,6 +43,7 @@ class RecordLeaseOn final : public RecordLease {
       return s;
     state_->records = {bits.data(), leased.data(), lease.leased.size(),
                        lease.shape, lease.stride,  lease.words_each};
+    state_->free_records = 0;
     return machine.wait();
   }
 
@@ -51,6 +52,10 @@ class RecordLeaseOn final : public RecordLease {
     if (Status s = machine.begin(nullptr); !s.ok()) return s;
     PERDURE_ASSERT(state_->records.bits == state_->record_bits.data() &&
                    state_->records.superblocks == lease.leased.size());
+    if (Status s = state_->stash.give_back(machine, state_->records, state_->free_records,
+                                           pm::Memory(state_->options.base));
+        !s.ok())
+      return s;
     auto bits = machine.fetch(state_->record_bits, lease.bits.size());
     if (!bits) return bits.status();
     lease.bits.assign(bits->begin(), bits->end());

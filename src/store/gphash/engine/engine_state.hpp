@@ -18,6 +18,7 @@
 #include "store/gphash/engine/bucket_cache_loads.hpp"
 #include "store/gphash/engine/engine.hpp"
 #include "store/gphash/engine/gather_autotuner.hpp"
+#include "store/gphash/engine/record_stash.hpp"
 #include "store/gphash/kernels/record_map.hpp"
 
 namespace perdure {
@@ -55,6 +56,8 @@ struct EngineState {
   CacheBuffers<Machine> cache;
   BucketCacheOn<Machine> buckets;  // layout `in_place` only
   RecordMap records;
+  std::uint64_t free_records = 0;  // of these at least so many are free
+  RecordStash<Machine> stash;
   typename Machine::template Buffer<std::uint32_t> record_bits;
   typename Machine::template Buffer<std::uint8_t> record_leased;
   std::atomic<std::uint32_t> batches{0};  // of gets
@@ -157,6 +160,12 @@ struct EngineState {
       }
     }
     return machine.wait();
+  }
+
+  /// What the stash has is free for others where so many may not be.
+  Status make_free(Machine& machine, std::uint64_t n) {
+    if (free_records >= n) return {};
+    return stash.give_back(machine, records, free_records, pm::Memory(options.base));
   }
 
   void add_get_counts(exec::Counts const& counts) {

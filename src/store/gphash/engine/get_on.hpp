@@ -72,7 +72,26 @@ class GetOn {
     return values;
   }
 
+  /// The values of a mixed batch's gets, which its lanes have planned, a position each: in the
+  /// order of their addresses where that pays. `room` is for as many.
+  Status gather_planned(BatchView const& batch, Deferred planned, std::uint64_t* room) {
+    bool const sorts = Machine::kPoolIsFar && state_->options.gather != Gather::at_once &&
+                       batch.n >= kPlannedSorted;
+    if (sorts) {
+      int const bits = AddressesSorted::in(state_->table).bits;
+      auto sorted = machine_.sort_words(planned.entries, room, batch.n, 32, 32 + bits);
+      if (!sorted) return sorted.status();
+      planned.entries = *sorted;
+    }
+    GatherBody<Ops> const body{batch, state_->table, planned, batch.n};
+    return launcher_.template count<typename Machine::Warp>(body, items_of(batch.n));
+  }
+  [[nodiscard]] std::uint32_t shift() const { return AddressesSorted::in(state_->table).shift; }
+
  private:
+  // below it sorting costs more than it saves
+  static constexpr std::uint64_t kPlannedSorted = std::uint64_t{1} << 13;
+
   Result<std::span<std::uint64_t const>> locate() {
     if (Status s = lists_.slots.resize(batch_.n); !s.ok()) return s;
     if (Status s = lengths_.resize(batch_.n); !s.ok()) return s;

@@ -29,6 +29,29 @@ class Launcher {
     return counts_.need_twin(1);
   }
 
+  /// From here on launches count together, until counts() is asked.
+  Status begin_counts() {
+    PERDURE_ASSERT(counts_.data() != nullptr);  // begin() came before
+    return machine.fill(counts_.data(), 0, 1);
+  }
+  template <class W, class Body>
+  Status count(Body const& body, std::uint64_t items) {
+    return machine.template warps<W>(items, body, memory_, counts_.data());
+  }
+  /// The same as a step of a chain.
+  template <class W, class Body>
+  auto count_step(Body const& body, std::uint64_t items) {
+    return Machine::template warps_step<W>(items, body, memory_, counts_.data());
+  }
+  [[nodiscard]] exec::Counts* counts_here() const { return counts_.data(); }
+  [[nodiscard]] exec::Counts* counts_twin() const { return counts_.twin(); }
+  /// Waits for what was launched, and says what it counted.
+  Result<exec::Counts> counts() {
+    auto counts = machine.fetch(counts_, 1);
+    if (!counts) return counts.status();
+    return (*counts)[0];
+  }
+
   template <class W, class Body>
   Status run(Body const& body, std::uint64_t items) {
     return machine.template warps<W>(items, body, memory_, nullptr);
@@ -37,13 +60,9 @@ class Launcher {
   /// Waits for the launch, and says what it counted.
   template <class W, class Body>
   Result<exec::Counts> counted(Body const& body, std::uint64_t items) {
-    PERDURE_ASSERT(counts_.data() != nullptr);  // begin() came before
-    if (Status s = machine.fill(counts_.data(), 0, 1); !s.ok()) return s;
-    if (Status s = machine.template warps<W>(items, body, memory_, counts_.data()); !s.ok())
-      return s;
-    auto counts = machine.fetch(counts_, 1);
-    if (!counts) return counts.status();
-    return (*counts)[0];
+    if (Status s = begin_counts(); !s.ok()) return s;
+    if (Status s = count<W>(body, items); !s.ok()) return s;
+    return counts();
   }
 
   /// Of what a get counts, only accesses are asked for: without them nobody waits for it.
@@ -75,7 +94,7 @@ class Launcher {
 /// Lists that bodies append to, and room to sort them in.
 template <class Machine>
 struct Lists {
-  typename Machine::template Buffer<std::uint64_t> entries, spare, count, slots;
+  typename Machine::template Buffer<std::uint64_t> entries, spare, count, slots, gets;
 };
 
 }  // namespace perdure

@@ -4,50 +4,22 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "store/gphash/engine/engine.hpp"
 #include "store/gphash/engine/get_on.hpp"
 #include "store/gphash/engine/launcher.hpp"
+#include "store/gphash/engine/write_buffers.hpp"
 #include "store/gphash/kernels/batch_ops.hpp"
 #include "store/gphash/kernels/lane_per_key_plan.hpp"
 #include "store/gphash/kernels/mirror_ops.hpp"
-#include "store/gphash/kernels/record_map.hpp"
 
 namespace perdure {
-
-/// What a batch of writes needs, an element an operation.
-template <class Machine>
-struct WriteBuffers {
-  template <class T>
-  using Buffer = typename Machine::template Buffer<T>;
-
-  Buffer<exec::Sorted> order;
-  Buffer<gphash::Plan> plans;
-  Buffer<std::uint64_t> reserved, unlinked;
-  Buffer<std::uint8_t> used, decided;
-  Buffer<std::uint32_t> free, before;  // to take records by
-  Buffer<std::uint64_t> segments;  // of the log of entries
-
-  Status resize(std::uint64_t n) {
-    if (Status s = order.resize(n); !s.ok()) return s;
-    if (Status s = plans.resize(n); !s.ok()) return s;
-    if (Status s = unlinked.resize(n); !s.ok()) return s;
-    if (Status s = used.resize(n); !s.ok()) return s;
-    return decided.resize(n);
-  }
-  void show(WriteView& batch) {
-    batch.order = order.data();
-    batch.plans = plans.data();
-    batch.reserved = reserved.data();
-    batch.unlinked = unlinked.data();
-    batch.used = used.data();
-    batch.decided = decided.data();
-  }
-};
 
 template <class Machine, class Ops>
 class SessionOn final : public Session {
@@ -56,6 +28,9 @@ class SessionOn final : public Session {
   using Warp = typename Machine::Warp;
   using Solo = typename Machine::Solo;
   using PublishWarp = std::conditional_t<Ops::kPublishNeedsWarp, Warp, Solo>;
+  // Layout `log` has to be told nothing between its phases, and takes the long way.
+  static constexpr bool kChains =
+      Machine::kChained > 0 && Ops::kMirrored&& Ops::kUndoable && !Ops::kLogged;
 
  public:
   explicit SessionOn(EngineState<Machine>& state)
@@ -65,12 +40,12 @@ class SessionOn final : public Session {
     Machine& machine = launcher_.machine;
     PERDURE_ASSERT(status.empty() || status.size() == call.keys.count);
     step_ = Step::uploaded;
-    ordered_ = false;
+    ordered_ = statuses_here_ = false;
     call_ = call;
     batch_ = {};
     batch_.n = call.keys.count;
     batch_.kind = call.kind;
-    batch_.rmw = call.rmw;
+    batch_.rmw = computes(call) ? call.rmw : Rmw::replace;
     batch_.element = call.element;
     batch_.verify = state_->options.verify_reads;
     if (Status s = launcher_.begin(call.stream); !s.ok()) return s;
@@ -91,8 +66,14 @@ class SessionOn final : public Session {
 
   Status get() override {
     PERDURE_ASSERT(step_ == Step::uploaded && batch_.kinds == nullptr);
+    bool const few = Machine::kPoolIsFar && batch_.all_pending && batch_.n <= kFewStatuses &&
+                     call_.device_statuses == nullptr;
+    if (few) batch_.status = status_.twin();  // which the host reads without another copy
     Status const got = gets_.copy(batch_);
-    if (!got.ok() || call_.device_statuses == nullptr) return got;
+    if (!got.ok()) return got;
+    statuses_here_ = few;
+    if (few) return launcher_.machine.wait();
+    if (call_.device_statuses == nullptr) return got;
     return launcher_.machine.copy(reinterpret_cast<std::uint8_t*>(call_.device_statuses),
                                   status_.data(), batch_.n);
   }
@@ -111,8 +92,12 @@ class SessionOn final : public Session {
                                           : reservation.records.size() == batch_.n);
     PERDURE_ASSERT(reservation.sequence > 0);
     batch_.sequence = reservation.sequence;
+    from_lease_ = reservation.from_lease;
+    // A record for each position, though not each may write: so nobody need count those that do.
+    stashed_ = reservation.from_lease && batch_.n <= RecordStash<Machine>::kLargestBatch &&
+               reservation.leased > 0;
     batch_.any_fits =
-        reservation.from_lease ? reservation.leased == batch_.n : reservation.any_fits;
+        reservation.from_lease ? stashed_ || reservation.leased == batch_.n : reservation.any_fits;
     batch_.replays = reservation.replays;
     if (Status s = show_entries(reservation); !s.ok()) return s;
     if (Status s = reservation.from_lease ? make_room_to_take() : make_room_to_send(reservation);
@@ -121,10 +106,20 @@ class SessionOn final : public Session {
     if (Status s = group_by_key(); !s.ok()) return s;
     step_ = Step::prepared;
     if (!reservation.from_lease) return true;
+    if (stashed_) {
+      auto const taken = state_->stash.take(launcher_.machine, state_->records,
+                                            state_->free_records, pm::Memory(state_->options.base),
+                                            batch_.n, writes_.free, writes_.before);
+      if (!taken) return taken.status();
+      batch_.reserved = taken.value();
+      if (batch_.reserved != nullptr) return true;
+      stashed_ = false;  // so few are free: those that write
+      batch_.any_fits = reservation.leased == batch_.n;
+    }
     return take_leased(reservation.leased);
   }
 
-  Result<exec::Counts> plan(bool displace) override {
+  Status plan(bool displace) override {
     PERDURE_ASSERT(step_ == Step::prepared ||
                    (step_ == Step::published &&
                     (ordered_ || Ops::kLogged || mutated("no_order_after_publish"))));
@@ -132,28 +127,56 @@ class SessionOn final : public Session {
     step_ = Step::planned;
     ordered_ = false;
     ++batch_.pass;
+    undo_ = {};
     batch_.displacement = displace && state_->options.displacement;
-    if constexpr (Ops::kMirrored) {
-      if (state_->table.mirror.identities != nullptr) return plan_lane_per_key();
-    }
-    return launcher_.template counted<Warp>(PlanBody<Ops>{batch_, state_->table}, batch_.n);
+    statuses_here_ = false;
+    if (chained_) return {};  // see pass_counts()
+    if (Status s = launcher_.begin_counts(); !s.ok()) return s;
+    if (Status s = launcher_.machine.fill(writes_.counters.data(), 0, 2); !s.ok()) return s;
+    nothing_left_ = false;
+    Status const planned = plan_groups();
+    return planned.ok() && batch_.pieces != nullptr ? answer_pieces() : planned;
   }
 
-  Result<exec::Counts> log_undo(wal::UndoRegion const& region) override {
+  Status log_undo(wal::UndoRegion const& region) override {
     PERDURE_ASSERT(step_ == Step::planned && !ordered_ && !batch_.displacement);
+    if (chained_) {
+      undo_ = region;
+      return {};
+    }
     if constexpr (Ops::kUndoable)
-      return launcher_.template counted<PublishWarp>(UndoBody<Ops>{batch_, region}, batch_.n);
+      return launcher_.template count<PublishWarp>(UndoBody<Ops>{batch_, region}, batch_.n);
     else
       return Status{Code::unsupported, "this layout cannot undo a batch"};
   }
 
-  Result<exec::Counts> publish() override {
+  Status order_steps() override {
+    PERDURE_ASSERT(step_ == Step::planned);
+    ordered_ = true;
+    return chained_ ? Status{} : launcher_.machine.order_launches();
+  }
+
+  Status publish() override {
     PERDURE_ASSERT(step_ == Step::planned &&
                    (ordered_ || Ops::kLogged || mutated("no_order_after_plan")));
     step_ = Step::published;
     ordered_ = false;
-    return launcher_.template counted<PublishWarp>(PublishBody<Ops>{batch_, state_->table},
-                                                   batch_.n);
+    if (chained_) return {};
+    PublishBody<Ops> const body{batch_, state_->table};
+    if (Status s = launcher_.template count<PublishWarp>(body, batch_.n); !s.ok()) return s;
+    return mutated("planned_gets_follow_publish") ? gather_planned() : Status{};
+  }
+
+  Result<exec::Counts> pass_counts(bool statuses) override {
+    PERDURE_ASSERT(step_ == Step::published);
+    if constexpr (kChains) {
+      if (chained_) return run_chain();
+    }
+    if (statuses) {
+      if (Status s = launcher_.machine.begin_fetch(status_, batch_.n); !s.ok()) return s;
+    }
+    statuses_here_ = statuses;
+    return launcher_.counts();
   }
 
   Status order() override {
@@ -166,6 +189,7 @@ class SessionOn final : public Session {
     PERDURE_ASSERT(step_ == Step::published && (ordered_ || mutated("no_order_after_publish") ||
                                                 mutated("no_order_after_extent")));
     PERDURE_ASSERT(state_->records.bits != nullptr);  // the lease has not ended
+    if (released_) return {};
     return launcher_.template run<Solo>(
         GiveBackBody{state_->records, batch_.reserved, batch_.unlinked, batch_.used}, batch_.n);
   }
@@ -176,8 +200,17 @@ class SessionOn final : public Session {
     Downloaded result;
     Status const done = [&]() -> Status {
       switch (what) {
-        case Download::statuses: return fetch(status_, result.statuses);
-        case Download::reserved: return fetch(writes_.reserved, result.reserved);
+        case Download::statuses:
+          if (!statuses_here_) return fetch(status_, result.statuses);
+          result.statuses = {status_.twin(), batch_.n};
+          return {};
+        case Download::reserved:
+          if (stashed_) {
+            Status const copied =
+                launcher_.machine.copy(writes_.reserved.data(), batch_.reserved, batch_.n);
+            if (!copied.ok()) return copied;
+          }
+          return fetch(writes_.reserved, result.reserved);
         case Download::columns: return fetch_columns(result.columns);
         case Download::outcome: break;
       }
@@ -193,7 +226,8 @@ class SessionOn final : public Session {
     PERDURE_ASSERT(step_ == Step::uploaded || step_ == Step::published);
     step_ = Step::none;
     if (!Machine::must_be_downloaded(call_.out)) return machine.wait();
-    auto const status = machine.fetch(status_, batch_.n);
+    auto const status = statuses_here_ ? std::span<std::uint8_t const>(status_.twin(), batch_.n)
+                                       : machine.fetch(status_, batch_.n);
     if (!status) return status.status();
     auto const answered = [&](std::size_t i) {
       OpKind const kind = call_.kinds.empty() ? call_.kind : call_.kinds[i];
@@ -225,10 +259,7 @@ class SessionOn final : public Session {
       if (Status s = launcher_.send(status_, status); !s.ok()) return s;
     } else {
       if (Status s = status_.resize(batch_.n); !s.ok()) return s;
-      bool const gets = call_.kind == OpKind::get && call_.kinds.empty();
-      if (Status s = gets ? Status{} : launcher_.machine.fill(status_.data(), kPending, batch_.n);
-          !s.ok())
-        return s;
+      if (Status s = status_.need_twin(batch_.n); !s.ok()) return s;
     }
     batch_.status = status_.data();
     return {};
@@ -265,19 +296,85 @@ class SessionOn final : public Session {
     if (Status s = status_.need_twin(batch_.n); !s.ok()) return s;
     if constexpr (Ops::kMirrored) {
       if (Status s = lists_.entries.resize(batch_.n); !s.ok()) return s;
-      if (Status s = lists_.count.resize(1); !s.ok()) return s;
+      if (Status s = make_room_for_gets(); !s.ok()) return s;
     }
     writes_.show(batch_);
-    if (Status s = machine.fill(batch_.used, 0, batch_.n); !s.ok()) return s;
+    grouped_ = released_ = false;
+    chained_ =
+        kChains && batch_.n <= Machine::kChained && state_->table.mirror.identities != nullptr;
+    if (chained_) return {};
     if (Status s = machine.threads(batch_.n, HashBody{batch_}); !s.ok()) return s;
     return machine.sort(batch_.order, batch_.n);
   }
 
+  /// A pass of a small batch, and before the first the grouping, behind the last the records that
+  /// nobody needs: one launch, for several would take longer than what they do.
+  Result<exec::Counts> run_chain() {
+    Machine& machine = launcher_.machine;
+    std::uint64_t const n = batch_.n, first = std::exchange(grouped_, true) ? 0 : n;
+    std::uint64_t* const left = lists_.entries.data();
+    std::uint64_t* const counters = writes_.counters.data();
+    std::uint64_t const gets = planned_.entries != nullptr ? n : 0;
+    bool const releases = from_lease_ && !undo_ && state_->records.bits != nullptr;
+    BeginPassBody const begin{launcher_.counts_here(), counters, 2, planned_.entries, 2 * gets};
+    LanePerKeyPlanBody<Ops> const plan{batch_, state_->table, left, counters, planned_};
+    PlanBody<Ops> const rest{batch_, state_->table, left, counters};
+    GatherBody<Ops> const gather{batch_, state_->table, planned_, gets};
+    UndoBody<Ops> const undo{batch_, undo_.value_or(wal::UndoRegion{})};
+    PublishBody<Ops> const publish{batch_, state_->table};
+    GiveBackWhenDoneBody const release{
+        {state_->records, batch_.reserved, batch_.unlinked, batch_.used}, launcher_.counts_here()};
+    TellHostBody const tell{launcher_.counts_here(), launcher_.counts_twin(), batch_.status,
+                            status_.twin(), n};
+    Status const launched = machine.chain(
+        Machine::threads_step(first, HashBody{batch_}), Machine::sort_step(batch_.order, first),
+        Machine::threads_step(begin.items(), begin),
+        launcher_.template count_step<Warp>(plan, items_of(n)),
+        launcher_.template count_step<Warp>(rest, n),
+        launcher_.template count_step<Warp>(gather, items_of(gets)),
+        launcher_.template count_step<PublishWarp>(undo, undo_ ? n : 0), Machine::order_step(),
+        launcher_.template count_step<PublishWarp>(publish, n), Machine::order_step(),
+        launcher_.template count_step<Solo>(release, releases ? n : 0),
+        Machine::threads_step(tell.items(), tell));
+    if (!launched.ok()) return launched;
+    if (Status s = machine.wait(); !s.ok()) return s;
+    statuses_here_ = true;
+    exec::Counts const counts = *launcher_.counts_twin();
+    released_ = releases && counts[BatchCounts::pending] == 0;
+    return counts;
+  }
+
+  /// Gets of a mixed batch whose values lanes have planned, by position: see Deferred.
+  Status make_room_for_gets() {
+    planned_ = {};
+    if (!has(OpKind::get)) return {};
+    if (Status s = lists_.gets.resize(2 * batch_.n); !s.ok()) return s;
+    if (Status s = lists_.spare.resize(batch_.n); !s.ok()) return s;
+    if (Status s = lists_.slots.resize(batch_.n); !s.ok()) return s;
+    if (Status s = launcher_.machine.need_room_to_sort_words(batch_.n); !s.ok()) return s;
+    planned_ = {lists_.gets.data(), nullptr, lists_.slots.data(), gets_.shift()};
+    planned_.fresh = lists_.gets.data() + batch_.n;
+    return {};
+  }
+
+  /// Whether some operation of a mixed batch is of that kind.
+  [[nodiscard]] bool has(OpKind kind) const {
+    return std::ranges::find(call_.kinds, kind) != call_.kinds.end();
+  }
+  /// Whether the batch computes with what is stored.
+  static bool computes(Call const& call) {
+    if (call.rmw == Rmw::replace) return false;
+    if (call.kinds.empty()) return call.kind == OpKind::update;
+    return std::ranges::find(call.kinds, OpKind::update) != call.kinds.end();
+  }
+
   Result<bool> take_leased(std::uint64_t records) {
+    batch_.reserved = writes_.reserved.data();
+    if (Status s = state_->make_free(launcher_.machine, records); !s.ok()) return s;
     if (records > 0) {
       auto& into = batch_.any_fits ? writes_.reserved : lists_.spare;
-      auto const taken = take_records(launcher_.machine, state_->records, records, writes_.free,
-                                      writes_.before, into);
+      auto const taken = take_records(launcher_.machine, state_->records, state_->free_records,
+                                      records, writes_.free, writes_.before, into);
       if (!taken || !taken.value()) return taken;
     }
     if (batch_.any_fits) return true;
@@ -299,19 +396,66 @@ class SessionOn final : public Session {
         batch_.n, DealRecordsBody{writes_.before.data(), lists_.spare.data(), batch_.reserved});
   }
 
-  Result<exec::Counts> plan_lane_per_key() {
-    std::uint64_t* const left = lists_.entries.data();
-    if (Status s = launcher_.machine.fill(lists_.count.data(), 0, 1); !s.ok()) return s;
-    LanePerKeyPlanBody<Ops> const body{batch_, state_->table, left, lists_.count.data()};
-    auto planned = launcher_.template counted<Warp>(body, items_of(batch_.n));
-    if (!planned) return planned;
-    std::uint64_t const n = planned.value()[BatchCounts::left];
-    PERDURE_ASSERT(n <= batch_.n);
-    if (n == 0) return planned;
-    auto rest = launcher_.template counted<Warp>(PlanBody<Ops>{batch_, state_->table, left}, n);
-    if (rest) rest.value() += planned.value();
-    return rest;
+  Status plan_groups() {
+    if constexpr (Ops::kMirrored) {
+      if (state_->table.mirror.identities != nullptr) return plan_lane_per_key();
+    }
+    return launcher_.template count<Warp>(PlanBody<Ops>{batch_, state_->table}, batch_.n);
   }
+
+  Status plan_lane_per_key() {
+    std::uint64_t* const left = lists_.entries.data();
+    std::uint64_t* const count = writes_.counters.data();
+    if (planned_.entries != nullptr) {
+      if (Status s = launcher_.machine.fill(planned_.entries, 0xff, 2 * batch_.n); !s.ok())
+        return s;
+    }
+    LanePerKeyPlanBody<Ops> const body{batch_, state_->table, left, count, planned_};
+    if (Status s = launcher_.template count<Warp>(body, items_of(batch_.n)); !s.ok()) return s;
+    auto const items = items_listed(0);
+    if (!items) return items.status();
+    PERDURE_ASSERT(items.value() <= batch_.n);
+    nothing_left_ = items.value() == 0;
+    if (nothing_left_) return gather_unless_late();
+    PlanBody<Ops> const rest{batch_, state_->table, left, count};
+    if (Status s = launcher_.template count<Warp>(rest, items.value()); !s.ok()) return s;
+    return gather_unless_late();
+  }
+
+  Status gather_unless_late() {
+    return mutated("planned_gets_follow_publish") ? Status{} : gather_planned();
+  }
+
+  /// Of long runs, which are among what lanes have left.
+  Status answer_pieces() {
+    if (nothing_left_) return {};
+    auto const items = items_listed(1);
+    if (!items) return items.status();
+    PERDURE_ASSERT(items.value() <= most_pieces(batch_.n));
+    if (items.value() == 0) return {};
+    return launcher_.template count<Warp>(AnswerPiecesBody{batch_, state_->table.value_bytes},
+                                          items.value());
+  }
+
+  /// How many items a list has that a launch before made. To wait for that costs less than launches
+  /// with nothing to do, which large batches of puts would have.
+  Result<std::uint64_t> items_listed(std::size_t which) {
+    auto const counted = launcher_.machine.fetch(writes_.counters, 2);
+    if (!counted) return counted.status();
+    return counted.value()[which];
+  }
+
+  /// The values of gets that lanes have planned: before phase two, for slots lead to them.
+  Status gather_planned() {
+    if constexpr (Ops::kMirrored) {
+      if (planned_.entries == nullptr || state_->table.mirror.identities == nullptr) return {};
+      return gets_.gather_planned(batch_, planned_, lists_.spare.data());
+    }
+    return {};
+  }
+
+  // a byte each, across the link: fewer than that take less time than a copy's beginning
+  static constexpr std::uint64_t kFewStatuses = 4096;
 
   enum class Step : std::uint8_t { none, uploaded, prepared, planned, published };
 
@@ -319,8 +463,17 @@ class SessionOn final : public Session {
   Launcher<Machine> launcher_;
   Step step_ = Step::none;  // the last that began, for assertions
   bool ordered_ = false;  // since then
+  bool statuses_here_ = false;  // in their twin
+  bool stashed_ = false;  // its records are of the stash
+  bool from_lease_ = false;
+  bool chained_ = false;  // each pass is one launch: see run_chain()
+  bool grouped_ = false;  // by its first pass
+  bool nothing_left_ = false;  // by lanes, in this pass
+  bool released_ = false;  // and so are its records, by its last
+  std::optional<wal::UndoRegion> undo_;  // of a chained pass
   Call call_;
   WriteView batch_;
+  Deferred planned_;
   Buffer<std::uint8_t> status_, kinds_;
   WriteBuffers<Machine> writes_;
   Lists<Machine> lists_;

@@ -50,6 +50,7 @@ struct PlanBody {
   WriteView batch;
   gphash::TableView table;
   std::uint64_t const* positions = nullptr;  // of `order`, one an item; null: all of them
+  std::uint64_t const* count = nullptr;  // so many positions there are; items behind do nothing
 
   template <class W>
   struct State {
@@ -67,6 +68,12 @@ struct PlanBody {
   /// claims come before its records.
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>& s, Counts& counts) const {
+    if constexpr (kStage == 0) {
+      s.live = positions == nullptr || item < *count;
+      if (!s.live) return;
+    } else if (!s.live) {
+      return;
+    }
     std::uint64_t const j = positions != nullptr ? positions[item] : item;
     PERDURE_ASSERT(!kCostlyAssertions || (j < batch.n && batch.pass > 0));
     if constexpr (kStage == 0) {
@@ -82,7 +89,6 @@ struct PlanBody {
       warp.prefetch(s.key.data, s.key.bytes);
       if (batch.values.data != nullptr) warp.prefetch(batch.values.at(i), batch.values.size(i));
     } else if constexpr (kStage == 1) {
-      if (!s.live) return;
       s.lanes = Ops::probe(warp, mem, table, s.where);
       Offset const record = Ops::likely_record(warp, table, s.lanes, s.key.hash);
       if (record && table.may_hold(record)) {
@@ -96,9 +102,9 @@ struct PlanBody {
             warp, fresh, table.max_record < 64 + kPrefetch ? table.max_record : 64 + kPrefetch);
       }
     } else if constexpr (kStage == 2) {
-      if (s.live) s.live = decide(warp, mem, j, s, counts);
+      s.live = decide(warp, mem, j, s, counts);
     } else {
-      if (s.live) carry_out(warp, mem, j, s, counts);
+      carry_out(warp, mem, j, s, counts);
     }
   }
 

@@ -1,9 +1,10 @@
 // Phase one of a write batch over a mirrored table that knows its keys: 32 positions of `order` an
 // item. Each lane folds its own group, finds its key and claims a slot in the mirror; then all
-// lanes together write the records of all 32. What wants more is left to PlanBody: arithmetic,
-// gets, long runs on one key, keys the mirror does not know, full rows (for displacement), slots
-// that another has claimed. Invariant: as PlanBody's; what is left has neither claimed nor written
-// anything.
+// lanes together write the records of all 32. Where a get's value comes from is noted at its
+// position, and GatherBody copies it before phase two. What wants more is left to PlanBody:
+// arithmetic, long runs on one key, keys and values that the mirror does not know, full rows (for
+// displacement), slots that another has claimed. Invariant: as PlanBody's; what is left has neither
+// claimed nor written anything.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,9 @@ struct LanePerKeyPlanBody {
   static constexpr int kStages = 3;
   WriteView batch;
   gphash::TableView table;
-  std::uint64_t* left = nullptr;        // positions for PlanBody
+  std::uint64_t* left = nullptr;  // positions for PlanBody
   std::uint64_t* left_count = nullptr;
+  Deferred gets;  // where the batch has some
 
   template <class W>
   struct State {
@@ -69,6 +71,8 @@ struct LanePerKeyPlanBody {
     Folded folded;
     Plan plan;
     std::uint64_t unlinked = 0;
+    std::uint64_t slot = 0;  // and record that answer gets before the first write
+    Offset at;
     bool was_there = false;
     bool left = false;
   };
@@ -89,14 +93,22 @@ struct LanePerKeyPlanBody {
     MirrorHit const hit = search().template look_up<W>(where, key, candidates, gphash::kKeyKnown);
     s.was_there = hit.source != Source::none;
     s.folded = {s.was_there, s.was_there ? table.value_bytes : 0};
-    bool gets = false;
-    s.folded.others_wait = for_group_lanewise<W>(batch, j, key, [&](std::uint64_t i) {
-      gets |= batch.kind_of(i) == OpKind::get;
-      step(batch, s.folded, i);
-    });
+    s.folded.others_wait =
+        for_group_lanewise<W>(batch, j, key, [&](std::uint64_t i) { step(batch, s.folded, i); });
     if (mutated("lane_per_key_keeps_first_writer")) s.folded.writer = batch.order[j].index;
-    s.left =
-        hit.source == Source::record || s.folded.arithmetic || gets || !claim<W>(where, hit, s);
+    s.left = hit.source == Source::record || s.folded.arithmetic ||
+             (s.folded.gives && !gives<W>(hit, s)) || !claim<W>(where, hit, s);
+  }
+
+  /// Whether the stored value can be had without a look at its record.
+  template <class W>
+  PERDURE_FN bool gives(MirrorHit const& hit, Decided& s) const {
+    std::uint32_t const needed =
+        batch.verify ? gphash::kKeyKnown | gphash::kSumKnown : gphash::kKeyKnown;
+    s.slot = hit.slot;
+    s.at = Ops::source(table, W::load(table.mirror.words + hit.slot));
+    return (table.mirror.template known<W>(hit.slot) & needed) == needed &&
+           table.may_hold_all(s.at);
   }
 
   template <class W>
@@ -207,8 +219,10 @@ struct LanePerKeyPlanBody {
   template <class W>
   PERDURE_FN void carry_out(std::uint64_t j, std::uint64_t hash, Decided const& s) const {
     Folded walk(s.was_there, s.was_there ? table.value_bytes : 0);
-    for_group_lanewise<W>(batch, j, key_at(j, hash), [&](std::uint64_t i) {
-      batch.status[i] = code(step(batch, walk, i));
+    for_group_lanewise<W>(batch, j, key_at(j, hash), [&](std::uint64_t i, std::uint64_t k) {
+      KeyStatus const status = step(batch, walk, i);
+      if (batch.kind_of(i) == OpKind::get && status == KeyStatus::ok) plan_get(s, walk, i, k);
+      batch.status[i] = code(status);
       W::store(batch.decided + i, batch.pass);
     });
     PERDURE_ASSERT(!kCostlyAssertions || !writes(s) ||
@@ -217,6 +231,18 @@ struct LanePerKeyPlanBody {
     batch.plans[j] = s.plan;
     batch.unlinked[j] = s.unlinked;
     if (writes(s)) batch.used[batch.reservation(j, s.folded.writer)] = 1;
+  }
+
+  /// `walk`: what its group has come to before this get.
+  PERDURE_FN void plan_get(Decided const& s, Folded const& walk, std::uint64_t i,
+                           std::uint64_t k) const {
+    PERDURE_ASSERT(!kCostlyAssertions || (gets.entries != nullptr && k < batch.n));
+    if (walk.changed) {
+      gets.fresh[k] = mutated("fresh_get_has_last_value") ? s.folded.writer : walk.writer;
+    } else {
+      gets.slots[i] = s.slot;
+      gets.entries[k] = Deferred::entry(s.at, gets.shift, i);
+    }
   }
 };
 

@@ -28,7 +28,14 @@ struct Deferred {
   std::uint32_t shift = 0;
   std::uint64_t pivot = ~std::uint64_t{0};
   std::uint64_t* upper = nullptr;
+  // Of a batch of writes: `entries` has one for each of its positions, or kNone, and so has this:
+  // the operation whose value a get is answered with.
+  std::uint64_t* fresh = nullptr;
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
+  PERDURE_FN static std::uint64_t entry(Offset at, std::uint32_t shift, std::uint64_t operation) {
+    return (at.bytes / pm::kRecordAlign >> shift) << 32 | operation;
+  }
   PERDURE_FN static std::uint64_t operation(std::uint64_t entry) { return entry & 0xffffffffu; }
   PERDURE_FN static std::uint64_t address(std::uint64_t entry) { return entry >> 32; }
 };
@@ -49,8 +56,8 @@ PERDURE_FN void append_each(W& warp, std::uint32_t mask, std::uint64_t* entries,
 /// Where a get finds its value.
 enum class Source : std::uint8_t {
   none,
-  entry,   // in the record cache
-  value,   // on PM, and the mirror knows the key and the value's checksum
+  entry,  // in the record cache
+  value,  // on PM, and the mirror knows the key and the value's checksum
   record,  // perhaps on PM: the record must be read
 };
 
@@ -290,9 +297,12 @@ struct GatherBody {
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>& s, Counts& counts) const {
     if constexpr (kStage == 0) {
-      s.taking_part =
-          warp.ballot([&](std::uint32_t lane) { return item * kKeysPerItem + lane < n; });
+      s.taking_part = warp.ballot([&](std::uint32_t lane) {
+        std::uint64_t const at = item * kKeysPerItem + lane;
+        return at < n && (deferred.fresh == nullptr || deferred.entries[at] != Deferred::kNone);
+      });
       warp.each([&](std::uint32_t lane) {
+        s.slot[lane] = s.operation[lane] = 0;
         if ((s.taking_part >> lane & 1) == 0) return;
         s.operation[lane] = Deferred::operation(deferred.entries[item * kKeysPerItem + lane]);
         PERDURE_ASSERT(!kCostlyAssertions || s.operation[lane] < batch.n);
@@ -301,11 +311,28 @@ struct GatherBody {
           warp.prefetch(mem.peek(value_at<W>(s.slot[lane])), table.value_bytes);
       });
     } else {
+      if (deferred.fresh != nullptr) copy_fresh(warp, item);
       gather(warp, mem, item, s, counts);
     }
   }
 
  private:
+  /// Gets behind a write of their batch have its value.
+  template <class W>
+  PERDURE_FN void copy_fresh(W& warp, std::uint64_t item) const {
+    std::uint64_t const first = item * kKeysPerItem;
+    std::uint32_t const mask = warp.ballot([&](std::uint32_t lane) {
+      return first + lane < n && deferred.fresh[first + lane] != Deferred::kNone;
+    });
+    auto const to = [&](std::uint32_t lane) {
+      return batch.out + batch.order[first + lane].index * table.value_bytes;
+    };
+    auto const from = [&](std::uint32_t lane) {
+      return batch.values.at(deferred.fresh[first + lane]);
+    };
+    warp.copy_each(mask, table.value_bytes, to, from, nullptr);
+  }
+
   template <class W>
   PERDURE_FN Offset value_at(std::uint64_t slot) const {
     return Ops::source(table, W::load(table.mirror.words + slot)) +
@@ -321,7 +348,8 @@ struct GatherBody {
     warp.each([&](std::uint32_t lane) { leader[lane] = lane == 0 ? 0 : lane - 1; });
     auto const before = warp.shuffle(s.slot, leader);
     std::uint32_t const leaders = warp.ballot([&](std::uint32_t lane) {
-      return in(s.taking_part, lane) && (lane == 0 || before[lane] != s.slot[lane]);
+      return in(s.taking_part, lane) &&
+             (lane == 0 || !in(s.taking_part, lane - 1) || before[lane] != s.slot[lane]);
     });
     warp.each([&](std::uint32_t lane) {
       leader[lane] = exec::highest_bit((leaders & ((2u << lane) - 1)) | 1u);

@@ -11,6 +11,7 @@
 
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
+#include "batch/counts.hpp"
 #include "exec/bits.hpp"
 #include "exec/counts.hpp"
 #include "perdure/batch.h"
@@ -124,6 +125,22 @@ struct GiveBackBody {
   }
 };
 
+/// The same at the end of a batch's pass, if nothing of it is left for another.
+struct GiveBackWhenDoneBody {
+  static constexpr int kStages = 1;
+  GiveBackBody body;
+  exec::Counts const* counts;
+  template <class W>
+  struct State {};
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t i, State<W>&, exec::Counts& mine) const {
+    if (W::load(&counts->value[BatchCounts::pending]) != 0) return;
+    typename GiveBackBody::template State<W> state;
+    body.template stage<kStage>(warp, mem, i, state, mine);
+  }
+};
+
 /// Of a device session that ends: gives back the records it unlinked, a word of bits an item.
 struct ReleaseUnlinkedBody {
   RecordMap map;
@@ -148,11 +165,12 @@ struct ReleaseUnusedBody {
   }
 };
 
-/// Takes n free records in the order of their addresses; false: so many are not free. All memory it
-/// needs comes first.
+/// Takes n free records in the order of their addresses; false: so many are not free. `at_least` is
+/// how many are known to be, and is asked for only where that is too few: to wait for the answer
+/// takes longer than a small batch. All memory it needs comes first.
 template <class Machine>
-Result<bool> take_records(Machine& machine, RecordMap const& map, std::uint64_t n,
-                          typename Machine::template Buffer<std::uint32_t>& free,
+Result<bool> take_records(Machine& machine, RecordMap const& map, std::uint64_t& at_least,
+                          std::uint64_t n, typename Machine::template Buffer<std::uint32_t>& free,
                           typename Machine::template Buffer<std::uint32_t>& before,
                           typename Machine::template Buffer<std::uint64_t>& into) {
   std::uint64_t const words = map.words();
@@ -162,11 +180,15 @@ Result<bool> take_records(Machine& machine, RecordMap const& map, std::uint64_t 
   if (Status s = before.resize(words + 1); !s.ok()) return s;
   if (Status s = machine.threads(words + 1, CountFreeBody{map, free.data()}); !s.ok()) return s;
   if (Status s = machine.sums_before(free.data(), before.data(), words + 1); !s.ok()) return s;
-  if (Status s = machine.copy(free.data(), before.data() + words, 1); !s.ok()) return s;
-  auto total = machine.fetch(free, 1);
-  if (!total) return total.status();
-  PERDURE_ASSERT((*total)[0] <= words * 32);
-  if ((*total)[0] < n) return false;
+  if (at_least < n) {
+    if (Status s = machine.copy(free.data(), before.data() + words, 1); !s.ok()) return s;
+    auto total = machine.fetch(free, 1);
+    if (!total) return total.status();
+    PERDURE_ASSERT((*total)[0] <= words * 32);
+    at_least = (*total)[0];
+    if (at_least < n) return false;
+  }
+  at_least -= n;
   if (Status s = machine.threads(words, TakeRecordsBody{map, before.data(), n, into.data()});
       !s.ok())
     return s;

@@ -1,0 +1,250 @@
+// Long runs of operations on one key, 32 operations at a time, a lane each. What they come to is
+// found by one warp: so a hot key's thousands of operations cost it what some hundreds cost one
+// lane. What they are answered any warps find, each of another piece. Invariants: as of groups.hpp;
+// a piece is answered from what its group comes to before it, and from nothing that another piece
+// has been answered.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/annotate.hpp"
+#include "base/assert.hpp"
+#include "base/hooks.hpp"
+#include "batch/folded.hpp"
+#include "exec/bits.hpp"
+
+namespace perdure {
+
+#if defined(PERDURE_EXPLORE)  // whose batches have nine operations
+inline constexpr std::uint64_t kLongRun = 2;
+inline constexpr std::uint32_t kRunPiece = 3;
+inline constexpr std::uint64_t kAnsweredApart = 1;
+#else
+inline constexpr std::uint64_t kLongRun = 32;
+inline constexpr std::uint32_t kRunPiece = 32;
+// operations of a batch; below it a launch more costs more than one warp's answers
+inline constexpr std::uint64_t kAnsweredApart = std::uint64_t{1} << 14;
+#endif
+// A run's pieces are looked at so many at a time, for each waits for memory twice.
+inline constexpr int kPiecesAhead = 4;
+
+/// How many pieces the long runs of a batch have at most: each has as many as it fills, and one.
+PERDURE_FN constexpr std::uint64_t most_pieces(std::uint64_t n) { return 2 * n / kRunPiece + 1; }
+
+/// Whether more than kLongRun operations have the hash of the one at j, which begins their run.
+/// What computes (Rmw) goes operation by operation however many there are.
+PERDURE_FN bool runs_long(BatchView const& batch, std::uint64_t j) {
+  return batch.rmw == Rmw::replace && j + kLongRun < batch.n &&
+         batch.order[j + kLongRun].hash == batch.order[j].hash;
+}
+
+/// What memory says of some operations side by side in `order`, a lane each. All loads of several
+/// pieces are under way before a lane looks at what another has.
+template <class W>
+struct LoadedPiece {
+  struct Lane {
+    std::uint64_t operation = 0;
+    bool in_run = false, pending = false, same = false;
+    OpKind kind = OpKind::get;
+  };
+  typename W::template Each<Lane> lanes;
+
+  /// Those from `base` on that have the key's hash.
+  PERDURE_FN void load_order(W& warp, BatchView const& batch, std::uint64_t base,
+                             KeyRef const& key) {
+    warp.each([&](std::uint32_t lane) {
+      Lane& l = lanes[lane];
+      l = {};
+      if (lane >= kRunPiece || base + lane >= batch.n) return;
+      exec::Sorted const at = batch.order[base + lane];
+      l.in_run = at.hash == key.hash;
+      if (l.in_run) l.operation = at.index;
+    });
+  }
+
+  /// `j`: where the group begins.
+  PERDURE_FN void load_operations(W& warp, BatchView const& batch, std::uint64_t base,
+                                  std::uint64_t j, KeyRef const& key) {
+    warp.each([&](std::uint32_t lane) {
+      Lane& l = lanes[lane];
+      if (!l.in_run) return;
+      bool const first = base + lane == j;
+      l.pending = first || batch.template pending<W>(l.operation);
+      l.same = batch.keys.size(l.operation) == key.bytes &&
+               (first || same_bytes(batch.keys.at(l.operation), key.data, key.bytes));
+      l.kind = batch.kind_of(l.operation);
+    });
+  }
+};
+
+/// Some operations of a group. Sets of lanes are masks.
+template <class W>
+class RunPiece {
+ public:
+  /// `before` is what the group comes to without them.
+  PERDURE_FN RunPiece(W& warp, LoadedPiece<W> const& loaded, Folded const& before) {
+    auto const those = [&](auto of) {
+      return warp.ballot([&](std::uint32_t lane) { return of(loaded.lanes[lane]); });
+    };
+    using Lane = typename LoadedPiece<W>::Lane;
+    ends_ = exec::popcount(those([](Lane const& l) { return l.in_run; })) < kRunPiece;
+    warp.each([&](std::uint32_t lane) { operation_[lane] = loaded.lanes[lane].operation; });
+    members_ = those([](Lane const& l) { return l.pending && l.same; });
+    others_ = those([](Lane const& l) { return l.pending && !l.same; }) != 0;
+    puts_ = those([](Lane const& l) { return l.kind == OpKind::put; }) & members_;
+    gets_ = those([](Lane const& l) { return l.kind == OpKind::get; }) & members_;
+    std::uint32_t const updates =
+        those([](Lane const& l) { return l.kind == OpKind::update; }) & members_;
+    // puts and erasures say whether the key is there
+    std::uint32_t const sets = members_ & ~gets_ & ~updates;
+    live_ = warp.ballot([&](std::uint32_t lane) {
+      std::uint32_t const earlier = sets & below(lane);
+      bool const there = earlier == 0 ? before.present : in(puts_, exec::highest_bit(earlier));
+      return in(members_, lane) && there;
+    });
+    writes_ = puts_ | (updates & live_);
+    there_after_ = sets == 0 ? before.present : in(puts_, exec::highest_bit(sets));
+    std::uint32_t const unwritten = writes_ == 0 ? ~0u : below(exec::lowest_bit(writes_));
+    stored_gets_ = before.changed ? 0 : gets_ & live_ & unwritten;
+  }
+
+  [[nodiscard]] PERDURE_FN bool ends() const { return ends_; }
+  [[nodiscard]] PERDURE_FN std::uint32_t members() const { return members_; }
+  [[nodiscard]] PERDURE_FN std::uint64_t operation(std::uint32_t lane) const {
+    return operation_[lane];
+  }
+  [[nodiscard]] PERDURE_FN KeyStatus status(std::uint32_t lane) const {
+    return in(puts_ | live_, lane) ? KeyStatus::ok : KeyStatus::not_found;
+  }
+  /// Gets that are answered with the value that was there before the batch, and with one of the
+  /// batch's.
+  [[nodiscard]] PERDURE_FN std::uint32_t stored_gets() const { return stored_gets_; }
+  [[nodiscard]] PERDURE_FN std::uint32_t fresh_gets() const {
+    return gets_ & live_ & ~stored_gets_;
+  }
+
+  /// By lane: the last operation before it that wrote the value.
+  [[nodiscard]] PERDURE_FN typename W::template Each<std::uint64_t> writers(
+      W& warp, Folded const& before) const {
+    typename W::template Each<std::uint32_t> from;
+    warp.each([&](std::uint32_t lane) {
+      std::uint32_t const earlier = writes_ & below(lane);
+      from[lane] = earlier == 0 ? lane : exec::highest_bit(earlier);
+    });
+    auto writer = warp.shuffle(operation_, from);
+    warp.each([&](std::uint32_t lane) {
+      if ((writes_ & below(lane)) == 0) writer[lane] = before.writer;
+    });
+    return writer;
+  }
+
+  /// What the group comes to with these operations.
+  PERDURE_FN void fold(W& warp, BatchView const& batch, Folded& folded) const {
+    ++folded.pieces;
+    folded.gives |= stored_gets_ != 0;
+    folded.others_wait |= others_;
+    folded.present = there_after_;
+    if (writes_ == 0 || (folded.changed && mutated("long_run_keeps_first_writer"))) return;
+    folded.changed = true;
+    folded.writer = warp.broadcast(operation_, exec::highest_bit(writes_));
+    folded.bytes = batch.values.size(folded.writer);
+  }
+
+ private:
+  PERDURE_FN static bool in(std::uint32_t mask, std::uint32_t lane) {
+    return (mask >> lane & 1) != 0;
+  }
+  PERDURE_FN static std::uint32_t below(std::uint32_t lane) { return (1u << lane) - 1; }
+
+  typename W::template Each<std::uint64_t> operation_;
+  std::uint32_t members_, puts_, gets_, live_, writes_, stored_gets_;
+  bool ends_, others_, there_after_;
+};
+
+/// Calls f(piece, its first position, what the group comes to before it) piece by piece, of the
+/// group that begins at j; returns what it comes to.
+template <class W, class F>
+PERDURE_FN Folded for_pieces(W& warp, BatchView const& batch, std::uint64_t j, KeyRef const& key,
+                             Folded folded, F f) {
+  for (std::uint64_t first = j;; first += kPiecesAhead * kRunPiece) {
+    LoadedPiece<W> loaded[kPiecesAhead];
+    for (int a = 0; a < kPiecesAhead; ++a)
+      loaded[a].load_order(warp, batch, first + a * kRunPiece, key);
+    for (int a = 0; a < kPiecesAhead; ++a)
+      loaded[a].load_operations(warp, batch, first + a * kRunPiece, j, key);
+    for (int a = 0; a < kPiecesAhead; ++a) {
+      RunPiece<W> const piece(warp, loaded[a], folded);
+      f(piece, first + a * kRunPiece, folded);
+      piece.fold(warp, batch, folded);
+      if (piece.ends()) return folded;
+    }
+  }
+}
+
+// ------------------------------------------------------------------------------------------------
+// Answers
+
+/// A piece that is to be answered.
+struct PieceToAnswer {
+  std::uint64_t j = 0;  // where its group begins
+  std::uint64_t base = 0;  // and itself
+  Folded before;  // what its group comes to before it
+  std::byte const* stored = nullptr;  // the value that was there before the batch
+  std::uint32_t stored_bytes = 0;
+  bool damaged = false;  // that value
+  bool gets = true;  // have values, not only statuses
+};
+
+template <class W>
+PERDURE_FN void answer_piece(W& warp, BatchView const& batch, std::uint32_t value_bytes,
+                             RunPiece<W> const& piece, Folded const& before,
+                             PieceToAnswer const& of, exec::Counts& counts) {
+  std::uint32_t const corrupt = of.damaged ? piece.stored_gets() : 0;
+  counts[BatchCounts::corrupt] += exec::popcount(corrupt);
+  if (of.gets) {
+    auto const to = [&](std::uint32_t lane) {
+      return batch.out + piece.operation(lane) * value_bytes;
+    };
+    warp.copy_each(
+        piece.stored_gets() & ~corrupt,
+        of.stored_bytes < value_bytes ? of.stored_bytes : value_bytes, to,
+        [&](std::uint32_t) { return of.stored; }, nullptr);
+    auto const writers = piece.writers(warp, before);
+    warp.copy_each(
+        piece.fresh_gets(), value_bytes, to,
+        [&](std::uint32_t lane) { return batch.values.at(writers[lane]); }, nullptr);
+  }
+  warp.each([&](std::uint32_t lane) {
+    if ((piece.members() >> lane & 1) == 0) return;
+    std::uint64_t const i = piece.operation(lane);
+    batch.status[i] = static_cast<std::uint8_t>((corrupt >> lane & 1) != 0 ? KeyStatus::corrupt
+                                                                           : piece.status(lane));
+    W::store(batch.decided + i, batch.pass);
+  });
+}
+
+/// Answers the pieces that a launch before has listed.
+struct AnswerPiecesBody {
+  static constexpr int kStages = 1;
+  BatchView batch;
+  std::uint32_t value_bytes;  // of an element of `out`; 0 = sizes vary
+  template <class W>
+  struct State {};
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M&, std::uint64_t item, State<W>&, exec::Counts& counts) const {
+    if (item >= *batch.pieces_count) return;
+    PieceToAnswer const of = batch.pieces[item];
+    PERDURE_ASSERT(!kCostlyAssertions || (of.j <= of.base && of.base < batch.n + kRunPiece));
+    std::uint64_t const i = batch.order[of.j].index;
+    KeyRef const key{batch.keys.at(i), batch.keys.size(i), batch.order[of.j].hash};
+    LoadedPiece<W> loaded;
+    loaded.load_order(warp, batch, of.base, key);
+    loaded.load_operations(warp, batch, of.base, of.j, key);
+    answer_piece(warp, batch, value_bytes, RunPiece<W>(warp, loaded, of.before), of.before, of,
+                 counts);
+  }
+};
+
+}  // namespace perdure

@@ -1,0 +1,49 @@
+// What a batch of writes needs of its machine's memory, an element an operation.
+#pragma once
+
+#include <cstdint>
+
+#include "batch/groups.hpp"
+#include "index/gphash/ops.hpp"
+#include "store/gphash/kernels/batch_ops.hpp"
+
+namespace perdure {
+
+template <class Machine>
+struct WriteBuffers {
+  template <class T>
+  using Buffer = typename Machine::template Buffer<T>;
+
+  Buffer<exec::Sorted> order;
+  Buffer<gphash::Plan> plans;
+  Buffer<std::uint64_t> reserved, unlinked;
+  Buffer<std::uint8_t> used, decided;
+  Buffer<PieceToAnswer> pieces;
+  Buffer<std::uint64_t> counters;  // of positions that lanes leave, and of pieces
+  Buffer<std::uint32_t> free, before;  // to take records by
+  Buffer<std::uint64_t> segments;  // of the log of entries
+
+  Status resize(std::uint64_t n) {
+    if (Status s = order.resize(n); !s.ok()) return s;
+    if (Status s = plans.resize(n); !s.ok()) return s;
+    if (Status s = unlinked.resize(n); !s.ok()) return s;
+    if (Status s = used.resize(n); !s.ok()) return s;
+    if (Status s = counters.resize(2); !s.ok()) return s;
+    if (n >= kAnsweredApart) {
+      if (Status s = pieces.resize(most_pieces(n)); !s.ok()) return s;
+    }
+    return decided.resize(n);
+  }
+  void show(WriteView& batch) {
+    batch.order = order.data();
+    batch.plans = plans.data();
+    batch.reserved = reserved.data();
+    batch.unlinked = unlinked.data();
+    batch.used = used.data();
+    batch.decided = decided.data();
+    batch.pieces = batch.n >= kAnsweredApart ? pieces.data() : nullptr;
+    batch.pieces_count = counters.data() + 1;
+  }
+};
+
+}  // namespace perdure
