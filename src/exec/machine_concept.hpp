@@ -13,7 +13,8 @@
 //                                 launches; each sees what came before it once order() stands
 //                                 between them
 //   sort, sort_words, sums_before
-//                                 what any batch needs, with the machine's own libraries
+//                                 what any batch needs, with the machine's own libraries; with
+//                                 make_room_to_sort() before it, sort() allocates nothing
 //   beside(launches), rejoin()    launches that may run beside those that follow
 //   wait, wait_for_all            until what was launched is done
 #pragma once
@@ -67,9 +68,11 @@ concept Machine =
              std::uint32_t* out, std::uint64_t* words, std::size_t n, CUstream_st* stream,
              Status (*launches)(), typename M::Shared const& shared) {
       { M::kPoolIsFar } -> std::convertible_to<bool>;
+      { M::kWritesAhead } -> std::convertible_to<bool>;
       { shared.describe() } -> std::convertible_to<std::string>;
       { machine.begin(stream) } -> std::same_as<Status>;
       { machine.begin() } -> std::same_as<Status>;
+      { machine.make_room_to_sort(items, n) } -> std::same_as<Status>;
       { machine.sort(items, n) } -> std::same_as<Status>;
       { machine.sort_words(words, words, n, 0, 64) } -> std::same_as<Result<std::uint64_t*>>;
       { machine.sums_before(in, out, n) } -> std::same_as<Status>;

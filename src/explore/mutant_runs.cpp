@@ -65,6 +65,8 @@ constexpr MutantInfo kMutants[] = {
     {"torn_extent_counts", "log", "an extent counts whatever its entries sum up to"},
     {"last_records_not_checked", "log", "the last batch's records are taken for whole"},
     {"no_order_after_extent", "log", "a batch is acknowledged before its extent is ordered"},
+    {"records_written_after_order", "log",
+     "records that are written ahead are ordered with the batch after theirs"},
     {"segments_used_before_root", "log", "a segment is used again while the root still names it"},
     {"entries_replayed_backwards", "log", "an older entry is replayed over a newer one"},
     {"recovery_keeps_half_inserts", "in_place", "states INSERT stay after recovery"},

@@ -60,6 +60,7 @@ inline constexpr char const* kMutantNames[] = {
     "torn_extent_counts",
     "last_records_not_checked",
     "no_order_after_extent",
+    "records_written_after_order",
     "segments_used_before_root",
     "entries_replayed_backwards",
     // Root.

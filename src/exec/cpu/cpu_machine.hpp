@@ -36,6 +36,7 @@ class CpuMachine {
   static constexpr std::size_t kChunk = 512;
 
   static constexpr bool kPoolIsFar = false;  // across a link, and memory of its own is nearer
+  static constexpr bool kWritesAhead = false;  // nothing runs beside, and values are read once more
 
   struct Shared {  // by all sessions of a store
     Workers* workers;
@@ -173,6 +174,7 @@ class CpuMachine {
     return is_lost ? lost() : Status{};
   }
 
+  Status make_room_to_sort(Sorted*, std::size_t n) { return spare_.resize(n); }
   Status sort(Sorted* items, std::size_t n) {
     if (Status s = spare_.resize(n); !s.ok()) return s;
     sort_batch(*workers_, {items, n}, {spare_.data(), n});

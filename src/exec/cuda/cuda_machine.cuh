@@ -57,12 +57,14 @@ __global__ void run_warps(std::size_t n, F body, M mem, Counts* total) {
   counts[Counts::reads] += mem.tally().reads;
   counts[Counts::writes] += mem.tally().writes;
   counts[Counts::orders] += mem.tally().orders;
-  if (kWarp && threadIdx.x % 32 != 0) return;
+  __syncwarp();
   for (std::uint32_t k = 0; k < Counts::kNames; ++k) {
-    if (counts.value[k] != 0) {
-      atomicAdd(reinterpret_cast<unsigned long long*>(&total->value[k]),
-                static_cast<unsigned long long>(counts.value[k]));
-    }
+    unsigned long long sum = counts.value[k];
+    // Threads by themselves sum up first: additions to one word wait for each other.
+    for (unsigned step = 16; !kWarp && step > 0; step /= 2)
+      sum += __shfl_xor_sync(kAllLanes, sum, step);
+    if (sum != 0 && threadIdx.x % 32 == 0)
+      atomicAdd(reinterpret_cast<unsigned long long*>(&total->value[k]), sum);
   }
 }
 
@@ -76,6 +78,7 @@ class CudaMachine {
   using Solo = CudaSolo;
 
   static constexpr bool kPoolIsFar = true;  // across a link, and memory of its own is nearer
+  static constexpr bool kWritesAhead = true;  // launches run side by side, and writes take longest
 
   struct Shared {
     int device = 0;
@@ -332,31 +335,33 @@ class CudaMachine {
       return cuda_status(cudaErrorLaunchFailure, "launching a kernel");
     std::size_t const threads = std::is_same_v<W, CudaWarp> ? n * 32 : n;
     fault::kernel_launched();
-    constexpr bool kFew = requires { F::kWaitsForLink; };
-    unsigned const grid = blocks(threads, kBlock, kFew ? kFewBlocks : kBlocksPerMultiprocessor);
+    unsigned each = kBlocksPerMultiprocessor;
+    if constexpr (requires { F::kWaitsForLink; }) each = kFewBlocks;
+    if constexpr (requires { F::kBlocks; }) each = F::kBlocks;
+    unsigned const grid = blocks(threads, kBlock, each);
     run_warps<W><<<grid, kBlock, 0, stream_>>>(n, body, mem, total);
     return cuda_status(cudaGetLastError(), "launching a kernel");
   }
 
-  /// By hash, stably, for `items` come in array order.
-  Status sort(Sorted* items, std::size_t n) {
-    if (n <= kMerged) {
-      return with_room("sorting a batch", [&](void* room, std::size_t& bytes) {
-        return merge_sort_by_hash(room, bytes, items, n, stream_);
-      });
-    }
-    for (int i = 0; i < 2; ++i) {
+  /// All that sort() needs.
+  Status make_room_to_sort(Sorted* items, std::size_t n) {
+    for (int i = 0; i < 2 && n > kMerged; ++i) {
       if (Status s = hashes_[i].resize(n); !s.ok()) return s;
       if (Status s = indices_[i].resize(n); !s.ok()) return s;
     }
-    HashedIndices const pairs{{hashes_[0].data(), hashes_[1].data()},
-                              {indices_[0].data(), indices_[1].data()}};
-    if (Status s = threads(n, UnzipBody{items, pairs.hashes[0], pairs.indices[0]}); !s.ok())
+    auto const run = [&](void* room, std::size_t& bytes) { return sort_in(room, bytes, items, n); };
+    return with_room("sorting a batch", run, false);
+  }
+  /// By hash, stably, for `items` come in array order.
+  Status sort(Sorted* items, std::size_t n) {
+    if (Status s = make_room_to_sort(items, n); !s.ok()) return s;
+    std::uint64_t *const hashes = hashes_[0].data(), *const by_hash = hashes_[1].data();
+    std::uint32_t *const indices = indices_[0].data(), *const sorted = indices_[1].data();
+    if (Status s = n <= kMerged ? Status{} : threads(n, UnzipBody{items, hashes, indices}); !s.ok())
       return s;
-    Status const sorted = with_room("sorting a batch", [&](void* room, std::size_t& bytes) {
-      return radix_sort_by_hash(room, bytes, pairs, n, stream_);
-    });
-    return sorted.ok() ? threads(n, ZipBody{items, pairs.hashes[1], pairs.indices[1]}) : sorted;
+    auto const run = [&](void* room, std::size_t& bytes) { return sort_in(room, bytes, items, n); };
+    Status const done = with_room("sorting a batch", run);
+    return done.ok() && n > kMerged ? threads(n, ZipBody{items, by_hash, sorted}) : done;
   }
 
   Status sums_before(std::uint32_t const* in, std::uint32_t* out, std::size_t n) {
@@ -446,13 +451,19 @@ class CudaMachine {
            column.count * column.width > 0;
   }
 
-  /// Runs one of CUB's algorithms, which says with no room how much it needs.
+  /// Runs one of CUB's algorithms, which says with no room how much it needs; or makes the room.
   template <class F>
-  Status with_room(char const* doing, F run) {
+  Status with_room(char const* doing, F run, bool runs = true) {
     std::size_t bytes = 0;
     if (Status s = cuda_status(run(nullptr, bytes), doing); !s.ok()) return s;
     if (Status s = sort_room_.resize(bytes); !s.ok()) return s;
-    return cuda_status(run(sort_room_.data(), bytes), doing);
+    return runs ? cuda_status(run(sort_room_.data(), bytes), doing) : Status{};
+  }
+  cudaError_t sort_in(void* room, std::size_t& bytes, Sorted* items, std::size_t n) {
+    if (n <= kMerged) return merge_sort_by_hash(room, bytes, items, n, stream_);
+    HashedIndices const pairs{{hashes_[0].data(), hashes_[1].data()},
+                              {indices_[0].data(), indices_[1].data()}};
+    return radix_sort_by_hash(room, bytes, pairs, n, stream_);
   }
 
   // up to there merging was faster; beyond, nobody has measured

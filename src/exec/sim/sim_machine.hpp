@@ -26,6 +26,7 @@ class SimMachine {
   using Solo = SimWarp;
 
   static constexpr bool kPoolIsFar = false;  // across a link, and memory of its own is nearer
+  static constexpr bool kWritesAhead = true;  // as a GPU does, for the explorer to look at
 
   struct Shared {
     std::uint32_t warps = 3;
@@ -117,6 +118,7 @@ class SimMachine {
     return {};
   }
 
+  Status make_room_to_sort(Sorted*, std::size_t) { return {}; }
   Status sort(Sorted* items, std::size_t n) {
     std::sort(items, items + n, [](Sorted const& a, Sorted const& b) {
       return a.hash != b.hash ? a.hash < b.hash : a.index < b.index;

@@ -9,9 +9,11 @@
 
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
+#include "pm/host_verbs.hpp"
 #include "store/gphash/engine/engine.hpp"
 #include "store/gphash/engine/get_on.hpp"
 #include "store/gphash/engine/launcher.hpp"
+#include "store/gphash/kernels/ahead_ops.hpp"
 #include "store/gphash/kernels/batch_ops.hpp"
 #include "store/gphash/kernels/lane_per_key_plan.hpp"
 #include "store/gphash/kernels/mirror_ops.hpp"
@@ -68,6 +70,7 @@ class SessionOn final : public Session {
     ordered_ = false;
     call_ = call;
     batch_ = {};
+    written_ = came_to_ = {};
     batch_.n = call.keys.count;
     batch_.kind = call.kind;
     batch_.rmw = call.rmw;
@@ -114,13 +117,20 @@ class SessionOn final : public Session {
     batch_.any_fits =
         reservation.from_lease ? reservation.leased == batch_.n : reservation.any_fits;
     batch_.replays = reservation.replays;
+    could_write_ahead_ = can_write_ahead(reservation);
+    batch_.ahead = could_write_ahead_ && state_->writes_ahead;
     if (Status s = show_entries(reservation); !s.ok()) return s;
     if (Status s = reservation.from_lease ? make_room_to_take() : make_room_to_send(reservation);
         !s.ok())
       return s;
-    if (Status s = group_by_key(); !s.ok()) return s;
+    if (Status s = make_room_to_group(); !s.ok()) return s;
     step_ = Step::prepared;
-    if (!reservation.from_lease) return true;
+    if (batch_.ahead) {
+      auto taken = take_leased_and_write(reservation.leased);
+      if (!taken || !taken.value()) return taken;
+    }
+    if (Status s = group_by_key(); !s.ok()) return s;
+    if (batch_.ahead || !reservation.from_lease) return true;
     return take_leased(reservation.leased);
   }
 
@@ -131,12 +141,14 @@ class SessionOn final : public Session {
     PERDURE_ASSERT(batch_.pass + 1 < BatchView::kExcluded);  // passes are told from it
     step_ = Step::planned;
     ordered_ = false;
+    state_->words_changed = true;
     ++batch_.pass;
     batch_.displacement = displace && state_->options.displacement;
-    if constexpr (Ops::kMirrored) {
-      if (state_->table.mirror.identities != nullptr) return plan_lane_per_key();
-    }
-    return launcher_.template counted<Warp>(PlanBody<Ops>{batch_, state_->table}, batch_.n);
+    auto planned = plan_all();
+    if (!planned) return planned;
+    if (batch_.pass == 1) planned.value() += written_;
+    came_to_ += planned.value();
+    return planned;
   }
 
   Result<exec::Counts> log_undo(wal::UndoRegion const& region) override {
@@ -159,6 +171,9 @@ class SessionOn final : public Session {
   Status order() override {
     PERDURE_ASSERT(step_ == Step::planned || step_ == Step::published);
     ordered_ = true;
+    if (Status s = launcher_.machine.rejoin(); !s.ok()) return s;
+    if constexpr (Machine::kPoolIsFar && Ops::kLogged)
+      pm::order();  // an extent's head is the host's
     return launcher_.machine.order();
   }
 
@@ -166,6 +181,14 @@ class SessionOn final : public Session {
     PERDURE_ASSERT(step_ == Step::published && (ordered_ || mutated("no_order_after_publish") ||
                                                 mutated("no_order_after_extent")));
     PERDURE_ASSERT(state_->records.bits != nullptr);  // the lease has not ended
+    if (batch_.ahead && mutated("records_written_after_order")) {
+      if (Status s = write_ahead(); !s.ok()) return s;
+    }
+    if (could_write_ahead_)
+      state_->writes_ahead = came_to_[BatchCounts::used] * kAheadOf >= batch_.n * kAheadUsed;
+    bool const all_used =
+        (batch_.any_fits || batch_.ahead) && came_to_[BatchCounts::used] == batch_.n;
+    if (all_used && came_to_[BatchCounts::unlinked] == 0) return {};
     return launcher_.template run<Solo>(
         GiveBackBody{state_->records, batch_.reserved, batch_.unlinked, batch_.used}, batch_.n);
   }
@@ -257,10 +280,9 @@ class SessionOn final : public Session {
     return writes_.before.resize(most);
   }
 
-  /// Sorts the operations by hash. All that planning and the end of the batch will need is there
-  /// afterwards: in between, nothing may fail for want of memory.
-  Status group_by_key() {
-    Machine& machine = launcher_.machine;
+  /// All that grouping, planning and the end of the batch will need: in between, nothing may fail
+  /// for want of memory.
+  Status make_room_to_group() {
     if (Status s = writes_.resize(batch_.n); !s.ok()) return s;
     if (Status s = status_.need_twin(batch_.n); !s.ok()) return s;
     if constexpr (Ops::kMirrored) {
@@ -268,9 +290,50 @@ class SessionOn final : public Session {
       if (Status s = lists_.count.resize(1); !s.ok()) return s;
     }
     writes_.show(batch_);
+    return launcher_.machine.make_room_to_sort(batch_.order, batch_.n);
+  }
+
+  /// Sorts the operations by hash.
+  Status group_by_key() {
+    Machine& machine = launcher_.machine;
     if (Status s = machine.fill(batch_.used, 0, batch_.n); !s.ok()) return s;
     if (Status s = machine.threads(batch_.n, HashBody{batch_}); !s.ok()) return s;
     return machine.sort(batch_.order, batch_.n);
+  }
+
+  /// Where every operation is to write a record, all of the same size, and none depends on what was
+  /// there.
+  [[nodiscard]] bool can_write_ahead(Reservation const& reservation) const {
+    return Ops::kLogged && Machine::kWritesAhead && reservation.from_lease &&
+           reservation.leased == batch_.n && batch_.rmw == Rmw::replace;
+  }
+
+  Result<bool> take_leased_and_write(std::uint64_t records) {
+    batch_.any_fits = false;  // each operation has its own
+    auto const taken = take_records(launcher_.machine, state_->records, records, writes_.free,
+                                    writes_.before, writes_.reserved);
+    if (!taken || !taken.value() || mutated("records_written_after_order")) return taken;
+    if (Status s = write_ahead(); !s.ok()) return s;
+    return true;
+  }
+
+  /// Beside what is launched until order(). Who counts accesses waits for it.
+  Status write_ahead() {
+    WriteAheadBody const body{batch_, state_->table};
+    if (!state_->options.count_accesses) {
+      return launcher_.machine.beside(
+          [&] { return launcher_.template run<Warp>(body, items_of(batch_.n)); });
+    }
+    auto const written = launcher_.template counted<Warp>(body, items_of(batch_.n));
+    if (written) written_ = written.value();
+    return written.status();
+  }
+
+  Result<exec::Counts> plan_all() {
+    if constexpr (Ops::kMirrored) {
+      if (state_->table.mirror.identities != nullptr) return plan_lane_per_key();
+    }
+    return launcher_.template counted<Warp>(PlanBody<Ops>{batch_, state_->table}, batch_.n);
   }
 
   Result<bool> take_leased(std::uint64_t records) {
@@ -313,12 +376,19 @@ class SessionOn final : public Session {
     return rest;
   }
 
+  // Records are written ahead while so many of the last batch's were used: others cost the link
+  // what they would have saved.
+  static constexpr std::uint64_t kAheadUsed = 3, kAheadOf = 4;
+
   enum class Step : std::uint8_t { none, uploaded, prepared, planned, published };
 
   EngineState<Machine>* state_;
   Launcher<Machine> launcher_;
   Step step_ = Step::none;  // the last that began, for assertions
   bool ordered_ = false;  // since then
+  bool could_write_ahead_ = false;
+  exec::Counts written_;  // ahead
+  exec::Counts came_to_;  // by all of the batch's passes
   Call call_;
   WriteView batch_;
   Buffer<std::uint8_t> status_, kinds_;

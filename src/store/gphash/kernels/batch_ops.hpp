@@ -32,6 +32,7 @@ struct WriteView : BatchView {
   wal::EntryRegion entries;  // layout `log`: an entry a position
   bool replays =
       false;  // entries are read back: the records are there, and may be of later batches
+  bool ahead = false;  // each operation's record is written already, see WriteAheadBody
 };
 
 /// Nothing to publish at this position, nothing to free.
@@ -164,7 +165,7 @@ struct PlanBody {
     } else if (writes) {
       bool const over = mutated("record_overwritten_in_place") && change == Change::replace;
       Offset const at{over ? s.found.at.bytes : batch.reserved[mine]};
-      write(warp, mem, group, s.folded, at, sure);
+      if (!batch.ahead) write(warp, mem, group, s.folded, at, sure);
       Ops::complete(s.plan, s.key.hash, at);
       if constexpr (Ops::kMirrored) note_identity(warp, s);
       if (mutated("word_published_with_record") && s.plan.target)

@@ -10,6 +10,7 @@
 
 #include "base/assert.hpp"
 #include "exec/bits.hpp"
+#include "store/gphash/kernels/ahead_ops.hpp"
 #include "store/gphash/kernels/batch_ops.hpp"
 #include "store/gphash/kernels/mirror_ops.hpp"
 
@@ -175,10 +176,14 @@ struct LanePerKeyPlanBody {
       PERDURE_ASSERT(!kCostlyAssertions || (s.folded.writer < batch.n && !s.folded.arithmetic));
       Ops::complete(s.plan, hash[lane], at);
     });
-    mem.write_each(mask);
     typename W::template Each<std::uint32_t> sums;
-    pm::RecordHeader const header{0, table.value_bytes, table.key_bytes, 0, batch.sequence};
-    pm::write_each(warp, mask, table.records.split(), header, parts, sums);
+    if (batch.ahead) {
+      sum_values(warp, mask, table.value_bytes, parts, sums);
+    } else {
+      mem.write_each(mask);
+      pm::RecordHeader const header{0, table.value_bytes, table.key_bytes, 0, batch.sequence};
+      pm::write_each(warp, mask, table.records.split(), header, parts, sums);
+    }
     warp.each([&](std::uint32_t lane) {
       if (!in(mask, lane)) return;
       decided[lane].plan.value_sum = sums[lane];
