@@ -36,8 +36,9 @@ enum class Persist : std::uint8_t { minimal, index, full };
 /// How the index of a pool is durable. `word`: GPHash with 8-byte slot words. `in_place`: as
 /// published (GPHash section 3.1). `log`: as a log of 16 bytes an operation, of which each opening
 /// makes the table in the machine's memory; a batch of writes is there whole or not at all. It has
-/// keys of a fixed size of 8 bytes at most, values of a fixed size, the default shape, durability
-/// process and device cpu; no transactions, atomic batches, steps, device sessions or caches.
+/// keys of a fixed size of 8 bytes at most, values of a fixed size, the default shape and
+/// durability process; no transactions, atomic batches, steps, device sessions or caches. On a GPU,
+/// the first scan, view or verify after a change copies the table's words to the host.
 enum class Layout : std::uint8_t { word, in_place, log };
 
 /// Levels x hash functions x slots a bucket; their product is at most 32, slots a power of two.

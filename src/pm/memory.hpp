@@ -89,8 +89,7 @@ class Memory {
   PERDURE_FN void store_pair(W& warp, Offset at, std::uint64_t first, std::uint64_t second) {
     ++tally_.writes;
     warp.elect([&] {
-      W::store(word(at), first);
-      W::store(word(at + sizeof first), second);
+      W::store_pair(word(at), first, second);
       return std::uint64_t{0};
     });
   }
@@ -101,8 +100,7 @@ class Memory {
     tally_.writes += exec::popcount(mask);
     warp.each([&](std::uint32_t lane) {
       if ((mask >> lane & 1) == 0) return;
-      W::store(word(at(lane)), first(lane));
-      W::store(word(at(lane) + sizeof(std::uint64_t)), second(lane));
+      W::store_pair(word(at(lane)), first(lane), second(lane));
     });
   }
 

@@ -1,6 +1,8 @@
 #include "wal/entry_log.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <random>
 #include <string>
 
@@ -159,36 +161,40 @@ void EntryLog::copy(Extent const& extent, std::uint64_t from, std::span<LogEntry
   }
 }
 
-std::uint64_t EntryLog::sum_of_entries(Extent const& extent) const {
-  constexpr std::uint64_t kMany = 4096;
-  std::vector<LogEntry> some(std::min(extent.entries, kMany));
-  std::uint64_t sum = 0;
-  for (std::uint64_t from = 0; from < extent.entries; from += kMany) {
-    some.resize(std::min(kMany, extent.entries - from));
-    copy(extent, from, some);
-    for (LogEntry const& entry : some) sum += sum_of(entry);
-  }
+std::uint64_t EntryLog::sum_of_entries(Extent const& extent, exec::Workers& workers) const {
+  constexpr std::uint64_t kChunk = 1u << 14, kMany = 256;
+  std::atomic<std::uint64_t> sum{0};
+  workers.for_chunks(extent.entries, kChunk, [&](std::size_t begin, std::size_t end) {
+    std::array<LogEntry, kMany> some;
+    std::uint64_t mine = 0;
+    for (std::size_t from = begin; from < end; from += kMany) {
+      auto const now = std::span(some).first(std::min<std::size_t>(kMany, end - from));
+      copy(extent, from, now);
+      for (LogEntry const& entry : now) mine += sum_of(entry);
+    }
+    sum += mine;
+  });
   return sum;
 }
 
 /// A head above all that were read, which its extent's entries bear out. A crash can leave none:
 /// the extent before it was ordered first.
-bool EntryLog::another_follows(std::uint64_t position) const {
+bool EntryLog::another_follows(std::uint64_t position, exec::Workers& workers) const {
   for (; position < segments_.size() * cells_each(); ++position) {
     auto const extent = extent_at(position);
-    if (extent && sum_of_entries(*extent) == extent->sum) return true;
+    if (extent && sum_of_entries(*extent, workers) == extent->sum) return true;
   }
   return false;
 }
 
-Status EntryLog::read(std::function<Status(Extent const&)> const& f) {
+Status EntryLog::read(exec::Workers& workers, std::function<Status(Extent const&)> const& f) {
   PERDURE_ASSERT(!segments_.empty());
   for (;;) {
     auto const extent = extent_at(end_);
-    bool const whole =
-        extent && (sum_of_entries(*extent) == extent->sum || mutated("torn_extent_counts"));
+    bool const whole = extent && (sum_of_entries(*extent, workers) == extent->sum ||
+                                  mutated("torn_extent_counts"));
     if (!whole) {
-      if (!another_follows(end_ + 1)) return {};
+      if (!another_follows(end_ + 1, workers)) return {};
       return damaged("the log of entries is damaged behind the batch of number " +
                      std::to_string(last_));
     }

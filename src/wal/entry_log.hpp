@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exec/workers.hpp"
 #include "perdure/status.h"
 #include "pm/pool.hpp"
 #include "wal/entries.hpp"
@@ -46,7 +47,7 @@ class EntryLog {
   /// Calls f(extent) for each extent in their order, until one is not whole. What follows the last
   /// whole one was never acknowledged. Code::corrupt: a whole one follows, so acknowledged ones are
   /// damaged.
-  Status read(std::function<Status(Extent const&)> const& f);
+  Status read(exec::Workers& workers, std::function<Status(Extent const&)> const& f);
   /// Entries number from, from + 1, ... of an extent.
   void copy(Extent const& extent, std::uint64_t from, std::span<LogEntry> to) const;
   /// The extent that was read last does not count: its values are not whole.
@@ -86,8 +87,8 @@ class EntryLog {
   [[nodiscard]] bool is_segment(std::uint64_t at, std::uint64_t number) const;
   [[nodiscard]] std::uint64_t check_of(ExtentHead const& head) const;
   [[nodiscard]] std::optional<Extent> extent_at(std::uint64_t position) const;
-  [[nodiscard]] std::uint64_t sum_of_entries(Extent const& extent) const;
-  [[nodiscard]] bool another_follows(std::uint64_t position) const;
+  [[nodiscard]] std::uint64_t sum_of_entries(Extent const& extent, exec::Workers& workers) const;
+  [[nodiscard]] bool another_follows(std::uint64_t position, exec::Workers& workers) const;
   void write_header(std::uint64_t segment, std::uint64_t number) const;
   Status add_segment();
   void link(std::uint64_t segment);

@@ -47,10 +47,10 @@ constexpr Make kMakes[] = {
 constexpr std::pair<Index, char const*> kSingle[] = {
     {Index::dash_eh, "dasheh"}, {Index::dash_lh, "dashlh"}, {Index::btree, "btree"}};
 
-/// Layout `log` has short keys, values of one size, the default shape, and no GPU.
-bool has_log(Device device, Sizes const& s, Make const& m) {
-  return device == Device::cpu && s.key_bytes != 0 && s.key_bytes <= 8 && s.value_bytes != 0 &&
-         m.shape.levels == 2 && m.shape.slots == 8;
+/// Layout `log` has short keys, values of one size, and the default shape.
+bool has_log(Sizes const& s, Make const& m) {
+  return s.key_bytes != 0 && s.key_bytes <= 8 && s.value_bytes != 0 && m.shape.levels == 2 &&
+         m.shape.slots == 8;
 }
 
 std::string name_of(Device device, Table const& table, Sizes const& sizes, Make const& m) {
@@ -69,10 +69,12 @@ std::vector<Config> configurations() {
     for (Table const& table : kTables) {
       for (Sizes const& s : kSizes) {
         for (Make const& m : kMakes) {
-          if (device == Device::cuda && m.threads == 2) continue;
+          // A GPU's batches of layout `log` take another course where accesses are not counted.
+          bool const log = table.layout == Layout::log;
+          if (device == Device::cuda && m.threads == 2 && !log) continue;
           if (table.layout == Layout::in_place && m.shape.slots == 1)
             continue;  // nothing is ever displaced there
-          if (table.layout == Layout::log && !has_log(device, s, m)) continue;
+          if (log && !has_log(s, m)) continue;
           // A sanitizer is ten times slower: there the mirror, which is the same for all shapes, is
           // tested with one, and so are the slowest sizes, whose keys and values vary as those of
           // other sizes do.

@@ -35,7 +35,7 @@ class LostDevice : public FailingStore {
 
   [[nodiscard]] OpenOptions on_cpu() const {
     OpenOptions o;
-    o.memory.residency = Residency::pm;
+    if (config().layout != Layout::log) o.memory.residency = Residency::pm;
     return o;
   }
 };

@@ -26,6 +26,7 @@ class EntryLogTest : public ::testing::Test {
  protected:
   pm::Pool pool_ = pm::make_pool(4, 64);
   std::optional<EntryLog> log_{pool_};
+  exec::Workers workers_{2};
   std::vector<Written> written_;
   std::uint64_t number_ = 0;
   std::mt19937_64 random_{1};
@@ -72,7 +73,7 @@ class EntryLogTest : public ::testing::Test {
       if (!pool_.is_free(Offset{at})) pool_.give_run(Offset{at}, 1);
     log_.emplace(pool_);
     if (Status s = log_->attach(); !s.ok()) return s;
-    Status const read = log_->read([&](EntryLog::Extent const& extent) {
+    Status const read = log_->read(workers_, [&](EntryLog::Extent const& extent) {
       Written one{extent.number, Entries(extent.entries)};
       log_->copy(extent, 0, one.entries);
       found.push_back(one);

@@ -248,6 +248,11 @@ class CpuWarp {
   static HWY_INLINE void store(std::uint64_t* at, std::uint64_t value) {
     __atomic_store_n(at, value, __ATOMIC_RELEASE);
   }
+  /// Two words side by side, of which others may see one.
+  static HWY_INLINE void store_pair(std::uint64_t* at, std::uint64_t first, std::uint64_t second) {
+    store(at, first);
+    store(at + 1, second);
+  }
   static HWY_INLINE std::uint64_t cas(std::uint64_t* at, std::uint64_t expected,
                                       std::uint64_t desired) {
     __atomic_compare_exchange_n(at, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);

@@ -42,12 +42,14 @@ __device__ void run_items(std::size_t n, F const& body, M& mem, Counts* total, s
   counts[Counts::reads] += mem.tally().reads;
   counts[Counts::writes] += mem.tally().writes;
   counts[Counts::orders] += mem.tally().orders;
-  if (kWarp && threadIdx.x % 32 != 0) return;
+  __syncwarp();
   for (std::uint32_t k = 0; k < Counts::kNames; ++k) {
-    if (counts.value[k] != 0) {
-      atomicAdd(reinterpret_cast<unsigned long long*>(&total->value[k]),
-                static_cast<unsigned long long>(counts.value[k]));
-    }
+    unsigned long long sum = counts.value[k];
+    // Threads by themselves sum up first: additions to one word wait for each other.
+    for (unsigned step = 16; !kWarp && step > 0; step /= 2)
+      sum += __shfl_xor_sync(kAllLanes, sum, step);
+    if (sum != 0 && threadIdx.x % 32 == 0)
+      atomicAdd(reinterpret_cast<unsigned long long*>(&total->value[k]), sum);
   }
 }
 

@@ -34,6 +34,11 @@ struct CudaAtoms {
   static __device__ void store(std::uint64_t* at, std::uint64_t value) {
     *const_cast<std::uint64_t volatile*>(at) = value;
   }
+  /// As one store, for a link carries what a warp's lanes store at a time: `at` is a multiple
+  /// of 16.
+  static __device__ void store_pair(std::uint64_t* at, std::uint64_t first, std::uint64_t second) {
+    __stcg(reinterpret_cast<ulonglong2*>(at), make_ulonglong2(first, second));
+  }
   static __device__ std::uint64_t cas(std::uint64_t* at, std::uint64_t expected,
                                       std::uint64_t desired) {
     return atomicCAS(reinterpret_cast<unsigned long long*>(at),

@@ -170,6 +170,11 @@ class SimWarp {
     *at = value;
     writing(at, sizeof value);
   }
+  /// Two words side by side, of which others may see one.
+  static void store_pair(std::uint64_t* at, std::uint64_t first, std::uint64_t second) {
+    store(at, first);
+    store(at + 1, second);
+  }
   static std::uint64_t cas(std::uint64_t* at, std::uint64_t expected, std::uint64_t desired) {
     sim_point();
     reading(at, sizeof *at);

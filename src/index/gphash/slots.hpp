@@ -84,7 +84,9 @@ class Slots {
   [[nodiscard]] std::vector<std::uint64_t> slots_at(Candidates<ShapeAny> const& where) const;
 
   /// Layout `log`: where the words are from here on, by slot number.
-  void show_words(std::uint64_t const* words) { words_ = words; }
+  void show_words(std::uint64_t const* words) {
+    if (words_ != words) words_ = words;  // those who read side by side change nothing
+  }
 
   /// Stores a word of a slot; ordered by whoever changes several. Not of layout `log`.
   void store(Offset at, std::uint64_t word);

@@ -117,10 +117,15 @@ Status Core::of_batch(Status const& status, std::size_t n) const {
   return status;
 }
 
-Status Core::show_table() {
-  Status const set = engine->set_table(table.view(), table.slots());
-  if (logged()) table.show_words(engine->words());
-  return set;
+Status Core::show_table() { return engine->set_table(table.view(), table.slots()); }
+
+Status Core::show_words() {
+  if (!logged()) return {};
+  auto const words = engine->words();
+  if (!words) return words.status();
+  std::lock_guard const guard(words_mutex_);
+  table.show_words(words.value());
+  return {};
 }
 
 void Core::pool_may_have_grown() {

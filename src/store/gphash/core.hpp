@@ -63,6 +63,9 @@ struct Core {
   [[nodiscard]] Status of_batch(Status const& status, std::size_t n) const;
   /// The engine's table is the host's from here on; no session is running.
   Status show_table();
+  /// Layout `log`: the host is about to look at slots, whose words are the engine's. Once more
+  /// after each change.
+  Status show_words();
   void pool_may_have_grown();
   /// The number of the next batch, which its records carry. Numbers are never used again: the root
   /// leases them, so many at a time.
@@ -94,6 +97,7 @@ struct Core {
   Sessions sessions;
 
  private:
+  std::mutex words_mutex_;  // readers side by side show the same
   [[nodiscard]] Status after_failure(bool writing) const;
 };
 

@@ -1,8 +1,10 @@
 #include "store/gphash/entries.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <optional>
+#include <vector>
 
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
@@ -117,14 +119,71 @@ bool Entries::records_whole(Extent const& extent) const {
   });
 }
 
+namespace {
+
+/// Collects entries of extents, and puts them into the table, many at a time.
+class Replay {
+ public:
+  Replay(Core& core, BatchWriter& writer)
+      : core_(core),
+        writer_(writer),
+        waiting_(std::min(kReplayed, core.entries.segments() * core.entries.cells_each())) {}
+
+  Status add(wal::EntryLog::Extent const& extent) {
+    for (std::uint64_t from = 0; from < extent.entries;) {
+      std::uint64_t const n = std::min(waiting_.size() - count_, extent.entries - from);
+      take(extent, from, n);
+      from += n;
+      if (count_ < waiting_.size()) continue;
+      if (Status s = put_into_table(); !s.ok()) return s;
+    }
+    return {};
+  }
+
+  Status put_into_table() {
+    auto const entries = std::span(waiting_).first(count_);
+    if (mutated("entries_replayed_backwards")) std::ranges::reverse(entries);
+    std::size_t n = count_;
+    if (gaps_.exchange(false)) {
+      auto const nothing = [](wal::LogEntry const& entry) { return entry.what == 0; };
+      n -= std::ranges::remove_if(entries, nothing).size();
+    }
+    count_ = 0;
+    return n == 0 ? Status{} : writer_.replay(entries.first(n), arrays_);
+  }
+
+ private:
+  void take(wal::EntryLog::Extent const& extent, std::uint64_t from, std::uint64_t n) {
+    core_.workers.for_chunks(n, kChunk, [&](std::size_t begin, std::size_t end) {
+      auto const to = std::span(waiting_).subspan(count_ + begin, end - begin);
+      core_.entries.copy(extent, from + begin, to);
+      auto const nothing = [](wal::LogEntry const& entry) { return entry.what == 0; };
+      if (std::ranges::any_of(to, nothing)) gaps_ = true;
+    });
+    count_ += n;
+  }
+
+  static constexpr std::size_t kChunk = 1u << 14;
+
+  Core& core_;
+  BatchWriter& writer_;
+  std::vector<wal::LogEntry> waiting_;
+  std::size_t count_ = 0;  // of them
+  std::atomic<bool> gaps_{false};  // some of these say nothing
+  ReplayArrays arrays_;
+};
+
+}  // namespace
+
 Status Entries::replay(BatchWriter& writer) {
   wal::EntryLog& log = core_.entries;
+  Replay replay(core_, writer);
   std::optional<Extent> last;
   auto const named = [&](Status const& s) {
     return s.ok() ? s : Status{s.code(), "pool " + core_.path + ": " + s.message()};
   };
-  Status const read = log.read([&](Extent const& extent) -> Status {
-    Status const s = last ? add(writer, *last) : Status{};
+  Status const read = log.read(core_.workers, [&](Extent const& extent) -> Status {
+    Status const s = last ? replay.add(*last) : Status{};
     last = extent;
     return s;
   });
@@ -134,29 +193,9 @@ Status Entries::replay(BatchWriter& writer) {
     ++core_.recovery.dropped;
     core_.recovery.why_dropped = "the last batch was half written";
   } else if (last) {
-    if (Status s = add(writer, *last); !s.ok()) return named(s);
+    if (Status s = replay.add(*last); !s.ok()) return named(s);
   }
-  return named(put_into_table(writer));
-}
-
-Status Entries::add(BatchWriter& writer, Extent const& extent) {
-  for (std::uint64_t from = 0; from < extent.entries;) {
-    std::uint64_t const n = std::min(kReplayed - waiting_.size(), extent.entries - from);
-    waiting_.resize(waiting_.size() + n);
-    core_.entries.copy(extent, from, std::span(waiting_).last(n));
-    from += n;
-    if (waiting_.size() < kReplayed) continue;
-    if (Status s = put_into_table(writer); !s.ok()) return s;
-  }
-  return {};
-}
-
-Status Entries::put_into_table(BatchWriter& writer) {
-  if (mutated("entries_replayed_backwards")) std::ranges::reverse(waiting_);
-  std::erase_if(waiting_, [](wal::LogEntry const& entry) { return entry.what == 0; });
-  Status const s = waiting_.empty() ? Status{} : writer.replay(waiting_);
-  waiting_.clear();
-  return s;
+  return named(replay.put_into_table());
 }
 
 }  // namespace perdure

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "store/gphash/core.hpp"
 
@@ -37,11 +36,8 @@ class Entries {
   [[nodiscard]] bool is_long() const;
   [[nodiscard]] bool records_whole(Extent const& extent) const;
   [[nodiscard]] bool record_whole(wal::LogEntry const& entry, std::uint64_t number) const;
-  Status add(BatchWriter& writer, Extent const& extent);
-  Status put_into_table(BatchWriter& writer);
 
   Core& core_;
-  std::vector<wal::LogEntry> waiting_;  // of extents that were read
 };
 
 }  // namespace perdure

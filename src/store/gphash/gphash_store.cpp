@@ -79,6 +79,7 @@ Status GphashStore::close_in() {
     if (Status s = growth_.complete(); !s.ok() && s.code() != Code::no_space) return s;
   }
   PERDURE_ASSERT(core_.is_exclusive() && !core_.health.half_undoable);
+  if (Status s = core_.show_words(); !s.ok()) return s;
   core_.pool.publish_clean(recovery_.closing_note());
   // Should it fail, nothing is lost: the log holds what the older image lacks.
   return core_.power ? log_.checkpoint() : Status{};
@@ -187,6 +188,7 @@ Result<CacheReport> GphashStore::load_cache() {
 Result<VerifyReport> GphashStore::verify(std::atomic<bool> const* stop) {
   SharedLock const store_lock(core_.lock);
   if (Status s = core_.check_open(false); !s.ok()) return s;
+  if (Status s = core_.show_words(); !s.ok()) return s;
   VerifyReport report = recovery_.look_at_slots(stop);
   if (stopped(stop)) return look_stopped(path, "verify");
   report.dropped = recovery.dropped;
@@ -223,6 +225,7 @@ Status GphashStore::snapshot(std::string const& to, SnapshotOptions const& how) 
                               core_.health.failure().message() +
                               "): it may hold half of a batch; close and reopen it"};
   }
+  if (Status s = core_.show_words(); !s.ok()) return s;
   wal::ImageInfo info;
   PERDURE_ASSERT(core_.lock.has_writer());  // nobody else changes what is copied
   info.pool_id = core_.pool.header().pool_id;

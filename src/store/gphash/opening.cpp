@@ -65,19 +65,19 @@ Result<pm::PoolHeader> header_for(std::string const& path, CreateOptions const& 
   return h;
 }
 
-/// What an opening of layout `log` has no use for, or not yet.
+/// What an opening of layout `log` has no use for.
 Status can_run_logged(std::string const& path, OpenOptions const& o) {
   auto const refuse = [&](std::string const& what) {
     return Status{Code::unsupported, "pool " + path + " has layout log, " + what};
   };
-  if (o.device != Device::cpu) return refuse("which runs on device cpu; open it there");
   if (o.memory.cache_bytes != 0) return refuse("which has no record cache; leave cache_bytes out");
   if (o.memory.residency == Residency::pm)
     return refuse("whose index is in the machine's memory; leave residency out");
   return {};
 }
 
-/// Superblocks a new pool begins with: header, levels, and the heap for the records expected.
+/// Superblocks a new pool begins with: header, levels or the log, and the heap for the records
+/// expected. There is always room in the log to write it anew.
 std::uint64_t superblocks_for(pm::PoolHeader const& h, std::uint32_t top, std::uint64_t records) {
   PERDURE_ASSERT(h.levels > 0 && top + 1 >= h.levels);  // each level has a bucket
   std::uint64_t n = 1;
@@ -85,6 +85,10 @@ std::uint64_t superblocks_for(pm::PoolHeader const& h, std::uint32_t top, std::u
     n += (gphash::level_bytes(h.in_place(), h.key_bytes, h.slots, top - i) + h.superblock_bytes -
           1) /
          h.superblock_bytes;
+  }
+  if (h.logged()) {
+    std::uint64_t const cells = h.superblock_bytes / wal::kCellBytes - wal::kHeaderCells;
+    n += (2 * records + cells - 1) / cells;
   }
   if (h.value_bytes == 0) return n + 1;  // sizes unknown: the heap grows as values come
   std::uint64_t const stride = h.key_bytes == 0

@@ -100,6 +100,7 @@ Result<ScanPage> BatchReader::scan(ScanCursor const& from, std::size_t limit,
         "pool " + core_.path +
             ": keys moved during this scan (the table grew, or made room); start it again"};
   }
+  if (Status s = core_.show_words(); !s.ok()) return s;
   ScanPage page;
   page.keys.offsets.push_back(0);
   page.values.offsets.push_back(0);

@@ -49,7 +49,11 @@ Status Records::take_leased(std::uint64_t records, std::function<Result<bool>()>
     // Half as many again as there are, where they are to be had, so that few batches come here.
     std::uint64_t const needed = (records + lease_->capacity - 1) / lease_->capacity;
     PERDURE_ASSERT(needed > 0);  // none are always there
-    std::uint64_t const more = core_.pool.superblocks_in_use() / 2;
+    std::uint64_t more = core_.pool.superblocks_in_use() / 2;
+    if (core_.logged()) {  // whose entries need some of what is free
+      std::uint64_t const free = core_.pool.superblocks() - core_.pool.superblocks_in_use();
+      more = std::min(more, free - free / 4);
+    }
     if (Status s = end_lease(); !s.ok()) return s;
     PERDURE_ASSERT(!leased());  // else it could give away what is leased
     refused = core_.heap.add_superblocks(core_.fixed_stride(), needed, more);

@@ -100,6 +100,7 @@ Status Recovery::run() {
   if (!wrong.empty() && core_.logged()) return no_repair(core_.path, wrong);
   if (!wrong.empty() && !core_.options.repair) return changed_since_close(core_.path, wrong);
   if (Status s = undo_and_complete(); !s.ok()) return s;
+  if (Status s = core_.show_words(); !s.ok()) return s;
   gphash::Survey found = gphash::survey(table, core_.workers);
   if (report.clean && !grows) compare_slots(found, wrong);
   if (!wrong.empty()) {

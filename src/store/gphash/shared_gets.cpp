@@ -35,6 +35,10 @@ GetsBy by(exec::SplitWay way) {
 }  // namespace
 
 SharedGets::SharedGets(Core& core) : core_(core), by_(core.options.gets_by) {
+  if (by_ != GetsBy::device && core.logged()) {
+    why_not_ = "layout log has its index in the device's memory: gets are the device's";
+    by_ = GetsBy::device;
+  }
   if (by_ == GetsBy::automatic) {
     bool const on_gpu = core.options.device == Device::cuda;
     if (on_gpu) why_not_ = not_by_itself(core);

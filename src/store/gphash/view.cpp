@@ -40,6 +40,7 @@ Result<std::unique_ptr<ValuesView::State>> GphashStore::view(Call const& call,
   return reading(nullptr, [&]() -> Result<std::unique_ptr<ValuesView::State>> {
     if (core_.transaction) return core_.held_by_this_thread();
     if (Status s = check_batch(path, core_.pool.header(), call, statuses); !s.ok()) return s;
+    if (Status s = core_.show_words(); !s.ok()) return s;
     if (call.keys.space != MemorySpace::host)
       return Status{Code::invalid_argument, "pool " + path + ": a view's keys lie in host memory"};
     auto first = first_statuses(core_.pool.header(), call);

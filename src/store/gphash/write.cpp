@@ -17,6 +17,7 @@ namespace {
 using exec::Counts;
 
 constexpr std::uint64_t kManyOperations = 1u << 14;
+constexpr std::size_t kReplayChunk = 1u << 14;
 constexpr int kMostPasses = 64;  // of one batch; each either decides a group or grows the table
 
 bool writes_record(OpKind kind) { return kind == OpKind::put || kind == OpKind::update; }
@@ -258,26 +259,28 @@ Status BatchWriter::seal(WriteBatch& batch) {
   return {};
 }
 
-Status BatchWriter::replay(std::span<wal::LogEntry const> entries) {
+Status BatchWriter::replay(std::span<wal::LogEntry const> entries, ReplayArrays& arrays) {
   std::size_t const n = entries.size();
   std::uint32_t const key_bytes = core_.pool.header().key_bytes;
-  std::vector<std::byte> keys(n * key_bytes);
-  std::vector<OpKind> kinds(n);
-  std::vector<std::uint64_t> records(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    std::memcpy(&keys[i * key_bytes], &entries[i].key, key_bytes);
-    kinds[i] = (entries[i].what & wal::kErases) != 0 ? OpKind::erase : OpKind::put;
-    records[i] = wal::record_of(entries[i]).bytes;
-  }
+  arrays.keys.resize(n * key_bytes);
+  arrays.kinds.resize(n);
+  arrays.records.resize(n);
+  core_.workers.for_chunks(n, kReplayChunk, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      std::memcpy(&arrays.keys[i * key_bytes], &entries[i].key, key_bytes);
+      arrays.kinds[i] = (entries[i].what & wal::kErases) != 0 ? OpKind::erase : OpKind::put;
+      arrays.records[i] = wal::record_of(entries[i]).bytes;
+    }
+  });
   Call call;
-  call.keys = {.data = keys.data(), .width = key_bytes, .count = n};
+  call.keys = {.data = arrays.keys.data(), .width = key_bytes, .count = n};
   call.values = {.width = core_.pool.header().value_bytes, .count = n};
-  call.kinds = kinds;
+  call.kinds = arrays.kinds;
   WriteBatch batch(call, {});
   core_.health.changing = true;
   if (Status s = begin_session(batch, {}); !s.ok()) return s;
   auto const prepared =
-      batch.session->prepare({.records = records, .sequence = 1, .replays = true});
+      batch.session->prepare({.records = arrays.records, .sequence = 1, .replays = true});
   if (!prepared) return core_.of_batch(prepared.status(), n);
   if (Status s = passes(batch); !s.ok()) return s;
   if (batch.full) return table_is_full(batch);

@@ -37,6 +37,13 @@ struct WriteBatch {
   Status not_grown;  // why it stayed so
 };
 
+/// What entries of the log come to as a batch; its memory serves the next one.
+struct ReplayArrays {
+  std::vector<std::byte> keys;
+  std::vector<OpKind> kinds;
+  std::vector<std::uint64_t> records;
+};
+
 class BatchWriter {
  public:
   BatchWriter(Core& core, Records& records, Growth& growth, PowerLog& log)
@@ -51,7 +58,7 @@ class BatchWriter {
   Status recover_entries() { return entries_.replay(*this); }
   Status make_table_for_entries() { return entries_.make_table(); }
   /// Puts entries of the log into the table, in their order.
-  Status replay(std::span<wal::LogEntry const> entries);
+  Status replay(std::span<wal::LogEntry const> entries, ReplayArrays& arrays);
 
   // The steps. On failure of the first nothing has happened; of the others the store fails.
   Status prepare(WriteBatch& batch, bool from_lease);

@@ -18,11 +18,11 @@ auto choose_engine(EngineOptions const& options, Make make) {
     if (options.default_shape) return make.template operator()<InPlaceOps<Shape228>>();
     return make.template operator()<InPlaceOps<ShapeAny>>();
   }
+  if (options.logged) return make.template operator()<WordOps<Shape228, true, true>>();
   if constexpr (kPoolIsFar) {
     if (options.default_shape) return make.template operator()<WordOps<Shape228, true>>();
     return make.template operator()<WordOps<ShapeAny, true>>();
   } else {
-    if (options.logged) return make.template operator()<WordOps<Shape228, true, true>>();
     if (options.mirrored) return make.template operator()<WordOps<ShapeAny, true>>();
     if (options.default_shape) return make.template operator()<WordOps<Shape228>>();
     return make.template operator()<WordOps<ShapeAny>>();

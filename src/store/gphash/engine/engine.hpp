@@ -164,7 +164,8 @@ class Engine {
   virtual Result<std::unique_ptr<Session>> session() = 0;
   virtual UnitMover& units() = 0;
   /// Layout `log`: the slot words, by number, as the host may read them until the table changes.
-  virtual std::uint64_t const* words() = 0;
+  /// From a far machine they are copied when they are asked for, if they have changed since.
+  virtual Result<std::uint64_t const*> words() = 0;
   /// Layout `log`: an entry for each key of the table, side by side in that region. What it counts:
   /// how many, and their sum. Ordered by the caller; no session is running.
   virtual Result<exec::Counts> copy_entries(std::span<std::uint64_t const> segments,

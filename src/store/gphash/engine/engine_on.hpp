@@ -81,6 +81,7 @@ class EngineOn final : public Engine {
     if (Status s = machine.begin(nullptr); !s.ok()) return s;
     PERDURE_ASSERT(view.levels > 0 && slots % 32 == 0);  // claims of a level are whole words
     if (Status s = state_.need_bits(view, slots); !s.ok()) return s;
+    state_.words_changed = true;
     gphash::TableView const before = std::exchange(state_.table, view);
     bool const had_none = state_.mirror == nullptr && before.levels != 0;
     if constexpr (Ops::kMirrored) {
@@ -121,7 +122,7 @@ class EngineOn final : public Engine {
     return std::unique_ptr<Session>(new SessionOn<Machine, Ops>(state_));
   }
   UnitMover& units() override { return units_; }
-  std::uint64_t const* words() override { return state_.table.mirror.words; }
+  Result<std::uint64_t const*> words() override { return state_.words_of_host(); }
 
   Result<exec::Counts> copy_entries(std::span<std::uint64_t const> segments,
                                     wal::EntryRegion region) override {
@@ -133,7 +134,7 @@ class EngineOn final : public Engine {
   CacheLoader& cache() override { return cache_; }
 
   Result<std::unique_ptr<DeviceRun>> device_run() override {
-    if constexpr (Ops::kMirrored) {
+    if constexpr (Ops::kMirrored && !Ops::kLogged) {
       if (state_.mirror != nullptr)
         return std::unique_ptr<DeviceRun>(new DeviceRunOn<Machine, Ops>(state_));
     }

@@ -64,6 +64,8 @@ struct EngineState {
   GatherAutotuner gather;
   std::mutex mutex;       // guards get_counts, and mirror_report where gets may run
   exec::Counts get_counts;
+  std::unique_ptr<std::uint64_t[]> host_words;  // a far machine's, as they were when last asked for
+  bool words_changed = true;  // since; set by those who are alone, and read under `mutex`
 
   /// Gives the mirror the shape of the table's levels. Those that were there before keep what is
   /// known of them; new ones are empty, as they are on PM, or wait for refresh(). Where there is no
@@ -171,6 +173,27 @@ struct EngineState {
   void add_get_counts(exec::Counts const& counts) {
     std::lock_guard const lock(mutex);
     for (std::uint32_t k = 0; k < exec::Counts::kNames; ++k) get_counts.value[k] += counts.value[k];
+  }
+
+  /// The mirror's words where the host can read them. Those who ask at the same time wait for the
+  /// first.
+  Result<std::uint64_t const*> words_of_host() {
+    if constexpr (Machine::kPoolIsFar) {
+      std::lock_guard const lock(mutex);
+      if (!words_changed) return host_words.get();
+      host_words = std::make_unique_for_overwrite<std::uint64_t[]>(mirror_slots);
+      Machine machine(machines);
+      if (Status s = machine.begin(); !s.ok()) return s;
+      auto* const to = reinterpret_cast<std::byte*>(host_words.get());
+      auto const* const from = reinterpret_cast<std::byte const*>(table.mirror.words);
+      if (Status s = machine.download_much(to, from, mirror_slots * sizeof *table.mirror.words);
+          !s.ok())
+        return s;
+      if (Status s = machine.wait(); !s.ok()) return s;
+      words_changed = false;
+      return host_words.get();
+    }
+    return table.mirror.words;
   }
 
   [[nodiscard]] std::uint64_t unit_count() const { return std::uint64_t{1} << table.unit_bits; }

@@ -11,6 +11,7 @@
 
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
+#include "pm/host_verbs.hpp"
 #include "store/gphash/engine/engine.hpp"
 #include "store/gphash/engine/get_on.hpp"
 #include "store/gphash/engine/launcher.hpp"
@@ -126,6 +127,7 @@ class SessionOn final : public Session {
     PERDURE_ASSERT(batch_.pass + 1 < BatchView::kExcluded);  // passes are told from it
     step_ = Step::planned;
     ordered_ = false;
+    state_->words_changed = true;
     ++batch_.pass;
     undo_ = {};
     batch_.displacement = displace && state_->options.displacement;
@@ -182,6 +184,8 @@ class SessionOn final : public Session {
   Status order() override {
     PERDURE_ASSERT(step_ == Step::planned || step_ == Step::published);
     ordered_ = true;
+    if constexpr (Machine::kPoolIsFar && Ops::kLogged)
+      pm::order();  // an extent's head is the host's
     return launcher_.machine.order();
   }
 

@@ -25,6 +25,7 @@ class UnitsOn final : public UnitMover {
   Result<exec::Counts> rehash(std::span<std::uint32_t const> units) override {
     auto slots = upload(units);
     if (!slots) return slots.status();
+    state_->words_changed = true;
     PERDURE_ASSERT(state_->table.retiring == 1);
     if (mutated("rehash_skips_last_slot")) --slots->n;
     exec::Counts done;
@@ -54,6 +55,7 @@ class UnitsOn final : public UnitMover {
   Result<exec::Counts> empty(std::span<std::uint32_t const> units) override {
     auto const slots = upload(units);
     if (!slots) return slots.status();
+    state_->words_changed = true;
     return launcher_.template counted<Warp>(EmptyUnitsBody<Ops>{state_->table, slots.value()},
                                             items_of(slots.value().n));
   }
