@@ -17,7 +17,8 @@
 namespace perdure::exec {
 
 inline constexpr unsigned kStepThreads = 256;
-inline constexpr std::size_t kMostChained = 256;  // items of a sort; 512 take longer than several launches
+inline constexpr std::size_t kMostChained =
+    256;  // items of a sort; 512 take longer than several launches
 
 template <int kStage, class W, class M, class F, class State>
 __device__ void run_item(W& warp, M& mem, F const& body, std::size_t i, State& state,
