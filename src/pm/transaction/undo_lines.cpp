@@ -85,8 +85,13 @@ Status UndoLines::add_superblock() {
   write_bytes(at, &header, sizeof header);
   order();
   if (!superblocks_.empty()) store_next(superblocks_.back(), run->bytes);
-  superblocks_.push_back(run->bytes);
+  keep_superblock(run->bytes);
   return {};
+}
+
+void UndoLines::keep_superblock(std::uint64_t at) {
+  if (superblocks_.empty()) state_ = reinterpret_cast<std::uint64_t*>(base_ + at + kUndoState);
+  superblocks_.push_back(at);
 }
 
 Status UndoLines::attach() {
@@ -96,7 +101,7 @@ Status UndoLines::attach() {
     if (!pool_->is_free_run(Offset{at}, 1) || flips(header_at(at)) != 0)
       return {Code::corrupt, "its undo log is damaged at byte " + std::to_string(at)};
     pool_->claim_run(Offset{at}, 1);
-    superblocks_.push_back(at);
+    keep_superblock(at);
     at = header_at(at).next;
   }
   if (superblocks_.empty()) return {Code::corrupt, "its root names no undo log"};

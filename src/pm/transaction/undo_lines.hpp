@@ -73,7 +73,8 @@ class UndoLines {
   }
   /// A line that belongs to whoever the transactions are of.
   [[nodiscard]] std::uint64_t* state() const {
-    return reinterpret_cast<std::uint64_t*>(base_ + superblocks_.front() + kUndoState);
+    PERDURE_ASSERT(state_ != nullptr);
+    return state_;
   }
   /// Of the log itself.
   [[nodiscard]] std::uint64_t superblocks() const { return superblocks_.size(); }
@@ -95,6 +96,7 @@ class UndoLines {
 
  private:
   Status add_superblock() PERDURE_REQUIRES(mutex_);
+  void keep_superblock(std::uint64_t at);
   [[nodiscard]] UndoRoomHeader header_at(std::uint64_t at) const;
   /// Whether a link may lead there: to a superblock of the log, if perhaps one of a damaged header.
   [[nodiscard]] bool may_follow(std::uint64_t at, std::vector<std::uint64_t> const& chain) const;
@@ -117,6 +119,7 @@ class UndoLines {
   DurableRange range_;
   LineStamps stamps_;
   std::uint64_t open_ = 0;
+  std::uint64_t* state_ = nullptr;  // in the first superblock, which stays; read without mutex_
   std::vector<std::uint64_t> superblocks_;  // changes under mutex_
   Mutex mutex_;
   std::uint64_t next_chunk_ PERDURE_GUARDED_BY(mutex_) = 0;
