@@ -273,6 +273,7 @@ inline constexpr char const* kMutantNames[] = {
     // A durable tree, whose batches are transactions: planted by tests/ordered and tests/units, but
     // for the two that need a medium which keeps no order.
     "undo_line_not_logged",
+    "undo_line_closed_without_room",
     "undo_line_logged_late",
     "undo_line_check_ignored",
     "undo_piece_stands_for_line",

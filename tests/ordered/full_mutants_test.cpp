@@ -1,5 +1,5 @@
-// That the check of full_test.cpp (cut_batches.hpp) can fail: a fault of the tree's log and one of
-// the heap's, each of which it must find. What other faults do, the explorer's mutants tell
+// That the check of full_test.cpp (cut_batches.hpp) can fail: two faults of the tree's log and one
+// of the heap's, each of which must be found. What other faults do, the explorer's mutants tell
 // (src/explore/btree/store_mutants.hpp). The engine's sources, compiled with the hooks of
 // fault/mutants.hpp alive, over a pool in a file.
 #include <gtest/gtest.h>
@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <string>
 
 #include "cut_batches.hpp"
 #include "fault/mutants.hpp"
+#include "units/driven_log.hpp"
 
 namespace perdure::test {
 namespace {
@@ -28,6 +30,8 @@ TEST_P(FullMutants, IsFound) {
     std::string wrong;
     try {
       wrong = cut_everywhere(kEach);
+      if (auto const lost = wrong.empty() ? pm::words_lost_without_room() : 0; lost != 0)
+        wrong = std::to_string(lost) + " words lost where the log has no room";
     } catch (std::exception const& error) {
       wrong = error.what();
     }
@@ -41,7 +45,8 @@ TEST_P(FullMutants, IsFound) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FullMutants,
-                         testing::Values(Mutant("undo_line_not_logged"), Mutant("map_not_logged")),
+                         testing::Values(Mutant("undo_line_not_logged"), Mutant("map_not_logged"),
+                                         Mutant("undo_line_closed_without_room")),
                          [](auto const& one) { return std::string(one.param.name()); });
 
 }  // namespace

@@ -11,60 +11,10 @@
 #include "pm/counted_host.hpp"
 #include "pm/heap.hpp"
 #include "pm/host.hpp"
-#include "pm/transaction/transaction_host.hpp"
-#include "pm/transaction/undo_lines.hpp"
-#include "units/memfd_pool.hpp"
+#include "units/driven_log.hpp"
 
 namespace perdure::pm {
 namespace {
-
-constexpr std::uint64_t kWords = kMinSuperblock / 8;
-
-/// A superblock whose words transactions store to.
-class Driven {
- public:
-  explicit Driven(Pool& pool) : pool_(pool), log_(std::make_unique<UndoLines>(pool, memory_)) {
-    if (!log_->create().ok()) throw std::runtime_error("no log");
-    words_ = reinterpret_cast<std::uint64_t*>(pool.base() + pool.take_run(1)->bytes);
-    log_room_ = pool.root().find(kUndoLines)->offset;
-  }
-  UndoLines& log() { return *log_; }
-  std::uint64_t* words() { return words_; }
-  void store(std::uint64_t word, std::uint64_t value) {
-    TransactionHost<OrderedHost> host(*log_);
-    host.store(&words_[word], value);
-  }
-  /// So many words from this one on, by one announcement.
-  void store_announced(std::uint64_t word, std::uint64_t n, std::uint64_t value) {
-    TransactionHost<OrderedHost> host(*log_);
-    will_store(host, {{&words_[word], n * 8}, {&words_[word + 300], 8}});
-    for (std::uint64_t i = 0; i < n; ++i) host.store(&words_[word + i], value + i);
-    host.store(&words_[word + 300], value);
-  }
-  [[nodiscard]] std::vector<std::uint64_t> copy() const { return {words_, words_ + kWords}; }
-  /// As the next opening finds it.
-  void crash() {
-    log_.reset();
-    for (std::uint64_t i = 1; i < pool_.superblocks(); ++i)
-      pool_.give_run(Offset{i * kMinSuperblock}, 1);
-    log_ = std::make_unique<UndoLines>(pool_, memory_);
-    if (!log_->attach().ok()) throw std::runtime_error("the log is lost");
-    pool_.claim_run(Offset{log_->offset_of(words_)}, 1);
-  }
-  std::byte* entry(std::uint64_t n) {
-    return pool_.base() + log_room_ + kFirstChunk + n * sizeof(UndoEntry);
-  }
-  void set_ended(std::uint64_t transaction) {
-    store_word(reinterpret_cast<std::uint64_t*>(pool_.base() + kEpochOffset), transaction);
-  }
-
- private:
-  Pool& pool_;
-  Mutex memory_;
-  std::unique_ptr<UndoLines> log_;
-  std::uint64_t* words_ = nullptr;
-  std::uint64_t log_room_ = 0;
-};
 
 RC_GTEST_PROP(UndoLines, LeaveWhatTheLastCommitLeft, ()) {
   Pool pool = make_pool(3);
@@ -154,6 +104,10 @@ TEST(UndoLines, GrowWithATransactionAndAreUsedAgain) {
   store_all(2);
   driven.log().commit();
   EXPECT_EQ(driven.log().superblocks(), grown);
+}
+
+TEST(UndoLines, HaveAllThatCountsAsLoggedWhereThereIsNoRoom) {
+  EXPECT_EQ(words_lost_without_room(), 0u);
 }
 
 TEST(UndoLines, ThatGrewGiveBackWhatTheyDoNotKeep) {

@@ -136,7 +136,8 @@ class UndoWriter {
   UndoWriter& operator=(UndoWriter const&) = delete;
   ~UndoWriter() {
     bool const ended = log_->transaction() != transaction_;  // another begins at other entries
-    if (cursor_.at != cursor_.end && !ended) log_->give_cursor(cursor_);
+    for (UndoLines::Cursor const cursor : {cursor_, spare_})
+      if (cursor.at != cursor.end && !ended) log_->give_cursor(cursor);
   }
 
   /// The word at `at` is about to be stored to; whether there is an entry to be fenced before. The
@@ -171,6 +172,7 @@ class UndoWriter {
   template <class Host>
   void add_words(Host& host, UndoPiece rest) {
     PERDURE_ASSERT(log_->transaction() == transaction_);
+    make_room(host);
     while (rest.words != 0) {
       if (room() < 2) write(host);  // a head, and a word at least
       UndoPiece piece{rest.line, 0};
@@ -188,6 +190,8 @@ class UndoWriter {
 
  private:
   static constexpr unsigned kPairsAtOnce = (UndoEntry::kRoom - 1) / 2;
+  // Entries for eight words: the rest of one, one of six words, and another.
+  static constexpr std::ptrdiff_t kMostOfALine = 3;
 
   [[nodiscard]] bool pending() const { return end_ != entry_.pieces.data(); }
   [[nodiscard]] unsigned room() const {
@@ -196,14 +200,31 @@ class UndoWriter {
   template <class Host>
   void add_pairs(Host& host, std::uint64_t line, unsigned pairs) {
     if (pairs == 0) return;
+    if (!mutated("undo_line_closed_without_room")) make_room(host);
     log_->stamps().close(line, pairs, log_->transaction());
     unsigned words = 0;
     for (unsigned i = 0; i < LineStamps::kPairs; ++i) words |= (pairs >> i & 1) * (3u << 2 * i);
     if (!mutated("undo_line_not_logged")) add_words(host, {line, words});
   }
+  /// For what a line may take, before any of it counts as logged. Who finds no room lets its locks
+  /// go, and others come upon these lines: so what counts is in the log by then.
+  template <class Host>
+  void make_room(Host& host) {
+    if (entries_left(cursor_) + entries_left(spare_) >= kMostOfALine) return;
+    try {
+      spare_ = log_->next_chunk();
+    } catch (...) {
+      if (finish(host)) host.fence();
+      throw;
+    }
+  }
+  static std::ptrdiff_t entries_left(UndoLines::Cursor const& cursor) {
+    return (cursor.end - cursor.at) / static_cast<std::ptrdiff_t>(sizeof(UndoEntry));
+  }
   template <class Host>
   void write(Host& host) {
-    if (cursor_.at == cursor_.end) cursor_ = log_->next_chunk();
+    if (cursor_.at == cursor_.end) cursor_ = std::exchange(spare_, {});
+    PERDURE_ASSERT(cursor_.at != cursor_.end);  // make_room() has seen to it
     std::fill(end_, entry_.pieces.data() + UndoEntry::kRoom, 0);
     log_->seal(entry_);
     write_bytes(cursor_.at, &entry_, sizeof entry_);
@@ -215,7 +236,7 @@ class UndoWriter {
 
   UndoLines* log_;
   std::uint64_t transaction_;
-  UndoLines::Cursor cursor_;
+  UndoLines::Cursor cursor_, spare_;  // what is written to, and what comes then
   UndoEntry entry_{};
   std::uint64_t* end_ = entry_.pieces.data();  // of its pieces
   bool written_ = false;  // an entry, since the last finish()
