@@ -123,7 +123,8 @@ std::vector<std::pair<Bytes, Bytes>> fill(Store& store) {
                 all.begin() + static_cast<std::ptrdiff_t>(at + 4000)});
   for (std::uint64_t n = 0; n < kMany; ++n)
     n % 2 == 0 ? gone.push_back(all[n].first) : stay.push_back({all[n].first, "b"});
-  erase(store, gone);
+  for (auto at = gone.begin(); at != gone.end(); at += 4000)  // else the log would keep much room
+    erase(store, {at, at + 4000});
   for (std::uint64_t n = kMany; put_all(store, many(n, n + 1, Bytes(200'000, 'l'))).ok(); ++n) {
   }
   return stay;
@@ -134,7 +135,7 @@ TEST(WholeBatches, ThatFindNoRoomForTheirLogTakeNoEffect) {
   std::string const path = scratch.file("pool");
   CreateOptions create = kWords.create();
   create.max_bytes = 16u << 20;
-  Store store = opened(Store::create(path, create));
+  Store store = opened(Store::create(path, create, {.threads = 8}));
   auto const all = fill(store);
   auto const before = all_of(store, {});
   Status const refused = put_all(store, all);  // their leaves have more lines than the log
