@@ -266,7 +266,7 @@ constexpr MutantInfo kMutants[] = {
      "dash-eh",
      "the last bucket is locked before the first",
      nullptr,
-     {28, 1, 1}},
+     {50, 1, 1}},
     {"dash_merge_locks_out_of_order",
      "dash-eh",
      "a merge locks the segment that it came from first",
