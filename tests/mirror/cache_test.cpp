@@ -1,6 +1,5 @@
 // The record cache: what a load takes, what it saves, and that no answer comes from what has
 // changed since.
-#include <fstream>
 
 #include "mirror/mirrored_store.hpp"
 
@@ -121,15 +120,7 @@ TEST_P(Cache, SurvivesAnAbortedTransaction) {
 TEST_P(Cache, LeavesOutADamagedRecord) {
   make_cached(kRecords);
   put(0, 1000);
-  {
-    std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
-    std::string const whole((std::istreambuf_iterator<char>(file)), {});
-    auto const at = whole.find(config_.value(7));
-    ASSERT_NE(at, std::string::npos);
-    file.clear();
-    file.seekp(static_cast<std::streamoff>(at));
-    file.put(static_cast<char>(whole[at] ^ 1));
-  }
+  ASSERT_NO_FATAL_FAILURE(damage(config_.value(7)));
   CacheReport const report = load();
   EXPECT_EQ(report.records, 999u);
   EXPECT_EQ(report.corrupt, 1u);

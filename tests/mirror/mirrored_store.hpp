@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -22,6 +24,17 @@ inline std::string machine_name(testing::TestParamInfo<Device> const& machine) {
 
 class MirroredStore : public testing::TestWithParam<Device> {
  protected:
+  /// Flips a bit of the value in the pool's file.
+  void damage(Bytes const& value) {
+    std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
+    std::string const whole((std::istreambuf_iterator<char>(file)), {});
+    auto const at = whole.find(value);
+    ASSERT_NE(at, std::string::npos);
+    file.clear();
+    file.seekp(static_cast<std::streamoff>(at + 60));
+    file.put(static_cast<char>(whole[at + 60] ^ 1));
+  }
+
   void SetUp() override {
     std::string why_not;
     if (!available(GetParam(), why_not)) GTEST_SKIP() << "no GPU to run on: " << why_not;

@@ -1,8 +1,6 @@
 // Mixed batches over a mirrored store: lanes plan the gets that a batch's writes go with, whose
 // values are fetched between its phases; hot keys' operations are answered in pieces. All of it
 // against the model, one operation after the other.
-#include <fstream>
-#include <iterator>
 #include <random>
 
 #include "mirror/mirrored_store.hpp"
@@ -82,16 +80,7 @@ TEST_P(MixedBatches, ADamagedValueIsCorruptForGetsBeforeItsWriteAndReplacedByIt)
   make(100);
   put(0, 100);
   get(keys(0, 100));
-  Bytes const victim = config_.value(42);
-  {
-    std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
-    std::string const whole((std::istreambuf_iterator<char>(file)), {});
-    auto const at = whole.find(victim);
-    ASSERT_NE(at, std::string::npos);
-    file.clear();
-    file.seekp(static_cast<std::streamoff>(at + 60));
-    file.put(static_cast<char>(whole[at + 60] ^ 1));
-  }
+  ASSERT_NO_FATAL_FAILURE(damage(config_.value(42)));
   std::vector<Op> const ops{{OpKind::get, config_.key(41), {}},
                             {OpKind::get, config_.key(42), {}},
                             {OpKind::put, config_.key(42), config_.value(42, 1)},
