@@ -121,6 +121,9 @@ bool Entries::records_whole(Extent const& extent) const {
 
 namespace {
 
+/// Of an operation that changed nothing.
+bool says_nothing(wal::LogEntry const& entry) { return entry.what == 0; }
+
 /// Collects entries of extents, and puts them into the table, many at a time.
 class Replay {
  public:
@@ -145,8 +148,7 @@ class Replay {
     if (mutated("entries_replayed_backwards")) std::ranges::reverse(entries);
     std::size_t n = count_;
     if (gaps_.exchange(false)) {
-      auto const nothing = [](wal::LogEntry const& entry) { return entry.what == 0; };
-      n -= std::ranges::remove_if(entries, nothing).size();
+      n -= std::ranges::remove_if(entries, says_nothing).size();
     }
     count_ = 0;
     return n == 0 ? Status{} : writer_.replay(entries.first(n), arrays_);
@@ -157,8 +159,7 @@ class Replay {
     core_.workers.for_chunks(n, kChunk, [&](std::size_t begin, std::size_t end) {
       auto const to = std::span(waiting_).subspan(count_ + begin, end - begin);
       core_.entries.copy(extent, from + begin, to);
-      auto const nothing = [](wal::LogEntry const& entry) { return entry.what == 0; };
-      if (std::ranges::any_of(to, nothing)) gaps_ = true;
+      if (std::ranges::any_of(to, says_nothing)) gaps_ = true;
     });
     count_ += n;
   }
