@@ -41,8 +41,9 @@ class RecordLeaseOn final : public RecordLease {
       return s;
     if (Status s = machine.send(leased.data(), lease.leased.data(), lease.leased.size()); !s.ok())
       return s;
-    state_->records = {bits.data(), leased.data(), lease.leased.size(),
-                       lease.shape, lease.stride,  lease.words_each};
+    if (Status s = need_next(machine); !s.ok()) return s;
+    state_->records = {bits.data(),  leased.data(),    lease.leased.size(),       lease.shape,
+                       lease.stride, lease.words_each, state_->next_record.data()};
     state_->free_records = 0;
     return machine.wait();
   }
@@ -64,6 +65,13 @@ class RecordLeaseOn final : public RecordLease {
   }
 
  private:
+  /// Which outlives the lease: taking goes on where it was.
+  Status need_next(Machine& machine) {
+    if (state_->next_record.data() != nullptr) return {};
+    if (Status s = state_->next_record.resize(2); !s.ok()) return s;
+    return machine.fill(state_->next_record.data(), 0, 2);
+  }
+
   EngineState<Machine>* state_;
 };
 

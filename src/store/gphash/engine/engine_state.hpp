@@ -60,6 +60,7 @@ struct EngineState {
   RecordStash<Machine> stash;
   typename Machine::template Buffer<std::uint32_t> record_bits;
   typename Machine::template Buffer<std::uint8_t> record_leased;
+  typename Machine::template Buffer<std::uint64_t> next_record;  // RecordMap::next
   std::atomic<std::uint32_t> batches{0};  // of gets
   GatherAutotuner gather;
   std::mutex mutex;       // guards get_counts, and mirror_report where gets may run

@@ -28,6 +28,8 @@ struct RecordMap {
   pm::RecordShape shape;
   std::uint64_t stride = 0;
   std::uint64_t words_each = 0;
+  // machine memory: the word where taking goes on, and where what is under way began
+  std::uint64_t* next = nullptr;
 
   [[nodiscard]] PERDURE_FN std::uint64_t words() const { return superblocks * words_each; }
 
@@ -52,27 +54,40 @@ struct RecordMap {
   }
 };
 
-/// Free records in each word.
+/// The i-th word from `begin` on, around the whole map.
+PERDURE_FN std::uint64_t word_from(std::uint64_t begin, std::uint64_t i, std::uint64_t words) {
+  std::uint64_t const w = begin + i;
+  return w < words ? w : w - words;
+}
+
+/// Free records in each word, from where the last taking ended. So what batches free has the
+/// longest time to become many neighbours, whose heads share packets of a GPU's link. To begin at
+/// the first word each time would find what the last batches freed, records that lie one by one.
 struct CountFreeBody {
   RecordMap map;
   std::uint32_t* counts;
-  PERDURE_FN void operator()(std::uint64_t w) const {
-    counts[w] = w < map.words() ? exec::popcount(~map.bits[w]) : 0;
+  PERDURE_FN void operator()(std::uint64_t i) const {
+    std::uint64_t const words = map.words();
+    std::uint64_t const begin = map.next[0] < words ? map.next[0] : 0;
+    if (i == 0) map.next[1] = begin;
+    counts[i] = i < words ? exec::popcount(~map.bits[word_from(begin, i, words)]) : 0;
   }
 };
 
-/// Takes the first n free records, in the order of their addresses. `before` is how many are free
-/// before each word.
+/// Takes n free records, those of a word in the order of their addresses. `before` is how many are
+/// free before each word.
 struct TakeRecordsBody {
   RecordMap map;
   std::uint32_t const* before;
   std::uint64_t n;
   std::uint64_t* taken;
 
-  PERDURE_FN void operator()(std::uint64_t w) const {
-    std::uint64_t next = before[w];
+  PERDURE_FN void operator()(std::uint64_t i) const {
+    std::uint64_t next = before[i];
+    if (next >= n) return;
+    std::uint64_t const w = word_from(map.next[1], i, map.words());
     std::uint32_t free = ~map.bits[w];
-    if (free == 0 || next >= n) return;
+    if (free == 0) return;
     PERDURE_ASSERT(!kCostlyAssertions || w < map.words());
     std::uint64_t const superblock = w / map.words_each;
     std::uint64_t const first = w % map.words_each * 32;
@@ -80,6 +95,7 @@ struct TakeRecordsBody {
     for (; free != 0 && next < n; free &= free - 1)
       taken[next++] = base + map.shape.address(map.stride, first + exec::lowest_bit(free));
     if (!mutated("kept_record_handed_out_twice")) map.bits[w] = ~free;
+    if (next == n) map.next[0] = w;
   }
 };
 
@@ -165,7 +181,7 @@ struct ReleaseUnusedBody {
   }
 };
 
-/// Takes n free records in the order of their addresses; false: so many are not free. `at_least` is
+/// Takes n free records, from the next word on; false: so many are not free. `at_least` is
 /// how many are known to be, and is asked for only where that is too few: to wait for the answer
 /// takes longer than a small batch. All memory it needs comes first.
 template <class Machine>
