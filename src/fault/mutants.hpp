@@ -265,6 +265,7 @@ inline constexpr char const* kMutantNames[] = {
     "vlog_reused_before_readers",
     "vlog_parked_end_forgotten",
     "vlog_parked_beside_waiters",
+    "vlog_room_freed_before_the_wait_missed",
     "vlog_keys_locked_unsorted",
     "vlog_open_not_ordered",
     // Below durable leaves.

@@ -207,6 +207,13 @@ TEST(ValueLogCollection, AFullPoolIsErasedFromByTwoThreadsAtOnce) {
   EXPECT_FALSE(store.contents().contains(key_of(9)));
 }
 
+/// The last segment is freed between a refusal and the wait for it: nothing more is going to
+/// happen.
+TEST(ValueLogCollection, WhatIsFreedAfterARefusalIsNotWaitedFor) {
+  LogStore store(small_segments(0));
+  EXPECT_EQ(fault_of_waiting(store), "");
+}
+
 /// Nobody waits for a thread that an exception has thrown out of a piece.
 TEST(ValueLogCollection, SegmentsThatWereAbandonedAreNotWaitedFor) {
   LogStore store(small_segments(0), 9);

@@ -257,4 +257,21 @@ inline Outcome run(LogStore& store, std::vector<Operation> const& operations) {
 
 inline std::string key_of(std::size_t i) { return "key " + std::to_string(i); }
 
+/// A segment is collected after somebody was refused room, and before it waits for any. `store` is
+/// new, and nobody collects beside this.
+inline std::string fault_of_waiting(LogStore& store) {
+  std::string const value(kMinSuperblock / 16, 'x');
+  for (int round = 0; round < 2; ++round)
+    for (std::size_t i = 0; i < 20; ++i) run(store, {{OpKind::put, key_of(i), value}});
+  auto& segments = store.log->segments();
+  std::uint64_t const freed = segments.freed();  // a refusal comes now
+  if (store.log->collector().collect_queued() == 0) return "nothing was collected";
+  constexpr std::uint64_t kMore = kMinSuperblock - kFirstLogRecord;  // than what is begun has
+  for (auto const what : {LogSegments::For::puts, LogSegments::For::tombstones}) {
+    if (!segments.wait_for_room(what, kMore, freed)) return "what has been freed is missed";
+    if (segments.wait_for_room(what, kMore, segments.freed())) return "nothing more was freed";
+  }
+  return "";
+}
+
 }  // namespace perdure::pm

@@ -28,12 +28,15 @@ void LogAppender::let_go() {
     if (each->segment != nullptr) segments_->park(std::exchange(*each, {}));
 }
 
-/// Who waits for room has nothing itself that could be collected.
+/// Who waits for room has nothing itself that could be collected. What a collection frees after the
+/// refusal counts, though it comes before the wait.
 Status LogAppender::reserve(std::uint64_t bytes, LogSegments::For what) {
+  std::uint64_t freed = segments_->freed();
   Status reserved = try_reserve(bytes, what);
   while (!reserved.ok() && what != LogSegments::For::collecting) {
     let_go();
-    if (!segments_->wait_for_room(what, bytes)) break;
+    if (!segments_->wait_for_room(what, bytes, freed)) break;
+    freed = segments_->freed();
     reserved = try_reserve(bytes, what);
   }
   if (reserved.ok() || segments_->is_attended()) return reserved;

@@ -80,9 +80,12 @@ class LogSegments {
 
   /// Waits while as many segments as may be are queued. The caller holds no EpochGuard.
   void admit();
-  /// For somebody who was refused room for `bytes`, and owns nothing: waits for a collection, and
-  /// for a tombstone also until others leave room in what they own; or says that nothing can help.
-  bool wait_for_room(For what, std::uint64_t bytes);
+  /// How many segments collections have freed.
+  [[nodiscard]] std::uint64_t freed() const { return freed_.load(); }
+  /// For somebody who was refused room for `bytes`, and owns nothing: waits until collections have
+  /// freed more than `freed` segments, as many as before that refusal, and for a tombstone also
+  /// until others leave room in what they own; or says that nothing can help.
+  bool wait_for_room(For what, std::uint64_t bytes, std::uint64_t freed);
   /// Whether anybody collects what is queued; else nobody waits for that.
   [[nodiscard]] bool is_attended() const { return attending_.load() != 0; }
   /// Nobody is going to settle it.
@@ -180,6 +183,7 @@ class LogSegments {
   mutable std::array<Hand, kHands> hands_;
   std::atomic<std::uint32_t> waiting_{0};  // for room; changes under mutex_
   std::atomic<std::uint32_t> attending_{0};  // changes under mutex_
+  std::atomic<std::uint64_t> freed_{0};  // changes under mutex_
 
   mutable Mutex mutex_;  // taken before memory_ and before hands; guards the rest
   Condition work_;  // something is queued
@@ -193,7 +197,6 @@ class LogSegments {
   std::uint64_t filled_ PERDURE_GUARDED_BY(mutex_) = 0;
   std::uint64_t tombstones_ PERDURE_GUARDED_BY(mutex_) = 0;
   std::uint64_t collecting_ PERDURE_GUARDED_BY(mutex_) = 0;  // with those that readers may be in
-  std::uint64_t freed_ PERDURE_GUARDED_BY(mutex_) = 0;
   std::uint64_t waits_ PERDURE_GUARDED_BY(mutex_) = 0;
   std::uint64_t longest_wait_ns_ PERDURE_GUARDED_BY(mutex_) = 0;
   bool stopped_ PERDURE_GUARDED_BY(mutex_) = false;

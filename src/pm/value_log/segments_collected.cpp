@@ -67,13 +67,13 @@ bool LogSegments::may_be_left_to(For what) const {
          });
 }
 
-bool LogSegments::wait_for_room(For what, std::uint64_t bytes) {
+bool LogSegments::wait_for_room(For what, std::uint64_t bytes, std::uint64_t freed) {
   MutexLock const lock(mutex_);
   if (stopped_) return false;
   Waiting const waiting(waiting_);  // from here on nobody parks
   empty_hands_locked();
   if (queue_.empty() && collecting_ == 0 && is_attended()) queue_for_room();
-  std::uint64_t const freed = freed_;
+  if (mutated("vlog_room_freed_before_the_wait_missed")) freed = freed_;
   while (freed_ == freed && !is_left_to(what, bytes) && !stopped_ &&
          (may_be_freed() || may_be_left_to(what)))
     room_.wait(mutex_);
