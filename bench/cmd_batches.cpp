@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -50,7 +51,10 @@ struct Options {
 
 constexpr std::size_t kOpsOfSample = std::size_t{1}
                                      << 22;  // small batches: so many a sample, at most
-constexpr std::size_t kWarmUps = 21;  // batches, which decide how gets gather
+constexpr std::size_t kWarmUps = 21;  // batches at least
+// And until it is decided how gets gather; but no more than so many, and seconds.
+constexpr std::size_t kMostWarmUps = 400;
+constexpr double kMostWarmUpSeconds = 4;
 constexpr std::size_t kDrawn = std::size_t{1} << 14;  // records that one generator draws
 constexpr std::size_t kMostChecked = std::size_t{1} << 20;
 
@@ -225,19 +229,39 @@ class Bench {
     if (report.corrupt > 0) throw Failure("the cache found corrupt records");
   }
 
+  static std::optional<GatherSize> gathers_of(Store& store, std::size_t n) {
+    for (GatherSize const& one : store.stats().gathers)
+      if (n / 2 < one.batch && n >= one.batch) return one;
+    return std::nullopt;
+  }
+
   /// Which way stays for batches of n keys, and what each took that was tried.
   static std::string gather_of(Store& store, std::size_t n) {
-    std::string text;
-    for (GatherSize const& one : store.stats().gathers) {
-      if (n / 2 >= one.batch || n < one.batch) continue;
-      text = gather_name(one.by);
-      for (auto const& [way, us] : {std::pair{Gather::at_once, one.at_once_us},
-                                    {Gather::in_order, one.in_order_us},
-                                    {Gather::by_host, one.by_host_us},
-                                    {Gather::shared, one.shared_us}})
-        if (us > 0) text += " " + gather_name(way) + "=" + std::to_string(std::llround(us));
-    }
+    auto const one = gathers_of(store, n);
+    if (!one) return "";
+    std::string text = gather_name(one->by);
+    for (auto const& [way, us] : {std::pair{Gather::at_once, one->at_once_us},
+                                  {Gather::in_order, one->in_order_us},
+                                  {Gather::by_host, one->by_host_us},
+                                  {Gather::shared, one->shared_us}})
+      if (us > 0) text += " " + gather_name(way) + "=" + std::to_string(std::llround(us));
     return text;
+  }
+
+  /// Batches go until it is decided how their values are gathered, as a program's would that has
+  /// run for a while.
+  template <class One>
+  void warm_up(Store& store, std::size_t n, One one) {
+    auto const begin = std::chrono::steady_clock::now();
+    auto const late = [&] {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() >
+             kMostWarmUpSeconds;
+    };
+    for (std::size_t k = 0; k < kMostWarmUps; ++k) {
+      auto const gathers = k < kWarmUps ? std::nullopt : gathers_of(store, n);
+      if (k >= kWarmUps && (late() || !gathers || !gathers->learning)) return;
+      one(k);
+    }
   }
 
   void get(Store& store, std::string const& what, std::size_t n, bool hit) {
@@ -245,7 +269,7 @@ class Bench {
     auto const one = [&](Array& out, std::size_t k, std::span<KeyStatus> statuses) {
       require(store.get(keys_.column(k % slices * n, n), out.output(n), statuses), "get");
     };
-    for (std::size_t k = 0; k < kWarmUps; ++k) one(out_, k, {});
+    warm_up(store, n, [&](std::size_t k) { one(out_, k, {}); });
     Row row{what, n, {}, 0};
     std::size_t const calls =
         std::max<std::size_t>(o_.in_flight, std::min(kOpsOfSample, most_) / n);
