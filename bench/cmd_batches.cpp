@@ -5,11 +5,15 @@
 // Invariant: the clock runs from a call of the store to its return; keys and values are made and
 // moved before, and the last batch of every row is checked, value by value, after.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "array.hpp"
 #include "commands.hpp"
@@ -47,15 +51,29 @@ struct Options {
 
 constexpr std::size_t kOpsOfSample = std::size_t{1}
                                      << 22;  // small batches: so many a sample, at most
-constexpr std::size_t kWarmUps = 21;  // batches, which decide how gets gather
+constexpr std::size_t kWarmUps = 21;  // batches at least
+// And until it is decided how gets gather; but no more than so many, and seconds.
+constexpr std::size_t kMostWarmUps = 400;
+constexpr double kMostWarmUpSeconds = 4;
 constexpr std::size_t kDrawn = std::size_t{1} << 14;  // records that one generator draws
 constexpr std::size_t kMostChecked = std::size_t{1} << 20;
 
+constexpr std::array<std::pair<char const*, Gather>, 5> kGathers{{{"automatic", Gather::automatic},
+                                                                  {"at_once", Gather::at_once},
+                                                                  {"in_order", Gather::in_order},
+                                                                  {"by_host", Gather::by_host},
+                                                                  {"shared", Gather::shared}}};
+
 Gather gather_named(std::string const& text) {
-  if (text == "automatic") return Gather::automatic;
-  if (text == "by_host") return Gather::by_host;
-  if (text == "shared") return Gather::shared;
-  return text == "at_once" ? Gather::at_once : Gather::in_order;
+  for (auto const& [called, way] : kGathers)
+    if (text == called) return way;
+  throw Failure("no way of gathering is called " + text);
+}
+
+std::string gather_name(Gather way) {
+  for (auto const& [called, other] : kGathers)
+    if (way == other) return called;
+  throw Failure("a way of gathering has no name");
 }
 
 struct Row {
@@ -63,6 +81,7 @@ struct Row {
   std::uint64_t batch = 0;
   std::vector<double> mops;
   std::uint64_t faults = 0;
+  std::string gather{};  // how its values were fetched; empty for what has none to fetch
 };
 
 class Bench {
@@ -195,6 +214,8 @@ class Bench {
   /// ones.
   template <class Draw>
   void load_cache(Store& store, Draw draw) {
+    // This load forgets what other rows got.
+    static_cast<void>(require(store.load_cache(), "load the cache"));
     std::size_t const n = std::min(most_, std::size_t{1} << 18);
     for (std::uint64_t done = 0; done < 4 * o_.records;) {
       draw();
@@ -208,12 +229,47 @@ class Bench {
     if (report.corrupt > 0) throw Failure("the cache found corrupt records");
   }
 
+  static std::optional<GatherSize> gathers_of(Store& store, std::size_t n) {
+    for (GatherSize const& one : store.stats().gathers)
+      if (n / 2 < one.batch && n >= one.batch) return one;
+    return std::nullopt;
+  }
+
+  /// Which way stays for batches of n keys, and what each took that was tried.
+  static std::string gather_of(Store& store, std::size_t n) {
+    auto const one = gathers_of(store, n);
+    if (!one) return "";
+    std::string text = gather_name(one->by);
+    for (auto const& [way, us] : {std::pair{Gather::at_once, one->at_once_us},
+                                  {Gather::in_order, one->in_order_us},
+                                  {Gather::by_host, one->by_host_us},
+                                  {Gather::shared, one->shared_us}})
+      if (us > 0) text += " " + gather_name(way) + "=" + std::to_string(std::llround(us));
+    return text;
+  }
+
+  /// Batches go until it is decided how their values are gathered, as a program's would that has
+  /// run for a while.
+  template <class One>
+  void warm_up(Store& store, std::size_t n, One one) {
+    auto const begin = std::chrono::steady_clock::now();
+    auto const late = [&] {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() >
+             kMostWarmUpSeconds;
+    };
+    for (std::size_t k = 0; k < kMostWarmUps; ++k) {
+      auto const gathers = k < kWarmUps ? std::nullopt : gathers_of(store, n);
+      if (k >= kWarmUps && (late() || !gathers || !gathers->learning)) return;
+      one(k);
+    }
+  }
+
   void get(Store& store, std::string const& what, std::size_t n, bool hit) {
     std::size_t const slices = most_ / n;
     auto const one = [&](Array& out, std::size_t k, std::span<KeyStatus> statuses) {
       require(store.get(keys_.column(k % slices * n, n), out.output(n), statuses), "get");
     };
-    for (std::size_t k = 0; k < kWarmUps; ++k) one(out_, k, {});
+    warm_up(store, n, [&](std::size_t k) { one(out_, k, {}); });
     Row row{what, n, {}, 0};
     std::size_t const calls =
         std::max<std::size_t>(o_.in_flight, std::min(kOpsOfSample, most_) / n);
@@ -229,6 +285,7 @@ class Bench {
       });
       row.mops.push_back(static_cast<double>(calls * n) / seconds * 1e-6);
     }
+    row.gather = gather_of(store, n);
     std::vector<KeyStatus> statuses(n, KeyStatus::corrupt);
     one(out_, slices - 1, statuses);
     check(row, statuses, (slices - 1) * n, hit);
@@ -294,14 +351,16 @@ class Bench {
     Json list = Json::array();
     for (Row const& row : rows_) {
       double const middle = median(row.mops);
-      std::printf("  %-22s 2^%-2d %9.1f M/s%s\n", row.what.c_str(),
+      std::printf("  %-22s 2^%-2d %9.1f M/s%s%s%s\n", row.what.c_str(),
                   static_cast<int>(std::bit_width(row.batch)) - 1, middle,
-                  row.faults > 0 ? "  WRONG ANSWERS" : "");
+                  row.faults > 0 ? "  WRONG ANSWERS" : "", row.gather.empty() ? "" : "  by ",
+                  row.gather.c_str());
       list.push_back({{"what", row.what},
                       {"batch", row.batch},
                       {"mops", middle},
                       {"samples", row.mops},
-                      {"faults", row.faults}});
+                      {"faults", row.faults},
+                      {"gather", row.gather}});
     }
     write_json(o_.json, {{"command", "batches"},
                          {"version", version()},

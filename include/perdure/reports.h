@@ -76,6 +76,7 @@ struct GatherSize {
   // a batch of `batch` keys, as each way took last; 0 = not tried
   double at_once_us = 0, in_order_us = 0, by_host_us = 0, shared_us = 0;
   std::uint64_t contests = 0;  // of ways, that have ended
+  bool learning = false;  // some way has not been tried yet
 };
 
 /// Gets of batches of one size, measured while running.

@@ -131,6 +131,8 @@ at_once_us, in_order_us, by_host_us, shared_us : float
     A batch of `batch` keys, in microseconds, as each way took last; 0 where it was not tried.
 contests : int
     Comparisons of two ways that have ended.
+learning : bool
+    Whether some way has not been tried yet.
 )";
 
 constexpr char const* kSharedSize =

@@ -373,6 +373,7 @@ void bind_parts_of_stats(nb::module_& module) {
       .field("by_host_us", &GatherSize::by_host_us)
       .field("shared_us", &GatherSize::shared_us)
       .field("contests", &GatherSize::contests)
+      .field("learning", &GatherSize::learning)
       .done();
   Record<SharedSize>(module, "SharedSize")
       .field("batch", &SharedSize::batch)

@@ -67,19 +67,20 @@ struct BatchView {
   /// Of a get: whether operation i is to be answered.
   PERDURE_FN bool takes_part(std::uint64_t i) const { return all_pending || status[i] == kPending; }
 
-  /// For the cache's next load: operation i got it, a slot or a bucket. Some operations are
-  /// watched, 32 side by side: one in four, or of large batches one in sixteen, which counts
-  /// fourfold; enough to tell what is got often. And counts end where more of them would change no
-  /// choice, for every get of a hot key's waits for the one before.
+  /// For the cache's next load: operation i got it, a slot or a bucket. Every operation is watched,
+  /// for most keys that a cache chooses from are got once or twice while it learns. Of large
+  /// batches one in sixteen is, 32 side by side, and counts sixteenfold. And counts end where more
+  /// of them would change no choice, for every get of a hot key's waits for the one before.
   template <class W>
   PERDURE_FN void note_use(std::uint64_t i, std::uint32_t* noted) const {
-    std::uint32_t const every = n < kLarge ? 4 : 16;
+    std::uint32_t const every = n < kLarge ? 1 : 16;
     if (uses == Uses::ignored || (i / 32 + watched) % every != 0) return;
     if (uses == Uses::stamped) return W::store(noted, stamp);
-    if (W::load(noted) < kEnough) W::fetch_add(noted, every / 4);
+    if (W::load(noted) < kEnough) W::fetch_add(noted, every * kUse);
   }
   static constexpr std::uint64_t kLarge = std::uint64_t{1} << 20;
-  static constexpr std::uint32_t kEnough = 4096;
+  static constexpr std::uint32_t kUse = 8;  // so much a use counts: halved, it still counts
+  static constexpr std::uint32_t kEnough = 4096 * kUse;
 
   PERDURE_FN OpKind kind_of(std::uint64_t i) const {
     return kinds != nullptr ? static_cast<OpKind>(kinds[i]) : kind;

@@ -56,6 +56,16 @@ TEST_P(Cache, ForgetsWhatWasGotBeforeTheLastLoad) {
   EXPECT_EQ(get(keys(1000, 1500)).pm_reads, 500u);
 }
 
+TEST_P(Cache, TakesWhatIsGotNowOverWhatWasGotMoreOftenLongAgo) {
+  make_cached(500);
+  put(0, kRecords);
+  for (int i = 0; i < 300; ++i) get(keys(1000, 1500));
+  for (int i = 0; i < 250; ++i) get(keys(2000, 2500));
+  load();
+  EXPECT_EQ(get(keys(2000, 2500)).pm_reads, 0u);
+  EXPECT_EQ(get(keys(1000, 1500)).pm_reads, 500u);
+}
+
 TEST_P(Cache, TakesWhatWasGotLast) {
   make_cached(500, CachePolicy::lru);
   put(0, kRecords);

@@ -94,6 +94,7 @@ TEST(Gather, SaysWhichWayStaysAndWhatEachTook) {
   EXPECT_FALSE(tuner.is_learning(Gather::automatic, mix.n));
   ASSERT_EQ(tuner.report().size(), 1u);
   GatherSize const size = tuner.report()[0];
+  EXPECT_FALSE(size.learning);
   EXPECT_EQ(size.batch, mix.n);
   EXPECT_EQ(size.by, Gather::in_order);
   EXPECT_NEAR(size.in_order_us, 2040, 400);

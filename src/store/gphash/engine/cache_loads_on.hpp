@@ -145,6 +145,7 @@ class RecordCacheLoads final : public CacheLoader {
                                             state_->options.cache_policy == CachePolicy::lfu,
                                             state_->batches.load(std::memory_order_relaxed)};
     if (Status s = launcher.template run<Warp>(list, items_of(slots)); !s.ok()) return s;
+    state_->gets.store(0, std::memory_order_relaxed);
     auto count = launcher.machine.fetch(lists.count, 1);
     if (!count) return count.status();
     return (*count)[0];

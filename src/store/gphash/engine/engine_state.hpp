@@ -62,6 +62,7 @@ struct EngineState {
   typename Machine::template Buffer<std::uint8_t> record_leased;
   typename Machine::template Buffer<std::uint64_t> next_record;  // RecordMap::next
   std::atomic<std::uint32_t> batches{0};  // of gets
+  std::atomic<std::uint64_t> gets{0};  // counted for the record cache, since its last load
   GatherAutotuner gather;
   std::mutex mutex;       // guards get_counts, and mirror_report where gets may run
   exec::Counts get_counts;

@@ -117,7 +117,8 @@ class GatherAutotuner::Sizes {
         return size.ways.each(number(way)) * static_cast<double>(batch) * 1e6;
       };
       all.push_back({batch, kWays[size.ways.best()], us(Gather::at_once), us(Gather::in_order),
-                     us(Gather::by_host), us(Gather::shared), size.ways.contests()});
+                     us(Gather::by_host), us(Gather::shared), size.ways.contests(),
+                     !size.ways.all_tried()});
     }
     return all;
   }

@@ -14,6 +14,7 @@
 #include "base/prefetch.hpp"
 #include "store/gphash/engine/gather_autotuner.hpp"
 #include "store/gphash/engine/launcher.hpp"
+#include "store/gphash/kernels/cache_ops.hpp"
 #include "store/gphash/kernels/get_ops.hpp"
 #include "store/gphash/kernels/mirror_ops.hpp"
 
@@ -91,6 +92,8 @@ class GetOn {
  private:
   // below it sorting costs more than it saves
   static constexpr std::uint64_t kPlannedSorted = std::uint64_t{1} << 13;
+  // gets for each slot of the table, of all that are counted
+  static constexpr std::uint64_t kHalvedAfter = 8;
 
   Result<std::span<std::uint64_t const>> locate() {
     if (Status s = lists_.slots.resize(batch_.n); !s.ok()) return s;
@@ -133,6 +136,18 @@ class GetOn {
     batch_.stamp = number + 1;
   }
 
+  /// Counts are halved now and then. The longer they stand, the better they tell keys apart that
+  /// are seldom got; but also the longer do keys count that are no longer got.
+  Status age_uses() {
+    if (batch_.uses != BatchView::Uses::counted) return {};
+    std::uint64_t const slots = state_->mirror_slots, gets = kHalvedAfter * slots;
+    PERDURE_ASSERT(slots > 0);
+    std::uint64_t const before = state_->gets.fetch_add(batch_.n, std::memory_order_relaxed);
+    if (before / gets == (before + batch_.n) / gets) return {};
+    AgeUsesBody const body{state_->table.mirror.uses, slots};
+    return launcher_.template run<typename Machine::Warp>(body, items_of(slots));
+  }
+
   static double since(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
@@ -142,6 +157,7 @@ class GetOn {
                                            AddressesSorted::in(state_->table).shift == 0);
     auto const start = Clock::now();
     note_uses();
+    if (Status s = age_uses(); !s.ok()) return s;
     GatherAutotuner::Aside aside;
     Status const got =
         trial.way == Gather::at_once

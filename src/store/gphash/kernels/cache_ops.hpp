@@ -49,6 +49,26 @@ struct ListMembersBody {
   }
 };
 
+/// Halves what is counted, 32 slots an item, so that keys that are no longer got give way to those
+/// that are. Gets may count meanwhile: one that is lost changes no choice.
+struct AgeUsesBody {
+  static constexpr int kStages = 1;
+  std::uint32_t* uses = nullptr;
+  std::uint64_t n = 0;
+  template <class W>
+  struct State {};
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M&, std::uint64_t item, State<W>&, Counts&) const {
+    warp.each([&](std::uint32_t lane) {
+      std::uint64_t const slot = item * kKeysPerItem + lane;
+      if (slot >= n) return;
+      std::uint32_t const counted = W::load(uses + slot);
+      if (counted != 0) W::store(uses + slot, counted / 2);
+    });
+  }
+};
+
 /// Of the record cache: slots that lead to a record.
 struct SlotMembers {
   gphash::TableView table;
