@@ -66,8 +66,9 @@ struct Group {
   [[nodiscard]] PERDURE_FN Folded fold(W& warp) const {
     Folded folded = unchanged();
     if (runs_long(batch, j))
-      return for_pieces(warp, batch, j, key, folded,
-                        [](auto const&, std::uint64_t, Folded const&) {});
+      return for_pieces(
+          warp, batch, j, key, folded, [](auto const&, std::uint64_t, Folded const&) {},
+          [](std::uint64_t, auto const&, std::uint32_t) {});
     folded.others_wait = for_each(warp, [&](std::uint64_t i) { step(batch, folded, i); });
     return folded;
   }
@@ -155,18 +156,29 @@ struct Group {
     if (batch.pieces != nullptr)
       at = warp.elect(
           [&] { return W::fetch_add(batch.pieces_count, std::uint64_t{folded.pieces}); });
-    for_pieces(warp, batch, j, key, unchanged(),
-               [&](RunPiece<W> const& piece, std::uint64_t base, Folded const& before) {
-                 if (batch.pieces == nullptr)
-                   return answer_piece(warp, batch, value_bytes, piece, before, each, counts);
-                 each.base = base;
-                 each.before = mutated("pieces_know_last_writer") ? folded : before;
-                 warp.elect([&] {
-                   batch.pieces[at] = each;
-                   return std::uint64_t{0};
-                 });
-                 ++at;
-               });
+    auto const list = [&](std::uint64_t where, std::uint64_t base, Folded const& before) {
+      PieceToAnswer listed = each;
+      listed.base = base;
+      listed.before = mutated("pieces_know_last_writer") ? folded : before;
+      batch.pieces[where] = listed;
+    };
+    for_pieces(
+        warp, batch, j, key, unchanged(),
+        [&](RunPiece<W> const& piece, std::uint64_t base, Folded const& before) {
+          if (batch.pieces == nullptr)
+            return answer_piece(warp, batch, value_bytes, piece, before, each, counts);
+          warp.elect([&] {
+            list(at, base, before);
+            return std::uint64_t{0};
+          });
+          ++at;
+        },
+        [&](std::uint64_t base, auto const& before, std::uint32_t n) {
+          warp.each([&](std::uint32_t lane) {
+            if (lane < n) list(at + lane, base + std::uint64_t{lane} * kRunPiece, before[lane]);
+          });
+          at += n;
+        });
   }
 
   /// One get's value to its place in the output.

@@ -1,8 +1,10 @@
-// Long runs of operations on one key, 32 operations at a time, a lane each. What they come to is
-// found by one warp: so a hot key's thousands of operations cost it what some hundreds cost one
-// lane. What they are answered any warps find, each of another piece. Invariants: as of groups.hpp;
-// a piece is answered from what its group comes to before it, and from nothing that another piece
-// has been answered.
+// Long runs of operations on one key, in pieces of 32, an operation a lane; pieces begin at
+// multiples of 32 in `order`, and where the run does. What each comes to any warps sum up, each of
+// another piece; one warp adds up these sums, 32 at a time; and then any warps answer the pieces.
+// So no warp goes through all of a hot key's operations. Invariants: as of groups.hpp; a piece is
+// answered from what its group comes to before it, and from nothing that another piece has been
+// answered; a sum says nothing of who else has what operations of its run, so it counts only where
+// all of them have one key.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +31,13 @@ inline constexpr std::uint64_t kAnsweredApart = std::uint64_t{1} << 14;
 // A run's pieces are looked at so many at a time, for each waits for memory twice.
 inline constexpr int kPiecesAhead = 4;
 
-/// How many pieces the long runs of a batch have at most: each has as many as it fills, and one.
-PERDURE_FN constexpr std::uint64_t most_pieces(std::uint64_t n) { return 2 * n / kRunPiece + 1; }
+/// How many pieces the long runs of a batch have at most: each has as many as it fills, and two.
+PERDURE_FN constexpr std::uint64_t most_pieces(std::uint64_t n) { return 3 * n / kRunPiece + 1; }
+
+/// Operations of the piece that begins there.
+PERDURE_FN constexpr std::uint32_t piece_size(std::uint64_t base) {
+  return kRunPiece - static_cast<std::uint32_t>(base % kRunPiece);
+}
 
 /// Whether more than kLongRun operations have the hash of the one at j, which begins their run.
 /// What computes (Rmw) goes operation by operation however many there are.
@@ -56,7 +63,7 @@ struct LoadedPiece {
     warp.each([&](std::uint32_t lane) {
       Lane& l = lanes[lane];
       l = {};
-      if (lane >= kRunPiece || base + lane >= batch.n) return;
+      if (lane >= piece_size(base) || base + lane >= batch.n) return;
       exec::Sorted const at = batch.order[base + lane];
       l.in_run = at.hash == key.hash;
       if (l.in_run) l.operation = at.index;
@@ -78,17 +85,27 @@ struct LoadedPiece {
   }
 };
 
+/// The group's value is now what this operation wrote.
+PERDURE_FN void note_writer(BatchView const& batch, std::uint64_t writer, Folded& folded) {
+  if (folded.changed && mutated("long_run_keeps_first_writer")) return;
+  folded.changed = true;
+  folded.writer = writer;
+  folded.bytes = batch.values.size(writer);
+}
+
 /// Some operations of a group. Sets of lanes are masks.
 template <class W>
 class RunPiece {
  public:
   /// `before` is what the group comes to without them.
-  PERDURE_FN RunPiece(W& warp, LoadedPiece<W> const& loaded, Folded const& before) {
+  PERDURE_FN RunPiece(W& warp, LoadedPiece<W> const& loaded, std::uint64_t base,
+                      Folded const& before) {
     auto const those = [&](auto of) {
       return warp.ballot([&](std::uint32_t lane) { return of(loaded.lanes[lane]); });
     };
     using Lane = typename LoadedPiece<W>::Lane;
-    ends_ = exec::popcount(those([](Lane const& l) { return l.in_run; })) < kRunPiece;
+    ends_ = exec::popcount(those([](Lane const& l) { return l.in_run; })) < piece_size(base);
+    one_key_ = those([](Lane const& l) { return l.in_run && !l.same; }) == 0;
     warp.each([&](std::uint32_t lane) { operation_[lane] = loaded.lanes[lane].operation; });
     members_ = those([](Lane const& l) { return l.pending && l.same; });
     others_ = those([](Lane const& l) { return l.pending && !l.same; }) != 0;
@@ -110,6 +127,8 @@ class RunPiece {
   }
 
   [[nodiscard]] PERDURE_FN bool ends() const { return ends_; }
+  /// The group's, of all operations that have its hash.
+  [[nodiscard]] PERDURE_FN bool has_one_key() const { return one_key_; }
   [[nodiscard]] PERDURE_FN std::uint32_t members() const { return members_; }
   [[nodiscard]] PERDURE_FN std::uint64_t operation(std::uint32_t lane) const {
     return operation_[lane];
@@ -145,10 +164,8 @@ class RunPiece {
     folded.gives |= stored_gets_ != 0;
     folded.others_wait |= others_;
     folded.present = there_after_;
-    if (writes_ == 0 || (folded.changed && mutated("long_run_keeps_first_writer"))) return;
-    folded.changed = true;
-    folded.writer = warp.broadcast(operation_, exec::highest_bit(writes_));
-    folded.bytes = batch.values.size(folded.writer);
+    if (writes_ != 0)
+      note_writer(batch, warp.broadcast(operation_, exec::highest_bit(writes_)), folded);
   }
 
  private:
@@ -159,27 +176,151 @@ class RunPiece {
 
   typename W::template Each<std::uint64_t> operation_;
   std::uint32_t members_, puts_, gets_, live_, writes_, stored_gets_;
-  bool ends_, others_, there_after_;
+  bool ends_, one_key_, others_, there_after_;
 };
 
-/// Calls f(piece, its first position, what the group comes to before it) piece by piece, of the
-/// group that begins at j; returns what it comes to.
-template <class W, class F>
-PERDURE_FN Folded for_pieces(W& warp, BatchView const& batch, std::uint64_t j, KeyRef const& key,
-                             Folded folded, F f) {
-  for (std::uint64_t first = j;; first += kPiecesAhead * kRunPiece) {
-    LoadedPiece<W> loaded[kPiecesAhead];
-    for (int a = 0; a < kPiecesAhead; ++a)
-      loaded[a].load_order(warp, batch, first + a * kRunPiece, key);
-    for (int a = 0; a < kPiecesAhead; ++a)
-      loaded[a].load_operations(warp, batch, first + a * kRunPiece, j, key);
-    for (int a = 0; a < kPiecesAhead; ++a) {
-      RunPiece<W> const piece(warp, loaded[a], folded);
-      f(piece, first + a * kRunPiece, folded);
-      piece.fold(warp, batch, folded);
-      if (piece.ends()) return folded;
-    }
+// ------------------------------------------------------------------------------------------------
+// Sums
+
+/// What a piece comes to that goes on with the run before it.
+struct PieceSum {
+  static constexpr std::uint64_t kNobody = ~std::uint64_t{0};
+  /// Where its key was there before, or was not.
+  struct Case {
+    std::uint64_t writer = kNobody;  // the last that changed the value
+    bool present = false;  // the key is there afterwards
+    bool gives = false;  // a get is answered with the value that was there before
+  };
+  Case there, absent;
+  bool one_key = false;  // all have that of the operation before the piece; else nothing counts
+  bool ends = false;  // no operation behind it is of its run
+
+  PERDURE_FN void add_to(BatchView const& batch, Folded& folded) const {
+    Case const is = folded.present && !mutated("piece_summed_as_absent") ? there : absent;
+    ++folded.pieces;
+    folded.gives |= is.gives && !folded.changed;
+    folded.present = is.present;
+    if (is.writer != kNobody) note_writer(batch, is.writer, folded);
   }
+};
+static_assert(sizeof(PieceSum) % sizeof(std::uint64_t) == 0);  // for broadcast()
+
+/// Sums up each piece that goes on with the run before it.
+struct SumPiecesBody {
+  static constexpr int kStages = 1;
+  BatchView batch;
+  template <class W>
+  struct State {};
+
+  [[nodiscard]] std::uint64_t items() const { return batch.n / kRunPiece + 1; }
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M&, std::uint64_t item, State<W>&, exec::Counts&) const {
+    std::uint64_t const base = item * kRunPiece;
+    if (base == 0 || base >= batch.n) return;
+    exec::Sorted const before = batch.order[base - 1];
+    if (before.hash != batch.order[base].hash) return;
+    KeyRef const key{batch.keys.at(before.index), batch.keys.size(before.index), before.hash};
+    std::uint64_t const behind = base + kRunPiece;
+    LoadedPiece<W> loaded;
+    loaded.load_order(warp, batch, base, key);
+    loaded.load_operations(warp, batch, base, base - 1, key);
+    PieceSum sum;
+    sum.ends = behind >= batch.n || batch.order[behind].hash != key.hash;
+    sum.there = sum_up(warp, loaded, base, true, sum.one_key);
+    sum.absent = sum_up(warp, loaded, base, false, sum.one_key);
+    warp.elect([&] {
+      batch.sums[item] = sum;
+      return std::uint64_t{0};
+    });
+  }
+
+ private:
+  template <class W>
+  PERDURE_FN PieceSum::Case sum_up(W& warp, LoadedPiece<W> const& loaded, std::uint64_t base,
+                                   bool there, bool& one_key) const {
+    Folded folded(there, 0);
+    RunPiece<W> const piece(warp, loaded, base, folded);
+    one_key = piece.has_one_key();
+    piece.fold(warp, batch, folded);
+    return {folded.changed ? folded.writer : PieceSum::kNobody, folded.present, folded.gives};
+  }
+};
+
+// ------------------------------------------------------------------------------------------------
+// A group, piece by piece
+
+/// The next pieces of the group that begins at j, from `base` on. True: the run has ended.
+template <int kPieces, class W, class F>
+PERDURE_FN bool for_next_pieces(W& warp, BatchView const& batch, std::uint64_t j,
+                                std::uint64_t& base, KeyRef const& key, Folded& folded,
+                                bool& one_key, F f) {
+  LoadedPiece<W> loaded[kPieces];
+  std::uint64_t bases[kPieces];
+  for (int a = 0; a < kPieces; ++a, base += piece_size(base)) {
+    bases[a] = base;
+    loaded[a].load_order(warp, batch, base, key);
+  }
+  for (int a = 0; a < kPieces; ++a) loaded[a].load_operations(warp, batch, bases[a], j, key);
+  for (int a = 0; a < kPieces; ++a) {
+    RunPiece<W> const piece(warp, loaded[a], bases[a], folded);
+    one_key = piece.has_one_key();
+    f(piece, bases[a], folded);
+    piece.fold(warp, batch, folded);
+    if (piece.ends()) return true;
+  }
+  return false;
+}
+
+/// Pieces that have sums, from `base` on. True: the run has ended; else a piece at `base` has
+/// several keys.
+template <class W, class G>
+PERDURE_FN bool for_sums(W& warp, BatchView const& batch, std::uint64_t& base, KeyRef const& key,
+                         Folded& folded, G g) {
+  PERDURE_ASSERT(!kCostlyAssertions || base % kRunPiece == 0);
+  if (base >= batch.n || batch.order[base].hash != key.hash) return true;
+  for (;; base += std::uint64_t{W::kLanes} * kRunPiece) {
+    typename W::template Each<PieceSum> sums;
+    typename W::template Each<Folded> before;
+    warp.each([&](std::uint32_t lane) {
+      std::uint64_t const item = base / kRunPiece + lane;
+      if (item * kRunPiece < batch.n) sums[lane] = batch.sums[item];
+    });
+    for (std::uint32_t next = 0; next < W::kLanes; ++next) {
+      PieceSum const sum = warp.broadcast(sums, next);
+      if (!sum.one_key) {
+        g(base, before, next);
+        base += std::uint64_t{next} * kRunPiece;
+        return false;
+      }
+      warp.each([&](std::uint32_t lane) {
+        if (lane == next) before[lane] = folded;
+      });
+      sum.add_to(batch, folded);
+      if (sum.ends) {
+        g(base, before, next + 1);
+        return true;
+      }
+    }
+    g(base, before, W::kLanes);
+  }
+}
+
+/// Goes through the group that begins at j, and returns what it comes to. Calls f(piece, its first
+/// position, what the group comes to before it) piece by piece; but g(the first one's position,
+/// what the group comes to before each, how many), a lane each, of pieces that have sums.
+template <class W, class F, class G>
+PERDURE_FN Folded for_pieces(W& warp, BatchView const& batch, std::uint64_t j, KeyRef const& key,
+                             Folded folded, F f, G g) {
+  std::uint64_t base = j;
+  bool one_key = true;
+  if (batch.sums != nullptr) {
+    if (for_next_pieces<1>(warp, batch, j, base, key, folded, one_key, f)) return folded;
+    if (one_key && for_sums(warp, batch, base, key, folded, g)) return folded;
+  }
+  while (!for_next_pieces<kPiecesAhead>(warp, batch, j, base, key, folded, one_key, f)) {
+  }
+  return folded;
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -242,8 +383,8 @@ struct AnswerPiecesBody {
     LoadedPiece<W> loaded;
     loaded.load_order(warp, batch, of.base, key);
     loaded.load_operations(warp, batch, of.base, of.j, key);
-    answer_piece(warp, batch, value_bytes, RunPiece<W>(warp, loaded, of.before), of.before, of,
-                 counts);
+    answer_piece(warp, batch, value_bytes, RunPiece<W>(warp, loaded, of.base, of.before), of.before,
+                 of, counts);
   }
 };
 

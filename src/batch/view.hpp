@@ -14,6 +14,7 @@
 namespace perdure {
 
 struct PieceToAnswer;
+struct PieceSum;
 
 struct BatchView {
   std::uint64_t n = 0;
@@ -40,6 +41,7 @@ struct BatchView {
   bool any_fits = false;  // every reserved record fits every operation
   PieceToAnswer* pieces = nullptr;  // of long runs, for AnswerPiecesBody; null: at once
   std::uint64_t* pieces_count = nullptr;
+  PieceSum* sums = nullptr;  // of pieces, by SumPiecesBody; null: there are none
   std::uint64_t* unlinked = nullptr;  // per position: the record that phase two unlinks, or 0
   std::uint64_t* located = nullptr;  // variable-length get: record per operation
   std::uint64_t* lengths = nullptr;  // and its value's bytes

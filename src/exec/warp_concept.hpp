@@ -20,6 +20,7 @@ concept SharesWords = requires(std::uint8_t* byte, std::uint32_t* half, std::uin
   W::store(byte, std::uint8_t{});
   W::store(half, std::uint32_t{});
   W::store(word, std::uint64_t{});
+  W::store_cell(half, std::uint32_t{});
   W::store_pair(word, std::uint64_t{}, std::uint64_t{});
   { W::cas(word, std::uint64_t{}, std::uint64_t{}) } -> std::same_as<std::uint64_t>;
   { W::fetch_or(half, std::uint32_t{}) } -> std::same_as<std::uint32_t>;

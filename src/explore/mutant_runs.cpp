@@ -159,6 +159,8 @@ constexpr MutantInfo kMutants[] = {
     {"stash_dealt_out_twice", "mirrored", "a small batch is dealt the records of the one before"},
     {"pieces_know_last_writer", "both",
      "each piece of a long run is answered as if all of the run had come before"},
+    {"piece_summed_as_absent", "both",
+     "a piece of a long run is summed up as if its key had not been there before"},
     {"fresh_get_has_last_value", "mirrored",
      "a get between two writes of its key has the later one's value"},
     {"planned_gets_follow_publish", "mirrored",

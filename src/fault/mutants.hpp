@@ -116,6 +116,7 @@ inline constexpr char const* kMutantNames[] = {
     "long_run_keeps_first_writer",
     "stash_dealt_out_twice",
     "pieces_know_last_writer",
+    "piece_summed_as_absent",
     "fresh_get_has_last_value",
     "planned_gets_follow_publish",
     "lane_per_key_publishes_with_record",

@@ -120,7 +120,7 @@ class Memory {
   PERDURE_FN void store_cell(W& warp, Offset at, std::uint32_t value, std::uint64_t lane) {
     tally_.writes += lane == 0;
     warp.elect([&] {
-      W::store(reinterpret_cast<std::uint32_t*>(base_ + at.bytes), value);
+      W::store_cell(reinterpret_cast<std::uint32_t*>(base_ + at.bytes), value);
       return std::uint64_t{0};
     });
   }

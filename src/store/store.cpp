@@ -1,8 +1,11 @@
 // The public face: turns the API's calls into batches.
 #include "perdure/store.h"
 
+#include <algorithm>
+
 #include "base/assert.hpp"
 #include "base/caught.hpp"
+#include "batch/kinds.hpp"
 #include "exec/range.hpp"
 #include "store/gphash/gphash_store.hpp"
 #include "store/gphash/transactions.hpp"
@@ -138,22 +141,20 @@ Status check_mixed(MixedBatch const& batch) {
                                         " entries for " + std::to_string(batch.keys.count) +
                                         " keys"};
   }
-  bool gets = false;
-  bool writes_values = false;
-  for (OpKind const kind : batch.kinds) {
-    if (kind > OpKind::update)
-      return {Code::invalid_argument, "kinds holds " + std::to_string(static_cast<int>(kind)) +
-                                          ", which names no operation"};
-    gets |= kind == OpKind::get;
-    writes_values |= kind == OpKind::put || kind == OpKind::update;
+  KindCounts const kinds = count_kinds(batch.kinds);
+  if (kinds.others != 0) {
+    OpKind const kind =
+        *std::ranges::find_if(batch.kinds, [](OpKind each) { return each > OpKind::update; });
+    return {Code::invalid_argument,
+            "kinds holds " + std::to_string(static_cast<int>(kind)) + ", which names no operation"};
   }
-  if (gets && batch.out.data == nullptr) {
+  if (kinds.gets != 0 && batch.out.data == nullptr) {
     return {Code::invalid_argument,
             "a mixed batch with gets needs an output array of fixed-width values; from a pool of "
             "variable-length "
             "values get with get_variable"};
   }
-  if (writes_values && batch.values.count != batch.keys.count) {
+  if (kinds.write_values() != 0 && batch.values.count != batch.keys.count) {
     return {Code::invalid_argument, std::to_string(batch.values.count) + " values for " +
                                         std::to_string(batch.keys.count) + " keys"};
   }

@@ -248,6 +248,8 @@ class CpuWarp {
   static HWY_INLINE void store(std::uint64_t* at, std::uint64_t value) {
     __atomic_store_n(at, value, __ATOMIC_RELEASE);
   }
+  /// Beside what other lanes store: see cuda_warp.cuh.
+  static HWY_INLINE void store_cell(std::uint32_t* at, std::uint32_t value) { store(at, value); }
   /// Two words side by side, of which others may see one.
   static HWY_INLINE void store_pair(std::uint64_t* at, std::uint64_t first, std::uint64_t second) {
     store(at, first);

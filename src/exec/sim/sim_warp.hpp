@@ -170,6 +170,8 @@ class SimWarp {
     *at = value;
     writing(at, sizeof value);
   }
+  /// Beside what other lanes store: see cuda_warp.cuh.
+  static void store_cell(std::uint32_t* at, std::uint32_t value) { store(at, value); }
   /// Two words side by side, of which others may see one.
   static void store_pair(std::uint64_t* at, std::uint64_t first, std::uint64_t second) {
     store(at, first);

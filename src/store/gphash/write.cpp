@@ -7,6 +7,7 @@
 #include "base/assert.hpp"
 #include "base/caught.hpp"
 #include "base/hooks.hpp"
+#include "batch/kinds.hpp"
 #include "batch/pieces.hpp"
 #include "store/checks.hpp"
 #include "store/gphash/gphash_store.hpp"
@@ -20,13 +21,10 @@ constexpr std::uint64_t kManyOperations = 1u << 14;
 constexpr std::size_t kReplayChunk = 1u << 14;
 constexpr int kMostPasses = 64;  // of one batch; each either decides a group or grows the table
 
-bool writes_record(OpKind kind) { return kind == OpKind::put || kind == OpKind::update; }
-
 /// How many operations may write a record.
 std::uint64_t records_for(Call const& call) {
-  if (call.kinds.empty()) return writes_record(call.kind) ? call.keys.count : 0;
-  return static_cast<std::uint64_t>(
-      std::count_if(call.kinds.begin(), call.kinds.end(), writes_record));
+  if (!call.kinds.empty()) return count_kinds(call.kinds).write_values();
+  return call.kind == OpKind::put || call.kind == OpKind::update ? call.keys.count : 0;
 }
 
 }  // namespace
@@ -329,10 +327,13 @@ Result<std::span<std::uint8_t const>> BatchWriter::answer(WriteBatch& batch) {
   if (!fetched) return fetched.status();
   std::span<std::uint8_t const> const status = fetched.value().statuses;
   PERDURE_ASSERT(status.size() >= batch.statuses.size());
-  PERDURE_ASSERT(!kCostlyAssertions || batch.full || std::ranges::count(status, kPending) == 0);
-  for (std::size_t i = 0; i < batch.statuses.size(); ++i)
-    batch.statuses[i] =
-        status[i] == kPending ? KeyStatus::no_space : static_cast<KeyStatus>(status[i]);
+  static_assert(sizeof(KeyStatus) == 1);
+  if (!batch.statuses.empty())
+    std::memcpy(batch.statuses.data(), status.data(), batch.statuses.size());
+  if (batch.full)
+    std::ranges::replace(batch.statuses, static_cast<KeyStatus>(kPending), KeyStatus::no_space);
+  else
+    PERDURE_ASSERT(!kCostlyAssertions || std::ranges::count(status, kPending) == 0);
   return status;
 }
 

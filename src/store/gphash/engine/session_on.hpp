@@ -404,7 +404,15 @@ class SessionOn final : public Session {
     if constexpr (Ops::kMirrored) {
       if (state_->table.mirror.identities != nullptr) return plan_lane_per_key();
     }
+    if (Status s = sum_pieces(); !s.ok()) return s;
     return launcher_.template count<Warp>(PlanBody<Ops>{batch_, state_->table}, batch_.n);
+  }
+
+  /// Of this pass, for groups that have long runs.
+  Status sum_pieces() {
+    if (batch_.sums == nullptr || batch_.rmw != Rmw::replace) return {};
+    SumPiecesBody const body{batch_};
+    return launcher_.template run<Warp>(body, body.items());
   }
 
   Status plan_lane_per_key() {
@@ -421,6 +429,7 @@ class SessionOn final : public Session {
     PERDURE_ASSERT(items.value() <= batch_.n);
     nothing_left_ = items.value() == 0;
     if (nothing_left_) return gather_unless_late();
+    if (Status s = sum_pieces(); !s.ok()) return s;
     PlanBody<Ops> const rest{batch_, state_->table, left, count};
     if (Status s = launcher_.template count<Warp>(rest, items.value()); !s.ok()) return s;
     return gather_unless_late();

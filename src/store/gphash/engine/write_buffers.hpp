@@ -19,6 +19,7 @@ struct WriteBuffers {
   Buffer<std::uint64_t> reserved, unlinked;
   Buffer<std::uint8_t> used, decided;
   Buffer<PieceToAnswer> pieces;
+  Buffer<PieceSum> sums;
   Buffer<std::uint64_t> counters;  // of positions that lanes leave, and of pieces
   Buffer<std::uint32_t> free, before;  // to take records by
   Buffer<std::uint64_t> segments;  // of the log of entries
@@ -31,6 +32,7 @@ struct WriteBuffers {
     if (Status s = counters.resize(2); !s.ok()) return s;
     if (n >= kAnsweredApart) {
       if (Status s = pieces.resize(most_pieces(n)); !s.ok()) return s;
+      if (Status s = sums.resize(n / kRunPiece + 1); !s.ok()) return s;
     }
     return decided.resize(n);
   }
@@ -43,6 +45,7 @@ struct WriteBuffers {
     batch.decided = decided.data();
     batch.pieces = batch.n >= kAnsweredApart ? pieces.data() : nullptr;
     batch.pieces_count = counters.data() + 1;
+    batch.sums = batch.pieces != nullptr ? sums.data() : nullptr;
   }
 };
 
