@@ -194,16 +194,7 @@ struct PieceSum {
   Case there, absent;
   bool one_key = false;  // all have that of the operation before the piece; else nothing counts
   bool ends = false;  // no operation behind it is of its run
-
-  PERDURE_FN void add_to(BatchView const& batch, Folded& folded) const {
-    Case const is = folded.present && !mutated("piece_summed_as_absent") ? there : absent;
-    ++folded.pieces;
-    folded.gives |= is.gives && !folded.changed;
-    folded.present = is.present;
-    if (is.writer != kNobody) note_writer(batch, is.writer, folded);
-  }
 };
-static_assert(sizeof(PieceSum) % sizeof(std::uint64_t) == 0);  // for broadcast()
 
 /// Sums up each piece that goes on with the run before it.
 struct SumPiecesBody {
@@ -272,6 +263,88 @@ PERDURE_FN bool for_next_pieces(W& warp, BatchView const& batch, std::uint64_t j
   return false;
 }
 
+/// Sums of pieces side by side, a lane each.
+template <class W>
+class SumsOfPieces {
+ public:
+  PERDURE_FN SumsOfPieces(W& warp, BatchView const& batch, std::uint64_t base) {
+    warp.each([&](std::uint32_t lane) {
+      std::uint64_t const item = base / kRunPiece + lane;
+      if (item * kRunPiece < batch.n) sums_[lane] = batch.sums[item];
+    });
+    std::uint32_t const ends =
+        warp.ballot([&](std::uint32_t lane) { return sums_[lane].ends || !sums_[lane].one_key; });
+    several_keys_ = warp.ballot([&](std::uint32_t lane) { return !sums_[lane].one_key; });
+    std::uint32_t const last = ends == 0 ? W::kLanes : exec::lowest_bit(ends);
+    ends_ = ends != 0 && !in(several_keys_, last);
+    n_ = last + (ends_ ? 1 : 0);
+    several_keys_ = ends == 0 || ends_ ? 0 : several_keys_;
+  }
+
+  /// So many of them count.
+  [[nodiscard]] PERDURE_FN std::uint32_t n() const { return n_; }
+  /// The run ends with them; or the piece behind them has several keys.
+  [[nodiscard]] PERDURE_FN bool ends() const { return ends_; }
+  [[nodiscard]] PERDURE_FN bool precede_several_keys() const { return several_keys_ != 0; }
+
+  /// By lane, what the group comes to before that piece. `folded`: before all of them; and then,
+  /// with them.
+  [[nodiscard]] PERDURE_FN typename W::template Each<Folded> add_to(W& warp, BatchView const& batch,
+                                                                    Folded& folded) const {
+    using Case = PieceSum::Case;
+    std::uint32_t const those = n_ == W::kLanes ? ~0u : below(n_);
+    // whatever was before
+    std::uint32_t const sets = those & warp.ballot([&](std::uint32_t lane) {
+      return sums_[lane].there.present == sums_[lane].absent.present;
+    });
+    std::uint32_t const puts =
+        warp.ballot([&](std::uint32_t lane) { return sums_[lane].there.present; });
+    auto const present_before = [&](std::uint32_t earlier) {
+      return earlier == 0 ? folded.present : in(puts, exec::highest_bit(earlier));
+    };
+    typename W::template Each<Case> is;
+    typename W::template Each<std::uint64_t> writer;
+    warp.each([&](std::uint32_t lane) {
+      bool const there = present_before(sets & below(lane));
+      is[lane] =
+          there && !mutated("piece_summed_as_absent") ? sums_[lane].there : sums_[lane].absent;
+      writer[lane] = is[lane].writer;
+    });
+    std::uint32_t const writes = those & warp.ballot([&](std::uint32_t lane) {
+      return is[lane].writer != PieceSum::kNobody;
+    });
+    typename W::template Each<std::uint32_t> from;
+    warp.each([&](std::uint32_t lane) {
+      std::uint32_t const earlier = writes & below(lane);
+      from[lane] = earlier == 0 ? lane : exec::highest_bit(earlier);
+    });
+    auto const last = warp.shuffle(writer, from);
+    typename W::template Each<Folded> before;
+    warp.each([&](std::uint32_t lane) {
+      before[lane] = folded;
+      before[lane].present = present_before(sets & below(lane));
+      if ((writes & below(lane)) != 0) note_writer(batch, last[lane], before[lane]);
+    });
+    folded.gives |= (those & warp.ballot([&](std::uint32_t lane) {
+                      return is[lane].gives && !before[lane].changed;
+                    })) != 0;
+    folded.pieces += n_;
+    folded.present = present_before(sets);
+    if (writes != 0) note_writer(batch, warp.broadcast(writer, exec::highest_bit(writes)), folded);
+    return before;
+  }
+
+ private:
+  PERDURE_FN static bool in(std::uint32_t mask, std::uint32_t lane) {
+    return (mask >> lane & 1) != 0;
+  }
+  PERDURE_FN static std::uint32_t below(std::uint32_t lane) { return (1u << lane) - 1; }
+
+  typename W::template Each<PieceSum> sums_;
+  std::uint32_t n_ = 0, several_keys_ = 0;
+  bool ends_ = false;
+};
+
 /// Pieces that have sums, from `base` on. True: the run has ended; else a piece at `base` has
 /// several keys.
 template <class W, class G>
@@ -279,30 +352,12 @@ PERDURE_FN bool for_sums(W& warp, BatchView const& batch, std::uint64_t& base, K
                          Folded& folded, G g) {
   PERDURE_ASSERT(!kCostlyAssertions || base % kRunPiece == 0);
   if (base >= batch.n || batch.order[base].hash != key.hash) return true;
-  for (;; base += std::uint64_t{W::kLanes} * kRunPiece) {
-    typename W::template Each<PieceSum> sums;
-    typename W::template Each<Folded> before;
-    warp.each([&](std::uint32_t lane) {
-      std::uint64_t const item = base / kRunPiece + lane;
-      if (item * kRunPiece < batch.n) sums[lane] = batch.sums[item];
-    });
-    for (std::uint32_t next = 0; next < W::kLanes; ++next) {
-      PieceSum const sum = warp.broadcast(sums, next);
-      if (!sum.one_key) {
-        g(base, before, next);
-        base += std::uint64_t{next} * kRunPiece;
-        return false;
-      }
-      warp.each([&](std::uint32_t lane) {
-        if (lane == next) before[lane] = folded;
-      });
-      sum.add_to(batch, folded);
-      if (sum.ends) {
-        g(base, before, next + 1);
-        return true;
-      }
-    }
-    g(base, before, W::kLanes);
+  for (;;) {
+    SumsOfPieces<W> const sums(warp, batch, base);
+    g(base, sums.add_to(warp, batch, folded), sums.n());
+    base += std::uint64_t{sums.n()} * kRunPiece;
+    if (sums.ends()) return true;
+    if (sums.precede_several_keys()) return false;
   }
 }
 

@@ -60,14 +60,18 @@ PERDURE_FN std::uint32_t undo_check(UndoEntry const& entry) {
   return static_cast<std::uint32_t>(hash_bytes(bytes, sizeof entry - sizeof entry.check));
 }
 
-/// Writes entry number place.first + j. Ordered by whoever launches this, before phase two.
-template <class W, class M>
-PERDURE_FN void append_undo(W& warp, M& mem, UndoRegion const& region, std::uint64_t j, Offset slot,
-                            std::uint64_t old) {
-  PERDURE_ASSERT(!kCostlyAssertions || (region.step > 0 && region.base.bytes > 0));
+PERDURE_FN UndoEntry undo_entry(UndoRegion const& region, Offset slot, std::uint64_t old) {
   PERDURE_ASSERT(!kCostlyAssertions || slot.bytes % sizeof old == 0);
   UndoEntry entry{slot.bytes, old, region.transaction, region.step, 0};
   entry.check = undo_check(entry);
+  return entry;
+}
+
+/// Writes entry number region.first + j. Ordered by whoever launches this, before phase two.
+template <class W, class M>
+PERDURE_FN void append_undo(W& warp, M& mem, UndoRegion const& region, std::uint64_t j,
+                            UndoEntry const& entry) {
+  PERDURE_ASSERT(!kCostlyAssertions || (region.step > 0 && region.base.bytes > 0));
   std::uint32_t words[kUndoRows];
   memcpy(words, &entry, sizeof entry);
   std::uint64_t const number = region.first + j;

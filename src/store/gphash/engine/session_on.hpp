@@ -146,10 +146,13 @@ class SessionOn final : public Session {
       undo_ = region;
       return {};
     }
-    if constexpr (Ops::kUndoable)
-      return launcher_.template count<PublishWarp>(UndoBody<Ops>{batch_, region}, batch_.n);
-    else
+    if constexpr (Ops::kUndoable) {
+      // later passes have few changes
+      UndoBody<Ops> const body{batch_, region, Machine::kPoolIsFar && batch_.pass == 1};
+      return launcher_.template count<PublishWarp>(body, batch_.n);
+    } else {
       return Status{Code::unsupported, "this layout cannot undo a batch"};
+    }
   }
 
   Status order_steps() override {

@@ -231,16 +231,24 @@ struct UndoBody {
   static constexpr int kStages = 1;
   WriteView batch;
   wal::UndoRegion region;
+  // Positions that change nothing have zeros, an entry of no transaction. A row with holes crosses
+  // a link in as many packets as it has parts.
+  bool fills_rows = false;
   template <class W>
   struct State {};
 
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t j, State<W>&, Counts&) const {
     Plan const plan = batch.plans[j];
-    if (plan.change == Change::none || mutated("undo_entry_skipped")) return;
-    PERDURE_ASSERT(!kCostlyAssertions || plan.claim[1] == Plan::kNoClaim);  // one slot
-    std::uint64_t const old = Ops::old_word(plan, batch.order[j].hash, Offset{batch.unlinked[j]});
-    wal::append_undo(warp, mem, region, j, plan.target, old);
+    bool const changes = plan.change != Change::none;
+    if ((!changes && !fills_rows) || mutated("undo_entry_skipped")) return;
+    PERDURE_ASSERT(!kCostlyAssertions || !changes || plan.claim[1] == Plan::kNoClaim);  // one slot
+    wal::UndoEntry entry{};
+    if (changes) {
+      std::uint64_t const old = Ops::old_word(plan, batch.order[j].hash, Offset{batch.unlinked[j]});
+      entry = wal::undo_entry(region, plan.target, old);
+    }
+    wal::append_undo(warp, mem, region, j, entry);
   }
 };
 
