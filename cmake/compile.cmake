@@ -58,6 +58,22 @@ function(perdure_compile_quickly target)
   endif()
 endfunction()
 
+# For a target whose sources may share a translation unit, eight at a time: most of the time to compile
+# one is that of its headers. Their names of file scope must differ, then. Sources with options of
+# their own stay alone, and so do those that follow: they take as long as the others together.
+# -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 puts all of a target into one, and so finds all names that meet.
+function(perdure_compile_together target)
+  if(PERDURE_TOGETHER)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
+    perdure_compile_alone(${ARGN})
+  endif()
+endfunction()
+
+# CUDA sources must be named here, for newer versions of CMake would compile them together as well.
+function(perdure_compile_alone)
+  set_property(SOURCE ${ARGN} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 # For sources that lose much speed by what -O2 does not do (docs/benchmarks/dash.md). Flags that
 # the user or a parent project gave stand.
 function(perdure_compile_for_speed)

@@ -13,6 +13,7 @@ set(PERDURE_CPU_ENGINES "avx2;avx512" CACHE STRING "Instruction sets of the CPU 
 option(PERDURE_SHARED "Build libperdure.so beside libperdure.a (BUILD_SHARED_LIBS turns this on)" ${perdure_is_main})
 option(PERDURE_PYTHON "Build the Python module (wheel builds turn this on)" OFF)
 option(PERDURE_BENCH "Build the benchmarks" ${perdure_is_main})
+option(PERDURE_TOGETHER "Compile the library's small sources several at a time: half of the work for who builds all of it" OFF)
 option(PERDURE_UNMEASURED "Compile benchmarks and baselines without optimisation, to be tested and not to be measured" OFF)
 set(PERDURE_ROCKS "AUTO" CACHE STRING "Build the RocksDB-compatible engine: AUTO (where RocksDB is found), ON or OFF")
 set_property(CACHE PERDURE_ROCKS PROPERTY STRINGS AUTO ON OFF)

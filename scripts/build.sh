@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 defines=(--config-settings "cmake.define.PERDURE_CUDA=${PERDURE_CUDA:-AUTO}")
 # A tree that tests were run in has these quickly compiled (scripts/test.py).
 case " $* " in *" PERDURE_UNMEASURED="*) ;; *) set -- "$@" PERDURE_UNMEASURED=OFF ;; esac
-for define in "$@"; do
+for define in PERDURE_TOGETHER=ON "$@"; do
   defines+=(--config-settings "cmake.define.$define")
 done
 mkdir -p build

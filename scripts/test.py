@@ -297,6 +297,7 @@ def shared_library(name: str) -> Counts:
         "CMAKE_BUILD_TYPE=Release",
         "BUILD_SHARED_LIBS=ON",
         "CMAKE_DISABLE_PRECOMPILE_HEADERS=ON",
+        "PERDURE_TOGETHER=OFF",
     ]
     options += ["PERDURE_CUDA=OFF", "PERDURE_TESTS=ON", "PERDURE_BENCH=ON"]
     must(

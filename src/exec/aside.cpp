@@ -13,11 +13,11 @@ namespace {
 
 /// How long each side looks for the other before it sleeps: waking a thread takes as long as a
 /// small batch.
-constexpr auto kSpin = std::chrono::microseconds(100);
+constexpr auto kSpinForTask = std::chrono::microseconds(100);
 
 template <class F>
 void for_a_while(F done) {
-  auto const until = std::chrono::steady_clock::now() + kSpin;
+  auto const until = std::chrono::steady_clock::now() + kSpinForTask;
   while (!done() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
 }
 

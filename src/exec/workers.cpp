@@ -17,7 +17,7 @@ namespace {
 
 /// How long a thread looks for the next job before it sleeps: batches and their launches follow
 /// each other sooner, and waking a thread takes as long as a small job.
-constexpr auto kSpin = std::chrono::microseconds(100);
+constexpr auto kSpinForJobs = std::chrono::microseconds(100);
 
 std::uint32_t cores() { return std::max(1u, std::thread::hardware_concurrency()); }
 
@@ -160,7 +160,7 @@ void Workers::Helpers::serve() {
 template <class F>
 void Workers::Helpers::for_a_while(F done) const {
   if (!spins_) return;
-  auto const until = std::chrono::steady_clock::now() + kSpin;
+  auto const until = std::chrono::steady_clock::now() + kSpinForJobs;
   while (!done() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
 }
 

@@ -10,7 +10,7 @@ using exec::SimSchedule;
 using exec::SimScheduler;
 using exec::SimSwitch;
 
-std::uint64_t hash_of(Window const& w) {
+std::uint64_t hash_of_window(Window const& w) {
   std::uint64_t h = mix(w.file_bytes, w.oracle);
   for (Event const& e : w.events)
     h = mix(mix(h, e.word), mix(e.value, std::hash<EventSet>{}(e.before)));
@@ -86,7 +86,7 @@ std::optional<Finding> Crasher::crash_in(Window const& window, std::vector<Crash
     if (Totals* const t = progress_.counted()) ++t->explored.windows_skipped;
     return std::nullopt;
   }
-  if (!seen_windows_.insert(mix(mix(hash_of(window), medium_.hash()), path.size())).second) {
+  if (!seen_windows_.insert(mix(mix(hash_of_window(window), medium_.hash()), path.size())).second) {
     if (Totals* const t = progress_.counted()) ++t->explored.windows_seen;
     return std::nullopt;
   }
@@ -94,7 +94,7 @@ std::optional<Finding> Crasher::crash_in(Window const& window, std::vector<Crash
   std::uint32_t const most = nested ? options_.nested_leaves : options_.leaves;
   std::uint32_t const samples = nested ? options_.nested_leaves / 4 : options_.samples;
   std::uint32_t const prefixes = nested ? this->prefixes() / 8 : this->prefixes();
-  std::uint64_t random = mix(hash_of(window), medium_.hash());
+  std::uint64_t random = mix(hash_of_window(window), medium_.hash());
   std::vector<std::uint8_t> choices;
   for (std::uint32_t n = 0; n < most + samples + prefixes && !progress_.enough_here(); ++n) {
     std::optional<std::size_t> arrived;

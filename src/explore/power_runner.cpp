@@ -14,7 +14,6 @@ namespace {
 using exec::SimSchedule;
 using exec::SimScheduler;
 
-constexpr char const* kPath = "arena";
 constexpr char const* kLog = "/log";
 constexpr char const* kSnapshot = "/snapshot";
 // a batch takes a block: half a dozen of them bring a checkpoint
@@ -53,7 +52,7 @@ std::string PowerRunner::describe(std::uint64_t scenario_seed) const {
 /// What lay in memory is gone.
 Result<Store> PowerRunner::open_store() {
   std::memset(arena_.data(), 0, arena_.file_bytes);
-  return Store::open(kPath, open_options(kLog));
+  return Store::open(kArenaPath, open_options(kLog));
 }
 
 /// A new pool, filled and closed: the state before the run.
@@ -77,7 +76,7 @@ bool PowerRunner::set_up(std::uint64_t scenario_seed) {
   Expected half_made;
   half_made.may_refuse = half_made.half_made = true;
   expect(half_made);
-  auto store = Store::create(kPath, create, open_options(""));
+  auto store = Store::create(kArenaPath, create, open_options(""));
   expect({});
   creation_ = stop_recording();
   if (!store) return false;
@@ -288,7 +287,7 @@ PowerRunner::Wrong PowerRunner::judge_snapshot(DiskImage const& disk, Expected c
   RestoreOptions o;
   o.durability = Durability::process;
   o.file.overwrite = true;
-  auto restored = Store::restore(kSnapshot, kPath, o, open_options(""));
+  auto restored = Store::restore(kSnapshot, kArenaPath, o, open_options(""));
   if (!restored && restored.status().code() == Code::not_found && !expected.snapshot)
     return std::nullopt;
   if (!restored) return "a snapshot is lost: " + restored.status().message();

@@ -19,7 +19,6 @@ namespace {
 using exec::SimSchedule;
 using exec::SimScheduler;
 
-constexpr char const* kPath = "arena";
 // of tables with about as many slots as keys: half of it, or a bit more
 constexpr std::uint64_t kCacheBytes = 500;
 
@@ -111,13 +110,13 @@ bool Runner::set_up(std::uint64_t scenario_seed) {
   oracles_.assign(1, {{}, {}, false, true});
   tracker_.recorder.set_oracle(0);
   tracker_.recorder.record(options_.crashes && !progress_.quiet);
-  auto store = Store::create(kPath, create, open_options());
+  auto store = Store::create(kArenaPath, create, open_options());
   tracker_.recorder.cut(false);
   tracker_.recorder.record(false);
   creation_ = tracker_.recorder.take_windows();
   if (!store || !store->close().ok()) return false;
   without_chance(arena_);
-  store = Store::open(kPath, open_options());
+  store = Store::open(kArenaPath, open_options());
   if (!store) return false;
   filled_ = {};
   for (Batch const& batch : scenario.filling) {
@@ -151,7 +150,7 @@ Crasher::Forward Runner::run(SimSchedule const& schedule) {
   tracker_.recorder.set_oracle(0);
   sessions_ = 0;
   auto const whole = [&]() -> std::optional<std::string> {
-    auto store = Store::open(kPath, open_options(scenario.grows));
+    auto store = Store::open(kArenaPath, open_options(scenario.grows));
     if (!store) return "the pool does not open: " + store.status().message();
     if (scenario.writing == Writing::in_device_sessions) {
       for (Batch const& batch : scenario.batches)
@@ -241,7 +240,7 @@ std::optional<std::string> Runner::judge(std::size_t which, bool record_recovery
                                          std::vector<Window>& recovery, std::uint64_t& logical) {
   Oracle const& oracle = oracles_[which];
   tracker_.recorder.record(record_recovery);
-  auto store = Store::open(kPath, open_options());
+  auto store = Store::open(kArenaPath, open_options());
   if (record_recovery) tracker_.recorder.cut(false);
   tracker_.recorder.record(false);
   recovery = tracker_.recorder.take_windows();
@@ -273,7 +272,7 @@ std::optional<std::string> Runner::judge(std::size_t which, bool record_recovery
   if (tracker_.crashed.read_hash() % 8 == 0 && store->stats().units_left == 0) {
     // Killed now, with everything on the medium: recovery may not act on what an earlier one has
     // mended. (Of a growth it would take the rest away from the store that is still open here.)
-    auto killed = Store::open(kPath, open_options());
+    auto killed = Store::open(kArenaPath, open_options());
     if (!killed)
       return "killed after recovery, the pool does not open: " + killed.status().message();
     if (killed->recovery().undone != 0)
@@ -284,7 +283,7 @@ std::optional<std::string> Runner::judge(std::size_t which, bool record_recovery
       return "killed after recovery, " + *wrong;
   }
   if (Status const s = store->close(); !s.ok()) return "close: " + s.message();
-  auto again = Store::open(kPath, open_options());
+  auto again = Store::open(kArenaPath, open_options());
   if (!again) return "the pool does not open again: " + again.status().message();
   RecoveryReport const& r = again->recovery();
   // without room for it, close() leaves a growth as it is

@@ -10,6 +10,9 @@
 
 namespace perdure::explore {
 
+/// What errors call a pool that lies in an arena.
+inline constexpr char const* kArenaPath = "arena";
+
 class Arena {
  public:
   static constexpr std::uint64_t kCapacity = 24u << 20;

@@ -39,7 +39,7 @@ std::uint64_t bytes_needed(GpmCheckpointHeader const& h, std::uint64_t groups) {
   return gpm_file_bytes(copies_begin(h) + 2 * groups * pages(h.copy_bytes));
 }
 
-Status damaged(std::string const& path, std::string const& what) {
+Status damaged_checkpoint(std::string const& path, std::string const& what) {
   return {Code::corrupt,
           "checkpoint " + path + " " + what + "; restore it from a copy, or make a new one"};
 }
@@ -101,7 +101,7 @@ Status GpmCheckpointFile::check() const {
   pm::will_read(mapping_.data(), sizeof(GpmCheckpointHeader));
   GpmCheckpointHeader const& h = header();
   if (std::memcmp(h.magic, kGpmCheckpointMagic, sizeof h.magic) != 0)
-    return damaged(path_, "is no libGPM checkpoint");
+    return damaged_checkpoint(path_, "is no libGPM checkpoint");
   if (h.version != kGpmCheckpointVersion) {
     return {Code::unsupported, "checkpoint " + path_ + " is of format version " +
                                    std::to_string(h.version) + "; this build reads " +
@@ -109,7 +109,7 @@ Status GpmCheckpointFile::check() const {
   }
   if (h.check != header_check(h) || h.spare >= h.groups ||
       h.file_bytes != bytes_needed(h, h.groups))
-    return damaged(path_, "has a damaged header");
+    return damaged_checkpoint(path_, "has a damaged header");
   std::uint64_t least = bytes_needed(h, h.groups - h.spare);
   if (least <= mapping_.size()) {  // so that all headers are there: a spare group that has one has
                                    // had its copies
@@ -117,8 +117,8 @@ Status GpmCheckpointFile::check() const {
       if (header_at(group, 0) || header_at(group, 1)) least = bytes_needed(h, group + 1);
   }
   if (least > mapping_.size()) {
-    return damaged(path_, "is truncated: " + std::to_string(mapping_.size()) + " of " +
-                              std::to_string(least) + " bytes are there");
+    return damaged_checkpoint(path_, "is truncated: " + std::to_string(mapping_.size()) + " of " +
+                                         std::to_string(least) + " bytes are there");
   }
   return {};
 }

@@ -20,7 +20,7 @@ std::uint64_t header_check(GpmLogHeader const& header) {
   return hash_bytes(reinterpret_cast<std::byte const*>(&header), offsetof(GpmLogHeader, check));
 }
 
-Status damaged(std::string const& path, std::string const& what) {
+Status damaged_log(std::string const& path, std::string const& what) {
   return {Code::corrupt,
           "log " + path + " " + what + "; restore it from a copy, or make a new one"};
 }
@@ -115,16 +115,16 @@ Status GpmLogFile::check() const {
   pm::will_read(mapping_.data(), sizeof(GpmLogHeader));
   GpmLogHeader const& h = header();
   if (std::memcmp(h.magic, kGpmLogMagic, sizeof h.magic) != 0)
-    return damaged(path_, "is no libGPM log");
+    return damaged_log(path_, "is no libGPM log");
   if (h.version != kGpmLogVersion) {
     return {Code::unsupported, "log " + path_ + " is of format version " +
                                    std::to_string(h.version) + "; this build reads " +
                                    std::to_string(kGpmLogVersion)};
   }
-  if (h.check != header_check(h)) return damaged(path_, "has a damaged header");
+  if (h.check != header_check(h)) return damaged_log(path_, "has a damaged header");
   if (h.file_bytes > mapping_.size()) {
-    return damaged(path_, "is truncated: " + std::to_string(mapping_.size()) + " of " +
-                              std::to_string(h.file_bytes) + " bytes are there");
+    return damaged_log(path_, "is truncated: " + std::to_string(mapping_.size()) + " of " +
+                                  std::to_string(h.file_bytes) + " bytes are there");
   }
   return {};
 }

@@ -15,7 +15,11 @@ namespace perdure {
 
 namespace {
 
-using namespace measure;
+using measure::Counted;
+using measure::LitmusCase;
+using measure::LitmusGpu;
+using measure::LitmusRunner;
+using measure::SideOf;
 
 LitmusVerdict verdict_of(bool allowed, std::uint64_t seen) {
   if (allowed) return seen == 0 ? LitmusVerdict::not_seen : LitmusVerdict::weak;
@@ -26,8 +30,8 @@ LitmusLine line_of(LitmusCase const& one, Counted const& counted, bool shares_at
   LitmusLine line;
   line.test = one.test->name;
   line.sides = one.shown_sides();
-  line.order = one.test->is_update() ? "relaxed" : std::string(name(one.order));
-  line.scope = one.has(SideOf::gpu) ? std::string(name(one.scope)) : "-";
+  line.order = one.test->is_update() ? "relaxed" : std::string(measure::name(one.order));
+  line.scope = one.has(SideOf::gpu) ? std::string(measure::name(one.scope)) : "-";
   line.allowed = one.allowed(shares_atomics);
   if (auto const who = one.relied_on()) line.relied_on = exec::name(*who);
   line.runs = counted.runs;
@@ -89,10 +93,16 @@ std::string_view name(LitmusVerdict verdict) {
 
 namespace {
 
+using measure::Counted;
+using measure::LitmusCase;
+using measure::LitmusGpu;
+using measure::LitmusRunner;
+using measure::SideOf;
+
 /// Runs what there is and adds it to the report, sharing out the seconds among what is left.
 Status run_all(LitmusGpu* gpu, LitmusRunner& runner, LitmusOptions const& options,
                GoOn const& go_on, LitmusReport& report) {
-  std::vector<LitmusCase> const cases = litmus_cases(gpu != nullptr);
+  std::vector<LitmusCase> const cases = measure::litmus_cases(gpu != nullptr);
   std::string_view const memory = shown_memory(gpu, options.memory);
   bool const shares_atomics = gpu != nullptr && gpu->shares_atomics(options.memory);
   std::size_t const all = cases.size() + (gpu == nullptr ? 0 : 1);
@@ -120,7 +130,7 @@ Result<LitmusReport> litmus(LitmusOptions const& options, GoOn const& go_on) {
   LitmusReport report;
   report.cpu = exec::processor_name();
   std::unique_ptr<LitmusGpu> gpu;
-  if (auto made = make_litmus_gpu(); made.ok()) {
+  if (auto made = measure::make_litmus_gpu(); made.ok()) {
     gpu = std::move(*made);
     report.gpu = exec::gpu_info().description;
   } else {

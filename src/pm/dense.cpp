@@ -16,7 +16,7 @@ constexpr std::uint64_t kCopyBit = std::uint64_t{1}
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;  // of a copy
 constexpr std::uint64_t kMostSuperblocks = std::uint64_t{1} << 32;
 
-std::uint32_t checksum(DenseHeader const& header, std::span<DenseEntry const> entries) {
+std::uint32_t checksum_of_room(DenseHeader const& header, std::span<DenseEntry const> entries) {
   return crc32c(crc32c(0, &header, offsetof(DenseHeader, crc)), entries.data(),
                 entries.size_bytes());
 }
@@ -65,7 +65,7 @@ void DenseRoom::read_header() {
   std::vector<DenseEntry> entries(sane ? header.buffers : 0);
   read_bytes(reinterpret_cast<std::byte*>(entries.data()),
              pool_->base() + base_.bytes + kDenseEntries, entries.size() * sizeof(DenseEntry));
-  sane = sane && header.crc == checksum(header, entries);
+  sane = sane && header.crc == checksum_of_room(header, entries);
   for (DenseEntry const& entry : entries) {
     auto const end = std::find(entry.name.begin(), entry.name.end(), '\0');
     sane = sane && end != entry.name.end();
@@ -94,7 +94,7 @@ Status DenseRoom::make(std::vector<Buffer> buffers) {
   if (mutated("dense_room_named_before_header")) pool_->publish_root(root);
   std::vector<DenseEntry> const entries = entries_of(buffers);
   DenseHeader header{kDenseMagic, static_cast<std::uint32_t>(buffers.size()), {}, 0};
-  header.crc = checksum(header, entries);
+  header.crc = checksum_of_room(header, entries);
   std::byte* const at = pool_->base() + run->bytes;
   zero_bytes(at + kDenseWord, sizeof(std::uint64_t));
   write_bytes(at + kDenseEntries, entries.data(), entries.size() * sizeof(DenseEntry));

@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t kPiece = 4u << 20;  // copied between two looks at the word
+constexpr std::uint64_t kCopiedAtOnce = 4u << 20;  // copied between two looks at the word
 constexpr auto kPatience = std::chrono::seconds(2);
 constexpr auto kPause = std::chrono::microseconds(50);
 
@@ -85,9 +85,9 @@ Status busy(std::string const& path, std::string const& why) {
 /// (`alone`), as it is.
 Result<bool> copy_all(std::string const& path, int fd, std::uint64_t word, bool alone,
                       std::span<std::byte> to) {
-  for (std::uint64_t at = 0; at < to.size(); at += kPiece) {
-    auto read =
-        read_at(path, fd, to.data() + at, std::min<std::uint64_t>(kPiece, to.size() - at), at);
+  for (std::uint64_t at = 0; at < to.size(); at += kCopiedAtOnce) {
+    auto read = read_at(path, fd, to.data() + at,
+                        std::min<std::uint64_t>(kCopiedAtOnce, to.size() - at), at);
     if (!read) return read.status();
     auto now = change_word(path, fd);
     if (!now) return now.status();

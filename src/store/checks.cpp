@@ -14,8 +14,6 @@ constexpr std::uint64_t kManyRecords = 1u
 constexpr std::uint32_t kMaxFixedKey = 128;
 constexpr std::uint32_t kMaxVariableKey = 64u << 10;
 
-Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
-
 /// Sizes an element of that kind may have.
 bool is_size_of(ValueKind kind, std::uint8_t bytes) {
   switch (kind) {
@@ -33,25 +31,28 @@ bool is_size_of(ValueKind kind, std::uint8_t bytes) {
 /// The type of values into the header, and their size, which follows from it.
 Status set_type(pm::PoolHeader& h, ValueType const& type) {
   if (!is_size_of(type.kind, type.element_bytes))
-    return bad("value_type: kind " + std::to_string(static_cast<int>(type.kind)) +
-               " has no elements of " + std::to_string(type.element_bytes) + " bytes");
+    return bad_argument("value_type: kind " + std::to_string(static_cast<int>(type.kind)) +
+                        " has no elements of " + std::to_string(type.element_bytes) + " bytes");
   if (type.kind == ValueKind::bytes) return {};
   if (type.rank > ValueType::kMostExtents)
-    return bad("value_type: a value has " + std::to_string(type.rank) + " extents; at most " +
-               std::to_string(ValueType::kMostExtents) + " are kept");
+    return bad_argument("value_type: a value has " + std::to_string(type.rank) +
+                        " extents; at most " + std::to_string(ValueType::kMostExtents) +
+                        " are kept");
   std::uint64_t bytes = type.element_bytes;
   for (std::uint32_t i = 0; i < type.rank; ++i) {
     if (type.extents[i] == 0)
-      return bad("value_type: extent " + std::to_string(i) + " is 0; it has to be 1 at least");
+      return bad_argument("value_type: extent " + std::to_string(i) +
+                          " is 0; it has to be 1 at least");
     bytes *= type.extents[i];
     if (bytes > pm::kMaxSuperblock)
-      return bad("value_type: a value of more than " + std::to_string(pm::kMaxSuperblock) +
-                 " bytes");
+      return bad_argument("value_type: a value of more than " + std::to_string(pm::kMaxSuperblock) +
+                          " bytes");
     h.extents[i] = type.extents[i];
   }
   if (h.value_bytes != 0 && h.value_bytes != bytes)
-    return bad("value_bytes " + std::to_string(h.value_bytes) + ": a value of the type given has " +
-               std::to_string(bytes) + " bytes; leave value_bytes out");
+    return bad_argument("value_bytes " + std::to_string(h.value_bytes) +
+                        ": a value of the type given has " + std::to_string(bytes) +
+                        " bytes; leave value_bytes out");
   h.value_kind = static_cast<std::uint8_t>(type.kind);
   h.element_bytes = type.element_bytes;
   h.value_rank = type.rank;
@@ -71,8 +72,8 @@ ValueType value_type_of(pm::PoolHeader const& h) {
 
 Status set_sizes(pm::PoolHeader& h, CreateOptions const& o) {
   if (o.key_bytes > kMaxFixedKey)
-    return bad("key_bytes " + std::to_string(o.key_bytes) +
-               ": fixed keys have 1 to 128 bytes; 0 makes them variable");
+    return bad_argument("key_bytes " + std::to_string(o.key_bytes) +
+                        ": fixed keys have 1 to 128 bytes; 0 makes them variable");
   h.key_bytes = o.key_bytes;
   h.value_bytes = o.value_bytes;
   if (Status s = set_type(h, o.value_type); !s.ok()) return s;
@@ -86,9 +87,9 @@ Status set_sizes(pm::PoolHeader& h, CreateOptions const& o) {
   std::uint64_t const most = h.superblock_bytes / 4 - sizeof(pm::RecordHeader);
   h.max_key_bytes = o.key_bytes != 0 ? o.key_bytes : kMaxVariableKey;
   if (h.value_bytes > most - h.max_key_bytes) {
-    return bad("value_bytes " + std::to_string(h.value_bytes) +
-               ": with these keys a value has at most " + std::to_string(most - h.max_key_bytes) +
-               " bytes");
+    return bad_argument("value_bytes " + std::to_string(h.value_bytes) +
+                        ": with these keys a value has at most " +
+                        std::to_string(most - h.max_key_bytes) + " bytes");
   }
   h.max_value_bytes =
       h.value_bytes != 0 ? h.value_bytes : static_cast<std::uint32_t>(most - h.max_key_bytes);
@@ -102,9 +103,9 @@ Status check_expected(std::string const& path, OpenOptions const& options,
                       pm::PoolHeader const& h) {
   auto const expect = [&](char const* what, std::uint32_t expected, std::uint32_t found) -> Status {
     if (expected == 0 || expected == found) return {};
-    return bad("pool " + path + " was made with " + what + " " +
-               (found == 0 ? "variable" : std::to_string(found)) + ", not " +
-               std::to_string(expected));
+    return bad_argument("pool " + path + " was made with " + what + " " +
+                        (found == 0 ? "variable" : std::to_string(found)) + ", not " +
+                        std::to_string(expected));
   };
   if (Status s = expect("key_bytes", options.expect.key_bytes, h.key_bytes); !s.ok()) return s;
   return expect("value_bytes", options.expect.value_bytes, h.value_bytes);
@@ -127,36 +128,38 @@ Status check_batch(std::string const& path, pm::PoolHeader const& h, Call const&
     return w == 0 ? std::string("variable") : std::to_string(w) + " bytes";
   };
   if (!statuses.empty() && statuses.size() != n)
-    return bad("statuses has " + std::to_string(statuses.size()) + " entries for " +
-               std::to_string(n) + " keys");
-  if (n >= (std::size_t{1} << 31)) return bad("a batch has at most 2^31-1 operations; split it");
-  if (call.keys.data == nullptr && n > 0) return bad("keys is null");
+    return bad_argument("statuses has " + std::to_string(statuses.size()) + " entries for " +
+                        std::to_string(n) + " keys");
+  if (n >= (std::size_t{1} << 31))
+    return bad_argument("a batch has at most 2^31-1 operations; split it");
+  if (call.keys.data == nullptr && n > 0) return bad_argument("keys is null");
   if ((call.keys.offsets == nullptr) != (call.keys.width != 0) && n > 0)
-    return bad("keys: set either a width or offsets");
+    return bad_argument("keys: set either a width or offsets");
   if (h.key_bytes != 0 && call.keys.width != h.key_bytes) {
-    return bad("keys are " + width(call.keys.width) + " wide; pool " + path + " has keys of " +
-               width(h.key_bytes));
+    return bad_argument("keys are " + width(call.keys.width) + " wide; pool " + path +
+                        " has keys of " + width(h.key_bytes));
   }
   if (call.keys.space == MemorySpace::device && call.keys.offsets != nullptr)
-    return bad("variable-length keys must lie in host memory");
+    return bad_argument("variable-length keys must lie in host memory");
   if (call.out.data != nullptr && (call.out.width != h.value_bytes || call.out.count != n)) {
-    return bad("the output holds " + std::to_string(call.out.count) + " values of " +
-               width(call.out.width) + "; needed are " + std::to_string(n) + " of " +
-               width(h.value_bytes));
+    return bad_argument("the output holds " + std::to_string(call.out.count) + " values of " +
+                        width(call.out.width) + "; needed are " + std::to_string(n) + " of " +
+                        width(h.value_bytes));
   }
   bool const writes_values = call.kinds.empty()
                                  ? call.kind == OpKind::put || call.kind == OpKind::update
                                  : call.values.count > 0;
   if (!writes_values) return {};
   if (call.values.count != n)
-    return bad(std::to_string(call.values.count) + " values for " + std::to_string(n) + " keys");
-  if (call.values.data == nullptr && n > 0) return bad("values is null");
+    return bad_argument(std::to_string(call.values.count) + " values for " + std::to_string(n) +
+                        " keys");
+  if (call.values.data == nullptr && n > 0) return bad_argument("values is null");
   if (h.value_bytes != 0 && call.values.width != h.value_bytes) {
-    return bad("values are " + width(call.values.width) + " wide; pool " + path +
-               " has values of " + width(h.value_bytes));
+    return bad_argument("values are " + width(call.values.width) + " wide; pool " + path +
+                        " has values of " + width(h.value_bytes));
   }
   if (call.values.space == MemorySpace::device && call.values.offsets != nullptr)
-    return bad("variable-length values must lie in host memory");
+    return bad_argument("variable-length values must lie in host memory");
   return {};
 }
 
@@ -171,15 +174,16 @@ Result<std::vector<std::uint8_t>> first_statuses(pm::PoolHeader const& h, Call c
     if (column.data == nullptr) return {};
     if (column.offsets == nullptr) {
       if (column.width > most)
-        return bad(std::string(what) + " of " + std::to_string(column.width) +
-                   " bytes; the pool allows " + std::to_string(most));
+        return bad_argument(std::string(what) + " of " + std::to_string(column.width) +
+                            " bytes; the pool allows " + std::to_string(most));
       return {};
     }
     if (n > 0 && column.offsets[0] < 0)
-      return bad(std::string(what) + ": offsets begin before the data");
+      return bad_argument(std::string(what) + ": offsets begin before the data");
     for (std::size_t i = 0; i < n; ++i) {
       std::int64_t const size = column.offsets[i + 1] - column.offsets[i];
-      if (size < 0) return bad(std::string(what) + ": offsets decrease at " + std::to_string(i));
+      if (size < 0)
+        return bad_argument(std::string(what) + ": offsets decrease at " + std::to_string(i));
       if (size > most && counts(i, &column == &call.values))
         status[i] = static_cast<std::uint8_t>(KeyStatus::too_large);
     }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "batch/call.hpp"
@@ -14,6 +15,10 @@
 
 namespace perdure {
 
+/// An argument that the message names is none that the call takes.
+[[nodiscard]] inline Status bad_argument(std::string message) {
+  return {Code::invalid_argument, std::move(message)};
+}
 /// How a file is made.
 [[nodiscard]] inline pm::MakeOptions make_options(FileOptions const& o) {
   return {.overwrite = o.overwrite, .force = o.force, .mode = o.mode};

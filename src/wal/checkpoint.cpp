@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t kDepth = 4;  // chunks under way
 
-Status corrupt(BlockFile const& file, std::string const& what) {
+Status corrupt_image(BlockFile const& file, std::string const& what) {
   return {Code::corrupt, "image " + file.name() + ": " + what};
 }
 
@@ -75,10 +75,10 @@ Result<std::vector<std::uint32_t>> read_table(BlockFile& file, ImageInfo const& 
   if (!table) return table.status();
   auto read = file.read(kBlock + info.bytes, table->span());
   if (!read) return read.status();
-  if (*read < table->size()) return corrupt(file, "truncated: its checksums are missing");
+  if (*read < table->size()) return corrupt_image(file, "truncated: its checksums are missing");
   std::memcpy(sums.data(), table->data(), sums.size() * sizeof sums[0]);
   if (crc32c(0, table->data(), table->size()) != info.table_crc)
-    return corrupt(file, "the list of its checksums is damaged");
+    return corrupt_image(file, "the list of its checksums is damaged");
   return sums;
 }
 
@@ -138,17 +138,17 @@ Result<ImageInfo> read_image_info(BlockFile& file) {
   std::memcpy(&h, block->data(), sizeof h);
   bool const none = h.format_version == 0 && h.crc == 0;  // it is being written
   if (*read < sizeof h || h.magic != kImageMagic || none)
-    return corrupt(file, "not an image of a Perdure pool, or never completed");
+    return corrupt_image(file, "not an image of a Perdure pool, or never completed");
   if (h.format_version != kImageVersion && h.crc == checksum(h)) {
-    return corrupt(file, "it has image format version " + std::to_string(h.format_version) +
-                             "; this build reads version " + std::to_string(kImageVersion) +
-                             ": open it with the build that made it");
+    return corrupt_image(file, "it has image format version " + std::to_string(h.format_version) +
+                                   "; this build reads version " + std::to_string(kImageVersion) +
+                                   ": open it with the build that made it");
   }
-  if (h.crc != checksum(h)) return corrupt(file, "its header is damaged");
+  if (h.crc != checksum(h)) return corrupt_image(file, "its header is damaged");
   bool const sane = h.chunk_bytes >= kBlock && h.chunk_bytes % kBlock == 0 &&
                     h.chunk_bytes <= (64u << 20) && h.bytes % kBlock == 0 &&
                     h.bytes < (std::uint64_t{1} << 48) && h.lsn % kBlock == 0;
-  if (!sane) return corrupt(file, "its header describes an impossible image");
+  if (!sane) return corrupt_image(file, "its header describes an impossible image");
   return ImageInfo{h.pool_id,   h.sequence, {h.lsn, h.next_batch}, h.bytes, h.chunk_bytes,
                    h.table_crc, h.crc};
 }
@@ -170,9 +170,10 @@ Status load_image(BlockFile& file, ImageInfo const& info, std::span<std::byte> i
     std::uint64_t const at = i * info.chunk_bytes;
     if (bytes == chunk_size(info, i) && crc32c(0, into.data() + at, bytes) == sums.value()[i])
       return {};
-    return corrupt(file, "chunk " + std::to_string(i) + " (bytes " + std::to_string(kBlock + at) +
-                             " to " + std::to_string(kBlock + at + chunk_size(info, i)) + ") is " +
-                             (bytes < chunk_size(info, i) ? "missing" : "damaged"));
+    return corrupt_image(file, "chunk " + std::to_string(i) + " (bytes " +
+                                   std::to_string(kBlock + at) + " to " +
+                                   std::to_string(kBlock + at + chunk_size(info, i)) + ") is " +
+                                   (bytes < chunk_size(info, i) ? "missing" : "damaged"));
   };
   return pipeline.run(chunks_of(info), begin, end);
 }
@@ -246,11 +247,11 @@ Result<std::optional<CheckpointRecord>> Checkpoints::read_record(std::string& re
     std::memcpy(&r, blocks->data() + copy * kBlock, sizeof r);
     if (r.magic != kCheckpointMagic || r.crc != checksum(r) || r.image > 1) continue;
     if (r.format_version != kImageVersion)
-      return corrupt(*files_.record, "it has version " + std::to_string(r.format_version) +
-                                         "; this build reads version " +
-                                         std::to_string(kImageVersion) +
-                                         ": open it with the build that made it");
-    if (r.pool_id != pool_id_) return corrupt(*files_.record, "it belongs to another pool");
+      return corrupt_image(*files_.record, "it has version " + std::to_string(r.format_version) +
+                                               "; this build reads version " +
+                                               std::to_string(kImageVersion) +
+                                               ": open it with the build that made it");
+    if (r.pool_id != pool_id_) return corrupt_image(*files_.record, "it belongs to another pool");
     if (!best || r.sequence > best->sequence) best = r;
   }
   if (!best)
@@ -264,14 +265,14 @@ Result<ImageInfo> Checkpoints::read_image(std::uint32_t which) {
   BlockFile& file = *files_.image[which];
   auto info = read_image_info(file);
   if (!info) return info;
-  if (info->pool_id != pool_id_) return corrupt(file, "it belongs to another pool");
+  if (info->pool_id != pool_id_) return corrupt_image(file, "it belongs to another pool");
   // Its next batch may be one that is in no log, and was not acknowledged if its record was not
   // written.
   seen_.lsn = std::max(seen_.lsn, info->at.lsn);
   std::uint64_t const whole = image_file_bytes(*info);
   if (file.bytes() < whole)
-    return corrupt(file, "truncated: the file has " + std::to_string(file.bytes()) +
-                             " bytes, the whole image " + std::to_string(whole));
+    return corrupt_image(file, "truncated: the file has " + std::to_string(file.bytes()) +
+                                   " bytes, the whole image " + std::to_string(whole));
   return info;
 }
 
@@ -297,7 +298,7 @@ Result<Loaded> Checkpoints::load(MakeRoom const& make_room) {
     if (found[first] && found[first]->header_crc != (*record)->image_crc &&
         found[first]->sequence <= (*record)->sequence)
       why[first] =
-          corrupt(*files_.image[first], "it is not the one that the checkpoint record names");
+          corrupt_image(*files_.image[first], "it is not the one that the checkpoint record names");
   }
   for (std::uint32_t const i : {first, 1 - first}) {
     if (!why[i].ok()) continue;

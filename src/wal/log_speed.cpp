@@ -18,9 +18,21 @@ namespace perdure {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using namespace wal;
+using wal::AlignedBuffer;
+using wal::BatchOps;
+using wal::BlockFile;
+using wal::DecodedBatch;
+using wal::EncodedBatch;
+using wal::IoOptions;
+using wal::LogPosition;
+using wal::Lsn;
+using wal::OpenMode;
+using wal::Pipeline;
+using wal::PoolId;
+using wal::RedoLog;
+using wal::Verb;
 
-double since(Clock::time_point begin) {
+double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
@@ -65,13 +77,13 @@ Status stream(RedoLog& log, BatchOps const& ops, LogSpeedOptions const& o, LogSp
   Lsn const from = log.position().lsn;
   std::uint64_t batches = 0;
   auto const begin = Clock::now();
-  for (; since(begin) < o.seconds; ++batches) {
+  for (; seconds_since(begin) < o.seconds; ++batches) {
     if (log.room().used_bytes > log.room().ring_bytes / 2) log.truncate(log.durable_lsn());
     auto const lsn = append(log, ops);
     if (!lsn) return lsn.status();
   }
   if (Status s = log.wait_durable(log.position().lsn); !s.ok()) return s;
-  double const seconds = since(begin);
+  double const seconds = seconds_since(begin);
   out.stream_bytes_per_second = static_cast<double>(log.position().lsn - from) / seconds;
   out.stream_operations_per_second = static_cast<double>(batches * o.batch_operations) / seconds;
   return {};
@@ -81,15 +93,16 @@ Status wait_for_each(RedoLog& log, BatchOps const& ops, LogSpeedOptions const& o
   Lsn const from = log.position().lsn;
   std::vector<double> took_us;
   auto const begin = Clock::now();
-  while (since(begin) < o.seconds) {
+  while (seconds_since(begin) < o.seconds) {
     if (log.room().used_bytes > log.room().ring_bytes / 2) log.truncate(log.durable_lsn());
     auto const start = Clock::now();
     auto const lsn = append(log, ops);
     if (!lsn) return lsn.status();
     if (Status s = log.wait_durable(lsn.value()); !s.ok()) return s;
-    took_us.push_back(since(start) * 1e6);
+    took_us.push_back(seconds_since(start) * 1e6);
   }
-  out.waited_bytes_per_second = static_cast<double>(log.position().lsn - from) / since(begin);
+  out.waited_bytes_per_second =
+      static_cast<double>(log.position().lsn - from) / seconds_since(begin);
   out.acknowledged = took_us.size();
   out.batch_bytes = (log.position().lsn - from) / std::max<std::uint64_t>(1, took_us.size());
   out.latency_p50_us = percentile(took_us, 0.50);
@@ -136,8 +149,8 @@ Result<LogSpeed> measure_log(LogSpeedOptions const& o) {
   IoOptions const io{o.io_uring, o.direct};
   auto file = BlockFile::open(o.path, OpenMode::create, io);
   if (!file) return file.status();
-  if (Status s = format_log(**file, PoolId{1}, round_up(o.log_bytes)); !s.ok()) return s;
-  LogOptions options;
+  if (Status s = format_log(**file, PoolId{1}, wal::round_up(o.log_bytes)); !s.ok()) return s;
+  wal::LogOptions options;
   options.depth = o.depth;
   options.group_bytes = o.group_bytes;
   auto log = RedoLog::start(std::move(*file), {}, 0, options);
@@ -178,7 +191,7 @@ Result<double> measure_reading(std::string const& path, std::uint64_t bytes) {
                               [](std::uint64_t, std::uint32_t, std::uint64_t) { return Status{}; });
       !s.ok())
     return s;
-  return static_cast<double>(reads * kEach) / since(begin);
+  return static_cast<double>(reads * kEach) / seconds_since(begin);
 }
 
 }  // namespace perdure

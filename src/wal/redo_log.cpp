@@ -12,7 +12,7 @@
 namespace perdure::wal {
 namespace {
 
-Status corrupt(BlockFile const& file, std::string const& what) {
+Status corrupt_log(BlockFile const& file, std::string const& what) {
   return {Code::corrupt, "log " + file.name() + ": " + what};
 }
 
@@ -83,20 +83,21 @@ Result<LogIdentity> read_identity(BlockFile& file) {
     std::memcpy(&h, blocks->data() + copy * kBlock, sizeof h);
     if (h.magic != kLogMagic || h.crc != checksum(h)) continue;
     if (h.format_version != kLogVersion) {
-      return corrupt(file, "it has log format version " + std::to_string(h.format_version) +
-                               "; this build reads version " + std::to_string(kLogVersion) +
-                               ": open it with the build that made it");
+      return corrupt_log(file, "it has log format version " + std::to_string(h.format_version) +
+                                   "; this build reads version " + std::to_string(kLogVersion) +
+                                   ": open it with the build that made it");
     }
     if (found == 0 || h.epoch > best.epoch) best = h;
     ++found;
   }
   if (found == 0)
-    return corrupt(file,
-                   "neither copy of its header (bytes 0 and 4096) is valid: not a Perdure log, or "
-                   "damaged, or its "
-                   "creation was cut short; restore a snapshot");
+    return corrupt_log(
+        file,
+        "neither copy of its header (bytes 0 and 4096) is valid: not a Perdure log, or "
+        "damaged, or its "
+        "creation was cut short; restore a snapshot");
   if (best.ring_bytes == 0 || best.ring_bytes % kBlock != 0)
-    return corrupt(file, "its header gives an impossible size");
+    return corrupt_log(file, "its header gives an impossible size");
   return LogIdentity{best.pool_id, best.ring_bytes, best.epoch, best.epoch_lsn, found < 2};
 }
 

@@ -100,6 +100,17 @@ def test_a_build_that_names_no_type_is_a_release_with_both_libraries(tmp_path: P
     assert "src/libperdure.a" in targets and "src/libperdure.so" in targets
 
 
+def test_small_sources_compile_together_where_that_is_chosen(tmp_path: Path) -> None:
+    done = configure(ROOT, tmp_path, *LEAST, "PERDURE_TOGETHER=ON")
+    assert done.returncode == 0, done.stderr
+    commands = compile_commands(tmp_path)
+    assert "store.cpp" not in commands
+    assert optimisation(commands["dash_eh_engine.cpp"]) == ["-O2", "-O3"], "large ones stay alone"
+    units = (tmp_path / "src" / "CMakeFiles" / "perdure.dir" / "Unity").glob("*.cxx")
+    text = "".join(unit.read_text() for unit in units)
+    assert text.count("/src/store/store.cpp") == 1 and "dash_eh_engine.cpp" not in text
+
+
 @pytest.mark.parametrize("build_type", ["", "Debug"])
 def test_a_project_that_fetches_us_keeps_its_own_build_type(
     tmp_path: Path, build_type: str

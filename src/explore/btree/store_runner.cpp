@@ -7,7 +7,6 @@
 namespace perdure::explore {
 namespace {
 
-constexpr char const* kPath = "arena";
 constexpr std::uint64_t kSuperblockOfLog = 128u << 10;  // that undoes a batch: a few chunks of it
 constexpr std::uint64_t kFilling = 2000, kKeysEach = 100;  // keys that fill segments
 
@@ -91,7 +90,7 @@ bool StoreRunner::set_up(std::uint64_t scenario_seed) {
   scenario_ = draw(scenario_seed);
   exec::SimScheduler scheduler({});
   Simulated const simulated(scheduler, tracker_);
-  auto pool = pm::Pool::create(kPath, header(), scenario_.log.superblocks, {}, {});
+  auto pool = pm::Pool::create(kArenaPath, header(), scenario_.log.superblocks, {}, {});
   if (!pool) return false;
   soil(*pool);
   auto made = opened_in(std::move(*pool));
@@ -152,7 +151,7 @@ std::unique_ptr<OpenedStore> StoreRunner::opened_in(pm::Pool pool) const {
 }
 
 std::unique_ptr<OpenedStore> StoreRunner::open(std::optional<std::string>& wrong) {
-  auto pool = pm::Pool::open(kPath, {});
+  auto pool = pm::Pool::open(kArenaPath, {});
   if (!pool) {
     wrong = "the pool does not open: " + pool.status().message();
     return nullptr;
@@ -256,7 +255,7 @@ std::optional<std::string> StoreRunner::fault_of_run(OpenedStore& opened) {
     if (auto wrong = explain_all(oracles_[of_run_ - 1], found, true)) return wrong;
     if (auto wrong = opened.fault_of_writes()) return wrong;
     if (auto wrong = opened.fault_of_room()) return wrong;
-    auto pool = pm::Pool::open(kPath, {});
+    auto pool = pm::Pool::open(kArenaPath, {});
     if (!pool) return pool.status().message();
     return opened_in(std::move(*pool))->fault_of_repairs();
   } catch (Stuck const& stuck) {

@@ -9,7 +9,6 @@ namespace {
 
 using dash::Slot;
 
-constexpr char const* kPath = "arena";
 constexpr std::uint64_t kLater = std::uint64_t{1} << 40;  // keys from here on are of no scenario
 
 KeyStatus as_status(dash::Answer answer) {
@@ -68,7 +67,7 @@ bool DashRunner<Table>::set_up(std::uint64_t scenario_seed) {
   header.levels = header.hashes = header.slots = 1;
   header.key_bytes = header.max_key_bytes = 8;
   header.value_bytes = header.max_value_bytes = Opened::kValueBytes;
-  auto pool = pm::Pool::create(kPath, header, 4, {}, {});
+  auto pool = pm::Pool::create(kArenaPath, header, 4, {}, {});
   if (!pool) return false;
   Opened made(std::move(*pool));
   soil(made.pool);
@@ -103,7 +102,7 @@ bool DashRunner<Table>::set_up(std::uint64_t scenario_seed) {
 template <class Table>
 auto DashRunner<Table>::open(bool sound, std::optional<std::string>& wrong, bool summed)
     -> std::unique_ptr<Opened> {
-  auto pool = pm::Pool::open(kPath, {});
+  auto pool = pm::Pool::open(kArenaPath, {});
   if (!pool) {
     wrong = "the pool does not open: " + pool.status().message();
     return nullptr;

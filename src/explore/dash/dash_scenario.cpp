@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kBuckets = 4;
 
-std::uint64_t hash_of(std::uint64_t key) {
+std::uint64_t hash_of_key(std::uint64_t key) {
   return dash::InlineKeys(8).key(reinterpret_cast<std::byte const*>(&key)).hash;
 }
 
@@ -19,12 +19,12 @@ std::uint64_t hash_of(std::uint64_t key) {
 /// unless `halves` is 2, so that few of them fill what they can reach.
 std::uint64_t draw_key(std::mt19937_64& draw, std::uint32_t targets, std::uint64_t halves) {
   for (;;) {
-    std::uint64_t const key = draw() % 100000, hash = hash_of(key);
+    std::uint64_t const key = draw() % 100000, hash = hash_of_key(key);
     if (dash::bucket_of(hash, kBuckets) < targets && hash >> 63 < halves) return key;
   }
 }
 
-OpKind draw_kind(std::mt19937_64& draw, bool shrinks) {
+OpKind draw_dash_kind(std::mt19937_64& draw, bool shrinks) {
   switch (draw() % 8) {
     case 0: return OpKind::get;
     case 1: return OpKind::update;
@@ -39,7 +39,7 @@ std::uint64_t fresh_key(std::mt19937_64& draw, std::vector<std::uint64_t> const&
                         Selects selects) {
   for (;;) {
     std::uint64_t const key = draw() % 100000;
-    if (selects(hash_of(key)) && std::find(taken.begin(), taken.end(), key) == taken.end())
+    if (selects(hash_of_key(key)) && std::find(taken.begin(), taken.end(), key) == taken.end())
       return key;
   }
 }
@@ -77,7 +77,7 @@ void chain_buckets(DashScenario& s, std::mt19937_64& draw, std::uint32_t most_op
       std::uint64_t const key = s.keys[draw() % 3 * 2 + (t == 0 ? 0 : 1)];
       bool const filler = t == 0 && draw() % 2 == 0;
       mine.push_back(
-          {t == 0 ? OpKind::get : draw_kind(draw, false), filler ? last : key, draw() % 1000});
+          {t == 0 ? OpKind::get : draw_dash_kind(draw, false), filler ? last : key, draw() % 1000});
     }
   }
 }
@@ -161,7 +161,7 @@ DashScenario make_dash_scenario(std::uint64_t seed, dash::Kind kind,
     for (;;) {
       std::uint64_t const key = draw_key(draw, shrinks ? kBuckets : targets, halves);
       // Erasures look for a merge at some hashes only.
-      if (shrinks && draw() % 4 != 0 && (hash_of(key) >> 24) % 8 != 0) continue;
+      if (shrinks && draw() % 4 != 0 && (hash_of_key(key) >> 24) % 8 != 0) continue;
       bool const known = std::find(s.fillers.begin(), s.fillers.end(), key) != s.fillers.end() ||
                          std::find(s.keys.begin(), s.keys.end(), key) != s.keys.end();
       if (!known) return key;
@@ -171,7 +171,7 @@ DashScenario make_dash_scenario(std::uint64_t seed, dash::Kind kind,
   // Of one half of all hashes and for one bucket, so that they fill what they can reach.
   std::uint64_t const ghosts = shrinks && draw() % 2 == 0 ? 3 * dash::kSlots + each : 0;
   while (s.ghosts.size() < ghosts) {
-    std::uint64_t const key = 100000 + draw() % 100000, hash = hash_of(key);
+    std::uint64_t const key = 100000 + draw() % 100000, hash = hash_of_key(key);
     bool const known = std::find(s.ghosts.begin(), s.ghosts.end(), key) != s.ghosts.end();
     if (!known && hash >> 63 == 0 && dash::bucket_of(hash, kBuckets) == 0) s.ghosts.push_back(key);
   }
@@ -183,7 +183,7 @@ DashScenario make_dash_scenario(std::uint64_t seed, dash::Kind kind,
     auto& mine = s.operations.emplace_back();
     bool const reads = t > 0 && draw() % 4 == 0;
     for (std::uint64_t n = 1 + draw() % most_operations; n > 0; --n)
-      mine.push_back({reads ? OpKind::get : draw_kind(draw, shrinks),
+      mine.push_back({reads ? OpKind::get : draw_dash_kind(draw, shrinks),
                       s.keys[draw() % s.keys.size()], draw() % 1000});
   }
   s.entered = draw() % 2 == 0;

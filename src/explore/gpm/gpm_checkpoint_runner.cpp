@@ -6,8 +6,7 @@
 namespace perdure::explore {
 namespace {
 
-constexpr char const* kPath = "arena";
-constexpr std::uint64_t kAfterRecovery = 1000;  // words of checkpoints that runs do not take
+constexpr std::uint64_t kWordsAfterRecovery = 1000;  // words of checkpoints that runs do not take
 
 }  // namespace
 
@@ -74,7 +73,7 @@ bool GpmCheckpointRunner::set_up(std::uint64_t scenario_seed) {
   exec::SimScheduler scheduler({});
   Simulated const simulated(scheduler, tracker_);
   auto const made =
-      Checkpoint::create(grid_, kPath, scenario_.most_bytes(), scenario_.most_elements(),
+      Checkpoint::create(grid_, kArenaPath, scenario_.most_bytes(), scenario_.most_elements(),
                          static_cast<std::uint32_t>(scenario_.groups.size()), {scenario_.path, 1});
   base_ = medium_.now();
   return made.ok();
@@ -136,7 +135,7 @@ Crasher::Forward GpmCheckpointRunner::run(exec::SimSchedule const& schedule) {
   std::size_t const groups = scenario_.groups.size();
   expect({std::vector<std::optional<Taken>>(groups), std::vector<std::optional<Taken>>(groups)});
   Memory memory(scenario_);
-  auto checkpoint = Checkpoint::open(grid_, kPath, {scenario_.path, 1});
+  auto checkpoint = Checkpoint::open(grid_, kArenaPath, {scenario_.path, 1});
   Status const opened = checkpoint.ok() ? memory.add_to(checkpoint.value()) : checkpoint.status();
   forward.wrong = opened.ok() ? run_steps(checkpoint.value(), memory)
                               : "the file does not open: " + opened.message();
@@ -160,7 +159,7 @@ std::optional<std::string> GpmCheckpointRunner::judge(std::size_t which, bool re
     oracles_.erase(oracles_.begin() + static_cast<std::ptrdiff_t>(of_run_), oracles_.end());
   tracker_.recorder.record(record_recovery);
   Memory memory(scenario_);
-  auto checkpoint = Checkpoint::open(grid_, kPath, {scenario_.path, 1});
+  auto checkpoint = Checkpoint::open(grid_, kArenaPath, {scenario_.path, 1});
   if (!checkpoint.ok()) return "the file does not open: " + checkpoint.status().message();
   if (Status const s = memory.add_to(checkpoint.value()); !s.ok()) return s.message();
   Oracle now = oracle;
@@ -181,12 +180,13 @@ std::optional<std::string> GpmCheckpointRunner::judge(std::size_t which, bool re
   expect(now);
   auto const group =
       static_cast<std::uint32_t>(tracker_.crashed.read_hash() % scenario_.groups.size());
-  memory.change(group, 3, mix(seed_, kAfterRecovery));
-  if (auto wrong = take(checkpoint.value(), memory, group, kAfterRecovery + which)) return wrong;
+  memory.change(group, 3, mix(seed_, kWordsAfterRecovery));
+  if (auto wrong = take(checkpoint.value(), memory, group, kWordsAfterRecovery + which))
+    return wrong;
   now = oracles_.back();
   tracker_.recorder.record(false);
   recovery = tracker_.recorder.take_windows();
-  auto again = Checkpoint::open(grid_, kPath, {scenario_.path, 1});
+  auto again = Checkpoint::open(grid_, kArenaPath, {scenario_.path, 1});
   if (!again.ok()) return "the file does not open again: " + again.status().message();
   Memory const fresh(scenario_);
   if (Status const s = fresh.add_to(again.value()); !s.ok()) return s.message();

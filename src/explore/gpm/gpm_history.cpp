@@ -5,13 +5,13 @@
 #include <functional>
 
 namespace perdure::explore {
-namespace {
-
 std::uint32_t words_in_use(GpmStack const& stack) {
   std::uint32_t used = 0;
   for (GpmEntry const& entry : stack) used += entry.words + 1;
   return used;
 }
+
+namespace {
 
 std::size_t bytes_of(GpmStack const& stack) {
   std::size_t bytes = 0;

@@ -28,6 +28,8 @@ struct GpmEntry {
 using GpmStack = std::vector<GpmEntry>;
 using GpmStacks = std::vector<GpmStack>;  // of all partitions
 [[nodiscard]] std::string shown(GpmStack const& stack);
+/// Of a partition: those of the entries and a length each.
+[[nodiscard]] std::uint32_t words_in_use(GpmStack const& stack);
 /// Whether `part` is the first so many bytes of the other, or with `entries` the first so many
 /// entries.
 [[nodiscard]] bool begins_with(GpmStack const& whole, GpmStack const& part, bool entries);

@@ -8,7 +8,6 @@ namespace {
 
 using gpm::GpmLogError;
 
-constexpr char const* kPath = "arena";
 constexpr std::uint32_t kMostThreads = 4;
 
 /// Each thread's operations of one launch; what they come to is added to its history.
@@ -112,12 +111,6 @@ std::optional<std::string> stacks_of(gpm::GpmLogOn<exec::SimGrid> const& log, Gp
   return std::nullopt;
 }
 
-std::uint32_t words_in_use(GpmStack const& stack) {
-  std::uint32_t used = 0;
-  for (GpmEntry const& entry : stack) used += entry.words + 1;
-  return used;
-}
-
 /// What the operations on one partition came to. How many of each thread's had been acknowledged:
 /// `done`; without it, all.
 GpmHistory of_partition(GpmHistory const& history, std::uint32_t partition,
@@ -182,7 +175,7 @@ bool GpmLogRunner::set_up(std::uint64_t scenario_seed) {
                                      hcl ? scenario_.shape.threads : 0, scenario_.partitions};
   // checks come on top
   std::uint64_t const bytes = std::uint64_t{2} * scenario_.words * scenario_.partitions;
-  if (!Log::create(grid_, kPath, bytes, geometry).ok()) return false;
+  if (!Log::create(grid_, kArenaPath, bytes, geometry).ok()) return false;
   base_ = medium_.now();
   return true;
 }
@@ -240,7 +233,7 @@ std::optional<std::string> GpmLogRunner::run_steps(Log& log) {
       expect_launches(GpmStacks(old.size()));
       tracker_.recorder.cut(true);
     } else {
-      auto again = Log::open(grid_, kPath);
+      auto again = Log::open(grid_, kArenaPath);
       if (!again.ok()) return "the log does not open: " + again.status().message();
       log = std::move(again.value());
       if (Totals* const t = progress_.counted()) t->gpm.overflows += overflows_;
@@ -264,7 +257,7 @@ Crasher::Forward GpmLogRunner::run(exec::SimSchedule const& schedule) {
   Simulated const simulated(scheduler, tracker_);
   tracker_.recorder.record(true);
   expect_launches(GpmStacks(scenario_.partitions));
-  auto log = Log::open(grid_, kPath);
+  auto log = Log::open(grid_, kArenaPath);
   forward.wrong =
       log.ok() ? run_steps(log.value()) : "the log does not open: " + log.status().message();
   forward.taken = scheduler.taken();
@@ -360,7 +353,7 @@ std::optional<std::string> GpmLogRunner::go_on(Log& log, GpmStacks stacks) {
       if (fits) stack.push_back({seen.op.words, gpm_entry(seen.op.words, seen.op.value), 0});
     }
   }
-  auto again = Log::open(grid_, kPath);
+  auto again = Log::open(grid_, kArenaPath);
   if (!again.ok()) return "the log does not open again: " + again.status().message();
   GpmStacks found;
   if (auto wrong = stacks_of(again.value(), found)) return wrong;
@@ -382,7 +375,7 @@ std::optional<std::string> GpmLogRunner::judge(std::size_t which, bool record_re
           {},
           static_cast<std::uint32_t>(arena_.words() / 2)});  // opening changes no stack
   std::size_t const opening = oracles_.size() - 1;
-  auto log = Log::open(grid_, kPath);
+  auto log = Log::open(grid_, kArenaPath);
   if (!log.ok()) return "the log does not open: " + log.status().message();
   GpmStacks found;
   if (auto wrong = stacks_of(log.value(), found)) return wrong;

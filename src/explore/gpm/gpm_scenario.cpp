@@ -5,7 +5,7 @@
 namespace perdure::explore {
 namespace {
 
-constexpr exec::GridShape kShapes[] = {{2, 1}, {3, 1}, {2, 2}};  // blocks are what takes turns
+constexpr exec::GridShape kGridShapes[] = {{2, 1}, {3, 1}, {2, 2}};  // blocks are what takes turns
 
 GpmOp draw_operation(GpmRandom& random, std::uint32_t partition, std::uint32_t& next_value) {
   std::uint32_t const dice = random.below(20);
@@ -63,8 +63,11 @@ GpmWords gpm_entry(std::uint32_t words, std::uint32_t value) {
 
 GpmLogScenario make_gpm_log_scenario(std::uint64_t seed, gpm::GpmLogKind kind) {
   GpmRandom random(seed);
-  GpmLogScenario s{
-      kind, kShapes[random.below(std::size(kShapes))], 0, (4 + random.below(8)) / 2 * 2, {}};
+  GpmLogScenario s{kind,
+                   kGridShapes[random.below(std::size(kGridShapes))],
+                   0,
+                   (4 + random.below(8)) / 2 * 2,
+                   {}};
   s.partitions =
       kind == gpm::GpmLogKind::hcl ? s.shape.blocks * s.shape.threads : 1 + random.below(2);
   std::uint32_t next_value = 3;

@@ -7,13 +7,13 @@
 namespace perdure::explore {
 namespace {
 
-constexpr std::uint32_t kAfterRecovery = 1000;  // operands that runs do not write
+constexpr std::uint32_t kOperandsAfterRecovery = 1000;  // operands that runs do not write
 constexpr std::size_t kMostGenerations = 6;
 
 }  // namespace
 
 GwalStep GwalLife::further(GwalStep::Kind kind, std::uint32_t key) {
-  return {kind, false, {{GwalOp::Kind::merge, key, kAfterRecovery}}};
+  return {kind, false, {{GwalOp::Kind::merge, key, kOperandsAfterRecovery}}};
 }
 
 void GwalLife::drop() {

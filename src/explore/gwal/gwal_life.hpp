@@ -14,6 +14,9 @@
 
 namespace perdure::explore {
 
+/// What a life begins with.
+inline constexpr std::uint64_t kFirstSequence = 5;
+
 /// RocksDB after some ingest or write.
 struct GwalRocks {
   std::uint64_t sequence = 0;

@@ -12,15 +12,14 @@ namespace perdure::explore {
 namespace {
 
 constexpr char const* kRocks = "/db/rocks";
-constexpr std::uint64_t kFirstSequence = 5;
-constexpr std::uint64_t kRing = 4 * wal::kBlock;  // a record takes a block
+constexpr std::uint64_t kGwalRing = 4 * wal::kBlock;  // a record takes a block
 constexpr std::uint64_t kSegment = 192;  // a few records
 
 lsm::GwalOptions options() {
   return {.directory = "",
           .identity = "a database",
           .segment_bytes = kSegment,
-          .power = lsm::GwalPowerOptions{"/power", kRing, "/db/perdure-power"}};
+          .power = lsm::GwalPowerOptions{"/power", kGwalRing, "/db/perdure-power"}};
 }
 
 }  // namespace
@@ -28,7 +27,7 @@ lsm::GwalOptions options() {
 GwalPowerRunner::GwalPowerRunner(Options const& options, Totals& totals)
     : DiskCrasher(options, totals) {
   options_.schedules = 0;
-  wal::explored_least_log = kRing;
+  wal::explored_least_log = kGwalRing;
 }
 
 std::string GwalPowerRunner::describe(std::uint64_t scenario_seed) const {

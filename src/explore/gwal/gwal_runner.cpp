@@ -9,7 +9,6 @@
 namespace perdure::explore {
 namespace {
 
-constexpr std::uint64_t kFirstSequence = 5;
 constexpr std::uint32_t kLeavesOfAWindow = 48;
 
 std::uint64_t* rocks_word(Arena const& arena) {

@@ -74,8 +74,6 @@ Result<std::vector<std::string>> names_in(std::string const& directory) {
   return found;
 }
 
-Status of_gwal(Status const& s) { return {s.code(), "G-WAL: " + s.message()}; }
-
 class MappedFile final : public GwalFile {
  public:
   MappedFile(std::string path, pm::Mapping mapping, std::shared_ptr<GwalSpares> spares)

@@ -15,6 +15,8 @@ namespace perdure::lsm {
 
 [[nodiscard]] GwalIdentity gwal_identity(std::string const& identity);
 
+/// The same error, which says whose it is.
+[[nodiscard]] inline Status of_gwal(Status const& s) { return {s.code(), "G-WAL: " + s.message()}; }
 /// A segment (by its path) that is damaged, and the way out.
 [[nodiscard]] Status gwal_damaged(std::string const& path, std::string const& how);
 [[nodiscard]] Status gwal_lock_damaged(std::string const& directory);

@@ -24,8 +24,6 @@ wal::PoolId pool_id_of(GwalIdentity const& identity) {
   return id;
 }
 
-Status of_gwal(Status const& s) { return {s.code(), "G-WAL: " + s.message()}; }
-
 }  // namespace
 
 Status gwal_power_damaged(std::string const& directory, std::string const& how) {

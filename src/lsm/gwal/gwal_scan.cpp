@@ -21,9 +21,10 @@ struct Candidate {
 };
 
 /// One segment, as it is read.
-class Reader {
+class SegmentReader {
  public:
-  Reader(std::span<std::byte const> bytes, std::uint64_t number, GwalIdentity const& identity)
+  SegmentReader(std::span<std::byte const> bytes, std::uint64_t number,
+                GwalIdentity const& identity)
       : bytes_(bytes), number_(number), identity_(&identity) {}
 
   /// Whether a header stands there whose place is right; whether its record passes is not said.
@@ -68,7 +69,7 @@ class Reader {
 };
 
 /// What may be the segment's records, each behind the one before it.
-void follow(Reader const& reader, std::size_t segment, std::vector<Candidate>& candidates) {
+void follow(SegmentReader const& reader, std::size_t segment, std::vector<Candidate>& candidates) {
   GwalRecordHeader h;
   for (std::uint64_t at = kGwalRecords; reader.stands_at(at, h);
        at += gwal_record_bytes(h.payload_bytes))
@@ -76,7 +77,7 @@ void follow(Reader const& reader, std::size_t segment, std::vector<Candidate>& c
 }
 
 /// Says which of them pass. A long payload is the work of many.
-void check(std::span<Reader const> readers, std::span<Candidate> candidates,
+void check(std::span<SegmentReader const> readers, std::span<Candidate> candidates,
            exec::Workers& workers) {
   std::vector<std::pair<GwalPayloadSum*, std::size_t>> chunks;
   for (Candidate& c : candidates)
@@ -93,7 +94,7 @@ void check(std::span<Reader const> readers, std::span<Candidate> candidates,
 }
 
 /// All records behind its end that pass.
-void look_behind(Reader const& reader, GwalScanned& scanned, exec::Workers& workers) {
+void look_behind(SegmentReader const& reader, GwalScanned& scanned, exec::Workers& workers) {
   std::uint64_t const from = scanned.end + kGwalLine;
   if (from >= reader.size()) return;
   Mutex mutex;  // guards what is found
@@ -116,7 +117,7 @@ void look_behind(Reader const& reader, GwalScanned& scanned, exec::Workers& work
 std::vector<GwalScanned> scan_gwal(std::span<std::span<std::byte const> const> segments,
                                    std::uint64_t first, GwalIdentity const& identity,
                                    exec::Workers& workers) {
-  std::vector<Reader> readers;
+  std::vector<SegmentReader> readers;
   std::vector<Candidate> candidates;
   for (std::size_t i = 0; i < segments.size(); ++i) {
     readers.emplace_back(segments[i], first + i, identity);

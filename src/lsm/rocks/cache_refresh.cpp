@@ -16,9 +16,9 @@ constexpr std::uint32_t kWindow = 1u << 16;
 constexpr std::size_t kInsertsAChunk = 1024;
 
 /// The places in the order of a run, block by block.
-class Places {
+class CachedEntries {
  public:
-  explicit Places(std::span<std::uint32_t const> places) : left_(places) {}
+  explicit CachedEntries(std::span<std::uint32_t const> places) : left_(places) {}
   [[nodiscard]] bool at_end() const { return left_.empty(); }
 
   /// Entries of the block that are newest versions of the next places' keys.
@@ -49,7 +49,7 @@ void refresh_cache(BlockCache& cache, Engine& engine, exec::Workers& workers,
   auto const ticket = cache.ticket(sequence, places.size());
   if (!ticket) return;
   EntryBlock block;
-  Places next(places);
+  CachedEntries next(places);
   for (std::uint32_t at = 0; at < run.count() && !next.at_end();) {
     std::uint32_t const count = std::min(kWindow, run.count() - at);
     if (!engine.fetch(run, at, count, block).ok()) return;

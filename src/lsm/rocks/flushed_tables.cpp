@@ -16,7 +16,7 @@ namespace {
 /// A copy is worth its time where it leaves so many times its bytes to others.
 constexpr std::uint64_t kEmptyEnough = 4;
 /// The machine has so many times the memory left, which new memtables need first.
-constexpr std::uint64_t kFreeEnough = 4;
+constexpr std::uint64_t kFreeForNewMemtables = 4;
 
 /// The newest versions of a run's keys, their values in `copy`'s memory. They have no request below
 /// another's: who reads sees all of them.
@@ -52,7 +52,7 @@ Result<RunPtr> copy_run(Engine& engine, Run const& run, Generation& copy) {
 GenerationPtr worth_keeping(Engine& engine, GenerationPtr const& generation,
                             std::uint64_t most_bytes) {
   std::uint64_t const memory = generation->memory();
-  if (most_bytes == 0 || generation->merges || engine.free_bytes() / kFreeEnough < memory)
+  if (most_bytes == 0 || generation->merges || engine.free_bytes() / kFreeForNewMemtables < memory)
     return nullptr;
   if (generation->bytes > memory / kEmptyEnough) return memory <= most_bytes ? generation : nullptr;
   auto copy = std::make_shared<Generation>(nullptr);

@@ -14,7 +14,7 @@ namespace {
 /// Of the room for what was flushed, hot entries take one part in so many.
 constexpr std::uint64_t kShare = 2;
 /// The machine has so many times the memory left, which memtables need first.
-constexpr std::uint64_t kFreeEnough = 4;
+constexpr std::uint64_t kFreeForMemtables = 4;
 
 }  // namespace
 
@@ -101,7 +101,7 @@ HotGathered HotEntries::gather(HotAsked asked) {
   exec::Range const range("rocks gather hot");
   auto const ticket = cache_.ticket(base_.GetLatestSequenceNumber(), 0);
   if (!ticket) return {};
-  asked.bytes = std::min(most_bytes_, engine_.free_bytes() / kFreeEnough);
+  asked.bytes = std::min(most_bytes_, engine_.free_bytes() / kFreeForMemtables);
   auto gathered = gather_hot(cache_, engine_, workers_, *ticket, asked);
   return gathered ? std::move(*gathered) : HotGathered{};
 }

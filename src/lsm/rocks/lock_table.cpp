@@ -39,14 +39,14 @@ LockSlots no_slots() {
   return slots;
 }
 
-struct Waiter {
+}  // namespace
+
+struct LockTable::Waiter {
   std::uint64_t hash;  // of its key
   rocksdb::TransactionID in_graph;  // 0: not there
   Condition condition = {};
   bool woken = false;
 };
-
-}  // namespace
 
 struct alignas(64) LockTable::Stripe {
   Mutex mutex;

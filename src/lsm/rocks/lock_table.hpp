@@ -98,6 +98,7 @@ class LockTable {
   [[nodiscard]] WaitGraph& waits() { return waits_; }
 
  private:
+  struct Waiter;
   struct Stripe;
   struct Family;
   struct Attempt;

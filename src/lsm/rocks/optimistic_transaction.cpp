@@ -2,8 +2,6 @@
 
 namespace perdure::lsm {
 
-using rocksdb::Status;
-
 OptimisticTransaction::OptimisticTransaction(rocksdb::DB& db, TransactionStore& store,
                                              rocksdb::WriteOptions const& write,
                                              rocksdb::OptimisticTransactionOptions const& options)
@@ -23,9 +21,9 @@ void OptimisticTransaction::end() {
   pinned_ = nullptr;
 }
 
-Status OptimisticTransaction::guard(rocksdb::ColumnFamilyHandle* family, rocksdb::Slice const& key,
-                                    Guard const& how) {
-  if (!how.validate) return Status::OK();
+rocksdb::Status OptimisticTransaction::guard(rocksdb::ColumnFamilyHandle* family,
+                                             rocksdb::Slice const& key, Guard const& how) {
+  if (!how.validate) return rocksdb::Status::OK();
   take_due_snapshot();
   rocksdb::SequenceNumber since = 0;
   if (SnapshotPtr const& snapshot = snapshot_ptr(); snapshot != nullptr) {
@@ -38,16 +36,17 @@ Status OptimisticTransaction::guard(rocksdb::ColumnFamilyHandle* family, rocksdb
   }
   KeyRef const ref(family->GetID(), key);
   track(ref, keys_.find(ref), since, how);
-  return Status::OK();
+  return rocksdb::Status::OK();
 }
 
-Status OptimisticTransaction::Prepare() {
-  return Status::InvalidArgument("Two phase commit not supported for optimistic transactions.");
+rocksdb::Status OptimisticTransaction::Prepare() {
+  return rocksdb::Status::InvalidArgument(
+      "Two phase commit not supported for optimistic transactions.");
 }
 
-Status OptimisticTransaction::Commit() {
+rocksdb::Status OptimisticTransaction::Commit() {
   std::vector<TrackedKey> const keys = keys_.list();
-  Status status;
+  rocksdb::Status status;
   if (batch_.is_blank() && !write_options_.sync) {
     status = store_.unwritten(keys);
   } else {
@@ -57,13 +56,13 @@ Status OptimisticTransaction::Commit() {
   return status;
 }
 
-Status OptimisticTransaction::Rollback() {
+rocksdb::Status OptimisticTransaction::Rollback() {
   end();
-  return Status::OK();
+  return rocksdb::Status::OK();
 }
 
-Status OptimisticTransaction::SetName(rocksdb::TransactionName const&) {
-  return Status::InvalidArgument("Optimistic transactions cannot be named.");
+rocksdb::Status OptimisticTransaction::SetName(rocksdb::TransactionName const&) {
+  return rocksdb::Status::InvalidArgument("Optimistic transactions cannot be named.");
 }
 
 }  // namespace perdure::lsm

@@ -5,8 +5,6 @@
 
 namespace perdure::lsm {
 
-using rocksdb::Status;
-
 bool TransactionNames::add(rocksdb::Transaction& transaction,
                            rocksdb::TransactionName const& name) {
   MutexLock lock(mutex_);
@@ -78,9 +76,9 @@ bool PessimisticTransaction::give_up() {
   return txn_state_.compare_exchange_strong(expected, LOCKS_STOLEN) || expected == LOCKS_STOLEN;
 }
 
-Status PessimisticTransaction::guard(rocksdb::ColumnFamilyHandle* family, rocksdb::Slice const& key,
-                                     Guard const& how) {
-  if (skip_concurrency_control_) return Status::OK();
+rocksdb::Status PessimisticTransaction::guard(rocksdb::ColumnFamilyHandle* family,
+                                              rocksdb::Slice const& key, Guard const& how) {
+  if (skip_concurrency_control_) return rocksdb::Status::OK();
   KeyRef const ref(family->GetID(), key);
   auto [status, before] = lock(ref, how.exclusive);
   bool const upgrade = before != nullptr && how.exclusive && !before->exclusive;
@@ -89,7 +87,7 @@ Status PessimisticTransaction::guard(rocksdb::ColumnFamilyHandle* family, rocksd
   rocksdb::SequenceNumber since = before != nullptr ? before->since : kNotYet;
   if (!how.validate || GetSnapshot() == nullptr) {
     if (how.assume_tracked && before == nullptr)
-      status = Status::InvalidArgument("assume_tracked is set but it is not tracked yet");
+      status = rocksdb::Status::InvalidArgument("assume_tracked is set but it is not tracked yet");
     // Nobody writes it from now on.
     if (since == kNotYet) since = db_.GetLatestSequenceNumber();
   } else if (status.ok()) {
@@ -108,48 +106,55 @@ PessimisticTransaction::Hold PessimisticTransaction::lock(KeyRef const& key, boo
   // One whose time may end may have lost locks of keys that it tracks. It takes none of them again.
   if (expires_us != 0) {
     TrackedKeys::Entry* const before = keys_.find(key);
-    if (before != nullptr && (before->exclusive || !exclusive)) return {Status::OK(), before};
+    if (before != nullptr && (before->exclusive || !exclusive))
+      return {rocksdb::Status::OK(), before};
     return {shared_.locks.acquire(*this, key, exclusive, 0).status, before};
   }
   // Others have the locks of all that they track, so the one look tells both.
   auto taken = shared_.locks.acquire(*this, key, exclusive, keys_.next_place());
   if (taken.status.ok())
-    return {Status::OK(), taken.had_it ? keys_.find_at(taken.place, key) : nullptr};
+    return {rocksdb::Status::OK(), taken.had_it ? keys_.find_at(taken.place, key) : nullptr};
   TrackedKeys::Entry* const before = keys_.find(key);
   // The locks of a family that was dropped are gone.
-  if (before != nullptr && (before->exclusive || !exclusive)) return {Status::OK(), before};
+  if (before != nullptr && (before->exclusive || !exclusive))
+    return {rocksdb::Status::OK(), before};
   return {std::move(taken.status), before};
 }
 
-Status PessimisticTransaction::validate(KeyRef const& key, rocksdb::SequenceNumber& since) {
+rocksdb::Status PessimisticTransaction::validate(KeyRef const& key,
+                                                 rocksdb::SequenceNumber& since) {
   rocksdb::SequenceNumber const snapshot = GetSnapshot()->GetSequenceNumber();
-  if (since <= snapshot) return Status::OK();  // it was looked at, and locked ever since
+  if (since <= snapshot) return rocksdb::Status::OK();  // it was looked at, and locked ever since
   since = snapshot;
   TrackedKey const one{key.family, key.slice(), snapshot};
   return store_.unwritten(std::span(&one, 1));
 }
 
-Status PessimisticTransaction::Prepare() {
-  return Status::NotSupported("Two-phase commit is not supported here: Commit() without Prepare()");
+rocksdb::Status PessimisticTransaction::Prepare() {
+  return rocksdb::Status::NotSupported(
+      "Two-phase commit is not supported here: Commit() without Prepare()");
 }
 
-Status PessimisticTransaction::begin_commit() {
-  if (is_expired()) return Status::Expired();
-  if (txn_state_ == STARTED && !skip_prepare_) return Status::TxnNotPrepared();
+rocksdb::Status PessimisticTransaction::begin_commit() {
+  if (is_expired()) return rocksdb::Status::Expired();
+  if (txn_state_ == STARTED && !skip_prepare_) return rocksdb::Status::TxnNotPrepared();
   TransactionState state = STARTED;
-  if (txn_state_.compare_exchange_strong(state, AWAITING_COMMIT)) return Status::OK();
+  if (txn_state_.compare_exchange_strong(state, AWAITING_COMMIT)) return rocksdb::Status::OK();
   switch (state) {
-    case LOCKS_STOLEN: return Status::Expired();
-    case COMMITTED: return Status::InvalidArgument("Transaction has already been committed.");
-    case ROLLEDBACK: return Status::InvalidArgument("Transaction has already been rolledback.");
-    default: return Status::InvalidArgument("Transaction is not in state for commit.");
+    case LOCKS_STOLEN: return rocksdb::Status::Expired();
+    case COMMITTED:
+      return rocksdb::Status::InvalidArgument("Transaction has already been committed.");
+    case ROLLEDBACK:
+      return rocksdb::Status::InvalidArgument("Transaction has already been rolledback.");
+    default: return rocksdb::Status::InvalidArgument("Transaction is not in state for commit.");
   }
 }
 
-Status PessimisticTransaction::Commit() {
+rocksdb::Status PessimisticTransaction::Commit() {
   if (GetCommitTimeWriteBatch()->Count() > 0)
-    return Status::InvalidArgument("Commit-time batch contains values that will not be committed.");
-  Status status = begin_commit();
+    return rocksdb::Status::InvalidArgument(
+        "Commit-time batch contains values that will not be committed.");
+  rocksdb::Status status = begin_commit();
   if (!status.ok()) return status;
   if (!batch_.is_blank() || write_options_.sync)
     status = db_.Write(write_options_, &batch_.plain());
@@ -160,33 +165,38 @@ Status PessimisticTransaction::Commit() {
   return status;
 }
 
-Status PessimisticTransaction::Rollback() {
+rocksdb::Status PessimisticTransaction::Rollback() {
   switch (txn_state_) {
     case STARTED:
       release_all();
       clear();
-      return Status::OK();
-    case COMMITTED: return Status::InvalidArgument("This transaction has already been committed.");
-    default: return Status::InvalidArgument("Two phase transaction is not in state for rollback.");
+      return rocksdb::Status::OK();
+    case COMMITTED:
+      return rocksdb::Status::InvalidArgument("This transaction has already been committed.");
+    default:
+      return rocksdb::Status::InvalidArgument(
+          "Two phase transaction is not in state for rollback.");
   }
 }
 
-Status PessimisticTransaction::RollbackToSavePoint() {
+rocksdb::Status PessimisticTransaction::RollbackToSavePoint() {
   if (txn_state_ != STARTED)
-    return Status::InvalidArgument("Transaction is beyond state for rollback.");
+    return rocksdb::Status::InvalidArgument("Transaction is beyond state for rollback.");
   return BaseTransaction::RollbackToSavePoint();
 }
 
-Status PessimisticTransaction::SetName(rocksdb::TransactionName const& name) {
+rocksdb::Status PessimisticTransaction::SetName(rocksdb::TransactionName const& name) {
   if (txn_state_ != STARTED)
-    return Status::InvalidArgument("Transaction is beyond state for naming.");
-  if (!name_.empty()) return Status::InvalidArgument("Transaction has already been named.");
+    return rocksdb::Status::InvalidArgument("Transaction is beyond state for naming.");
+  if (!name_.empty())
+    return rocksdb::Status::InvalidArgument("Transaction has already been named.");
   if (name.empty() || name.size() > 512)
-    return Status::InvalidArgument("Transaction name length must be between 1 and 512 chars.");
+    return rocksdb::Status::InvalidArgument(
+        "Transaction name length must be between 1 and 512 chars.");
   if (!shared_.names.add(*this, name))
-    return Status::InvalidArgument("Transaction name must be unique.");
+    return rocksdb::Status::InvalidArgument("Transaction name must be unique.");
   name_ = name;
-  return Status::OK();
+  return rocksdb::Status::OK();
 }
 
 std::vector<rocksdb::TransactionID> PessimisticTransaction::GetWaitingTxns(uint32_t* family,

@@ -19,7 +19,7 @@ constexpr std::uint64_t kPairsOfFirst = std::uint64_t{1} << 18;
 /// Questions of a worker's in a wave.
 constexpr std::uint64_t kPartsAWave = 8;
 /// Ranges with an end are taken to have no more, until some were read.
-constexpr std::uint64_t kUsualPairs = 256;
+constexpr std::uint64_t kUsualPairsOfRange = 256;
 /// Without an end, ranges of more pairs than that go on through all memtables: one after the other
 /// is how iterators read them as fast.
 constexpr std::uint64_t kMostPairs = std::uint64_t{1} << 16;
@@ -74,7 +74,7 @@ RangeRead::RangeRead(Database& database, rocksdb::ColumnFamilyHandle* family,
       asked_(asked),
       sight_(parts_.reader->sight(options)),
       a_range_(std::clamp<std::uint64_t>(asked.limit, 1,
-                                         asked.ends.count != 0 ? kUsualPairs : kMostPairs)) {
+                                         asked.ends.count != 0 ? kUsualPairsOfRange : kMostPairs)) {
   options_.total_order_seek = true;  // ranges know no prefixes
   if (!sight_.refusal.ok() || sight_.view == nullptr) return;
   if (asked.ends.count == 0 && asked.limit > kMostPairs) return;

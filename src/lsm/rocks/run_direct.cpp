@@ -1,13 +1,6 @@
 #include "lsm/rocks/run_direct.hpp"
 
 namespace perdure::lsm {
-namespace {
-
-// A key with more versions than this is passed by a search instead of step by step.
-constexpr std::uint32_t kManyVersions = 64;
-
-}  // namespace
-
 std::uint32_t DirectRun::pass_backward(std::uint32_t gap, Target const& target, RequestId limit,
                                        VersionChain& chain) const {
   if (target.side != 0) return gap;

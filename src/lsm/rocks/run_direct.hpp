@@ -17,6 +17,9 @@
 
 namespace perdure::lsm {
 
+/// A key with more versions than this in a run is passed by a search instead of step by step.
+inline constexpr std::uint32_t kManyVersions = 64;
+
 /// As searches know one.
 struct HostWarp {
   static void prefetch(void const* at, std::size_t) { prefetch_line(at); }

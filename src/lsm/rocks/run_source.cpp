@@ -5,9 +5,6 @@
 namespace perdure::lsm {
 namespace {
 
-// A key with more versions than this in a run is passed by a search instead of step by step.
-constexpr std::uint32_t kManyVersions = 64;
-
 std::uint64_t first_word(rocksdb::Slice const& key) {
   return key_word(reinterpret_cast<std::byte const*>(key.data()), key.size(), 0);
 }

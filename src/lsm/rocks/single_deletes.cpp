@@ -5,36 +5,36 @@ namespace perdure::lsm {
 namespace {
 
 using rocksdb::Slice;
-using rocksdb::Status;
 
 class Rewriter final : public rocksdb::WriteBatch::Handler {
  public:
   Rewriter(Families const& families, rocksdb::WriteBatch& into)
       : families_(&families), into_(&into) {}
 
-  Status PutCF(std::uint32_t family, Slice const& key, Slice const& value) override {
+  rocksdb::Status PutCF(std::uint32_t family, Slice const& key, Slice const& value) override {
     return with(family, [&](auto* handle) { return into_->Put(handle, key, value); });
   }
-  Status DeleteCF(std::uint32_t family, Slice const& key) override {
+  rocksdb::Status DeleteCF(std::uint32_t family, Slice const& key) override {
     return with(family, [&](auto* handle) { return into_->Delete(handle, key); });
   }
-  Status SingleDeleteCF(std::uint32_t family, Slice const& key) override {
+  rocksdb::Status SingleDeleteCF(std::uint32_t family, Slice const& key) override {
     return DeleteCF(family, key);
   }
-  Status DeleteRangeCF(std::uint32_t family, Slice const& begin, Slice const& end) override {
+  rocksdb::Status DeleteRangeCF(std::uint32_t family, Slice const& begin,
+                                Slice const& end) override {
     return with(family, [&](auto* handle) { return into_->DeleteRange(handle, begin, end); });
   }
-  Status MergeCF(std::uint32_t family, Slice const& key, Slice const& value) override {
+  rocksdb::Status MergeCF(std::uint32_t family, Slice const& key, Slice const& value) override {
     return with(family, [&](auto* handle) { return into_->Merge(handle, key, value); });
   }
   void LogData(Slice const& blob) override { into_->PutLogData(blob).PermitUncheckedError(); }
 
  private:
   template <class F>
-  Status with(std::uint32_t family, F call) {
+  rocksdb::Status with(std::uint32_t family, F call) {
     FamilyPtr const known = families_->find(family);
     rocksdb::ColumnFamilyHandle* const handle = known == nullptr ? nullptr : known->base.load();
-    if (handle == nullptr) return Status::InvalidArgument("no such column family");
+    if (handle == nullptr) return rocksdb::Status::InvalidArgument("no such column family");
     return call(handle);
   }
 

@@ -9,7 +9,6 @@ namespace perdure::lsm {
 namespace {
 
 using rocksdb::Slice;
-using rocksdb::Status;
 
 /// A plain write, for as long as it has its keys.
 class PlainWriter final : public LockOwner {
@@ -22,8 +21,8 @@ class PlainWriter final : public LockOwner {
   ~PlainWriter() override {
     for (KeyRef const& key : keys_) shared_.locks.release(*this, key);
   }
-  Status lock(KeyRef const& key) {
-    Status status = shared_.locks.acquire(*this, key, true, 0).status;
+  rocksdb::Status lock(KeyRef const& key) {
+    rocksdb::Status status = shared_.locks.acquire(*this, key, true, 0).status;
     if (status.ok()) keys_.push_back(key);
     return status;
   }
@@ -36,21 +35,23 @@ class PlainWriter final : public LockOwner {
 /// The keys that a batch writes. What else it may hold is refused, as RocksDB refuses it.
 class KeysOfBatch final : public rocksdb::WriteBatch::Handler {
  public:
-  Status PutCF(std::uint32_t family, Slice const& key, Slice const&) override {
+  rocksdb::Status PutCF(std::uint32_t family, Slice const& key, Slice const&) override {
     return add(family, key);
   }
-  Status PutEntityCF(std::uint32_t family, Slice const& key, Slice const&) override {
+  rocksdb::Status PutEntityCF(std::uint32_t family, Slice const& key, Slice const&) override {
     return add(family, key);
   }
-  Status DeleteCF(std::uint32_t family, Slice const& key) override { return add(family, key); }
-  Status SingleDeleteCF(std::uint32_t family, Slice const& key) override {
+  rocksdb::Status DeleteCF(std::uint32_t family, Slice const& key) override {
     return add(family, key);
   }
-  Status MergeCF(std::uint32_t family, Slice const& key, Slice const&) override {
+  rocksdb::Status SingleDeleteCF(std::uint32_t family, Slice const& key) override {
+    return add(family, key);
+  }
+  rocksdb::Status MergeCF(std::uint32_t family, Slice const& key, Slice const&) override {
     return add(family, key);
   }
   void LogData(Slice const&) override {}
-  Status MarkNoop(bool) override { return Status::OK(); }
+  rocksdb::Status MarkNoop(bool) override { return rocksdb::Status::OK(); }
 
   /// Each once. In one order for all writers, so that no two of them wait for each other.
   std::vector<KeyRef> const& in_order() {
@@ -63,22 +64,24 @@ class KeysOfBatch final : public rocksdb::WriteBatch::Handler {
   }
 
  private:
-  Status add(std::uint32_t family, Slice const& key) {
+  rocksdb::Status add(std::uint32_t family, Slice const& key) {
     keys_.emplace_back(family, key);
-    return Status::OK();
+    return rocksdb::Status::OK();
   }
 
   std::vector<KeyRef> keys_;
 };
 
-Status check(rocksdb::TransactionDBOptions const& options) {
+rocksdb::Status check(rocksdb::TransactionDBOptions const& options) {
   if (options.write_policy != rocksdb::WRITE_COMMITTED)
-    return Status::NotSupported("write_policy: only WRITE_COMMITTED is supported");
+    return rocksdb::Status::NotSupported("write_policy: only WRITE_COMMITTED is supported");
   if (options.lock_mgr_handle != nullptr)
-    return Status::NotSupported("lock_mgr_handle: only locks on single keys are supported");
+    return rocksdb::Status::NotSupported(
+        "lock_mgr_handle: only locks on single keys are supported");
   if (options.custom_mutex_factory != nullptr)
-    return Status::NotSupported("custom_mutex_factory: locks use the library's own mutexes");
-  return Status::OK();
+    return rocksdb::Status::NotSupported(
+        "custom_mutex_factory: locks use the library's own mutexes");
+  return rocksdb::Status::OK();
 }
 
 struct Below {
@@ -94,10 +97,11 @@ Below store_over(rocksdb::DB* base, std::vector<rocksdb::ColumnFamilyHandle*> co
 }  // namespace
 
 template <class Call>
-Status LockingDb::locked(rocksdb::ColumnFamilyHandle* family, Slice const& key, Call const& call) {
+rocksdb::Status LockingDb::locked(rocksdb::ColumnFamilyHandle* family, Slice const& key,
+                                  Call const& call) {
   if (shared_.options.skip_concurrency_control) return call();
   PlainWriter writer(shared_);
-  Status status = writer.lock(KeyRef(shared_.store.rocksdb_handle(family)->GetID(), key));
+  rocksdb::Status status = writer.lock(KeyRef(shared_.store.rocksdb_handle(family)->GetID(), key));
   return status.ok() ? call() : status;
 }
 
@@ -109,36 +113,38 @@ rocksdb::Transaction* LockingDb::BeginTransaction(rocksdb::WriteOptions const& w
   return old;
 }
 
-Status LockingDb::Put(rocksdb::WriteOptions const& options, rocksdb::ColumnFamilyHandle* family,
-                      Slice const& key, Slice const& value) {
+rocksdb::Status LockingDb::Put(rocksdb::WriteOptions const& options,
+                               rocksdb::ColumnFamilyHandle* family, Slice const& key,
+                               Slice const& value) {
   return locked(family, key, [&] { return db_->Put(options, family, key, value); });
 }
 
-Status LockingDb::PutEntity(rocksdb::WriteOptions const& options,
-                            rocksdb::ColumnFamilyHandle* family, Slice const& key,
-                            rocksdb::WideColumns const& columns) {
+rocksdb::Status LockingDb::PutEntity(rocksdb::WriteOptions const& options,
+                                     rocksdb::ColumnFamilyHandle* family, Slice const& key,
+                                     rocksdb::WideColumns const& columns) {
   return locked(family, key, [&] { return db_->PutEntity(options, family, key, columns); });
 }
 
-Status LockingDb::Delete(rocksdb::WriteOptions const& options, rocksdb::ColumnFamilyHandle* family,
-                         Slice const& key) {
+rocksdb::Status LockingDb::Delete(rocksdb::WriteOptions const& options,
+                                  rocksdb::ColumnFamilyHandle* family, Slice const& key) {
   return locked(family, key, [&] { return db_->Delete(options, family, key); });
 }
 
-Status LockingDb::SingleDelete(rocksdb::WriteOptions const& options,
-                               rocksdb::ColumnFamilyHandle* family, Slice const& key) {
+rocksdb::Status LockingDb::SingleDelete(rocksdb::WriteOptions const& options,
+                                        rocksdb::ColumnFamilyHandle* family, Slice const& key) {
   return locked(family, key, [&] { return db_->SingleDelete(options, family, key); });
 }
 
-Status LockingDb::Merge(rocksdb::WriteOptions const& options, rocksdb::ColumnFamilyHandle* family,
-                        Slice const& key, Slice const& value) {
+rocksdb::Status LockingDb::Merge(rocksdb::WriteOptions const& options,
+                                 rocksdb::ColumnFamilyHandle* family, Slice const& key,
+                                 Slice const& value) {
   return locked(family, key, [&] { return db_->Merge(options, family, key, value); });
 }
 
-Status LockingDb::Write(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch) {
+rocksdb::Status LockingDb::Write(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch) {
   if (shared_.options.skip_concurrency_control) return db_->Write(options, batch);
   KeysOfBatch keys;
-  Status status = batch->Iterate(&keys);
+  rocksdb::Status status = batch->Iterate(&keys);
   PlainWriter writer(shared_);
   for (KeyRef const& key : keys.in_order()) {
     if (!status.ok()) return status;
@@ -147,33 +153,35 @@ Status LockingDb::Write(rocksdb::WriteOptions const& options, rocksdb::WriteBatc
   return status.ok() ? db_->Write(options, batch) : status;
 }
 
-Status LockingDb::Write(rocksdb::WriteOptions const& options,
-                        rocksdb::TransactionDBWriteOptimizations const& optimizations,
-                        rocksdb::WriteBatch* batch) {
+rocksdb::Status LockingDb::Write(rocksdb::WriteOptions const& options,
+                                 rocksdb::TransactionDBWriteOptimizations const& optimizations,
+                                 rocksdb::WriteBatch* batch) {
   return optimizations.skip_concurrency_control ? db_->Write(options, batch)
                                                 : Write(options, batch);
 }
 
-Status LockingDb::DropColumnFamily(rocksdb::ColumnFamilyHandle* handle) {
-  Status status = db_->DropColumnFamily(handle);
+rocksdb::Status LockingDb::DropColumnFamily(rocksdb::ColumnFamilyHandle* handle) {
+  rocksdb::Status status = db_->DropColumnFamily(handle);
   if (status.ok()) shared_.locks.drop_family(handle->GetID());
   return status;
 }
 
-Status LockingDb::DropColumnFamilies(std::vector<rocksdb::ColumnFamilyHandle*> const& handles) {
+rocksdb::Status LockingDb::DropColumnFamilies(
+    std::vector<rocksdb::ColumnFamilyHandle*> const& handles) {
   for (rocksdb::ColumnFamilyHandle* const handle : handles)
-    if (Status status = DropColumnFamily(handle); !status.ok()) return status;
-  return Status::OK();
+    if (rocksdb::Status status = DropColumnFamily(handle); !status.ok()) return status;
+  return rocksdb::Status::OK();
 }
 
-std::pair<Status, SnapshotPtr> LockingDb::CreateTimestampedSnapshot(rocksdb::TxnTimestamp) {
-  return {Status::NotSupported("snapshots with timestamps"), nullptr};
+std::pair<rocksdb::Status, SnapshotPtr> LockingDb::CreateTimestampedSnapshot(
+    rocksdb::TxnTimestamp) {
+  return {rocksdb::Status::NotSupported("snapshots with timestamps"), nullptr};
 }
 
-Status LockingDb::GetTimestampedSnapshots(rocksdb::TxnTimestamp, rocksdb::TxnTimestamp,
-                                          std::vector<SnapshotPtr>& snapshots) const {
+rocksdb::Status LockingDb::GetTimestampedSnapshots(rocksdb::TxnTimestamp, rocksdb::TxnTimestamp,
+                                                   std::vector<SnapshotPtr>& snapshots) const {
   snapshots.clear();
-  return Status::OK();
+  return rocksdb::Status::OK();
 }
 
 rocksdb::Transaction* OptimisticDb::BeginTransaction(
@@ -184,32 +192,35 @@ rocksdb::Transaction* OptimisticDb::BeginTransaction(
   return old;
 }
 
-Status OptimisticDb::DeleteRange(rocksdb::WriteOptions const&, rocksdb::ColumnFamilyHandle*,
-                                 Slice const&, Slice const&) {
-  return Status::NotSupported("DeleteRange() beside optimistic transactions");
+rocksdb::Status OptimisticDb::DeleteRange(rocksdb::WriteOptions const&,
+                                          rocksdb::ColumnFamilyHandle*, Slice const&,
+                                          Slice const&) {
+  return rocksdb::Status::NotSupported("DeleteRange() beside optimistic transactions");
 }
 
-Status OptimisticDb::Write(rocksdb::WriteOptions const& options, rocksdb::WriteBatch* batch) {
+rocksdb::Status OptimisticDb::Write(rocksdb::WriteOptions const& options,
+                                    rocksdb::WriteBatch* batch) {
   if (batch->HasDeleteRange())
-    return Status::NotSupported("DeleteRange() beside optimistic transactions");
+    return rocksdb::Status::NotSupported("DeleteRange() beside optimistic transactions");
   return db_->Write(options, batch);
 }
 
-Status over(rocksdb::DB* base, rocksdb::TransactionDBOptions const& options,
-            std::vector<rocksdb::ColumnFamilyHandle*> const& handles, rocksdb::TransactionDB** db) {
+rocksdb::Status over(rocksdb::DB* base, rocksdb::TransactionDBOptions const& options,
+                     std::vector<rocksdb::ColumnFamilyHandle*> const& handles,
+                     rocksdb::TransactionDB** db) {
   *db = nullptr;
-  if (Status status = check(options); !status.ok()) return status;
+  if (rocksdb::Status status = check(options); !status.ok()) return status;
   Below const below = store_over(base, handles);
   *db = new LockingDb(below.db, below.store, options);
-  return Status::OK();
+  return rocksdb::Status::OK();
 }
 
-Status over(rocksdb::DB* base, std::vector<rocksdb::ColumnFamilyHandle*> const& handles,
-            rocksdb::OptimisticTransactionDB** db) {
+rocksdb::Status over(rocksdb::DB* base, std::vector<rocksdb::ColumnFamilyHandle*> const& handles,
+                     rocksdb::OptimisticTransactionDB** db) {
   *db = nullptr;
   Below const below = store_over(base, handles);
   *db = new OptimisticDb(below.db, below.store);
-  return Status::OK();
+  return rocksdb::Status::OK();
 }
 
 }  // namespace perdure::lsm

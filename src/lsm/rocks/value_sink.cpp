@@ -10,7 +10,7 @@ namespace perdure::lsm {
 
 namespace {
 
-constexpr std::size_t kElementsAChunk = std::size_t{1} << 14;
+constexpr std::size_t kValuesAChunk = std::size_t{1} << 14;
 
 }  // namespace
 
@@ -75,11 +75,11 @@ VariableSink::VariableSink(exec::Workers& workers, std::size_t elements, std::si
       rows_(rooms.rows),
       values_(values) {
   values_.offsets.resize(elements + 1);
-  workers_.for_chunks(elements + 1, kElementsAChunk, [&](std::size_t begin, std::size_t end) {
+  workers_.for_chunks(elements + 1, kValuesAChunk, [&](std::size_t begin, std::size_t end) {
     std::fill(values_.offsets.begin() + static_cast<std::ptrdiff_t>(begin),
               values_.offsets.begin() + static_cast<std::ptrdiff_t>(end), 0);
   });
-  workers_.for_chunks(keys, kElementsAChunk, [&](std::size_t begin, std::size_t end) {
+  workers_.for_chunks(keys, kValuesAChunk, [&](std::size_t begin, std::size_t end) {
     std::fill_n(refs_.data() + begin, end - begin, ValueRef{});
   });
 }
@@ -120,20 +120,20 @@ void VariableSink::made(std::size_t key, rocksdb::Slice const& value, ValueArena
 void VariableSink::finish() {
   std::size_t const n = values_.offsets.size() - 1;
   std::int64_t* const sizes = values_.offsets.data() + 1;  // ends, in the end
-  std::vector<std::int64_t> before((n + kElementsAChunk - 1) / kElementsAChunk);
-  workers_.for_chunks(n, kElementsAChunk, [&](std::size_t begin, std::size_t end) {
+  std::vector<std::int64_t> before((n + kValuesAChunk - 1) / kValuesAChunk);
+  workers_.for_chunks(n, kValuesAChunk, [&](std::size_t begin, std::size_t end) {
     std::int64_t sum = 0;
     for (std::size_t i = begin; i < end; ++i) sum += sizes[i];
-    before[begin / kElementsAChunk] = sum;
+    before[begin / kValuesAChunk] = sum;
   });
   std::int64_t all = 0;
   for (std::int64_t& sum : before) sum = std::exchange(all, all + sum);
-  workers_.for_chunks(n, kElementsAChunk, [&](std::size_t begin, std::size_t end) {
-    std::int64_t sum = before[begin / kElementsAChunk];
+  workers_.for_chunks(n, kValuesAChunk, [&](std::size_t begin, std::size_t end) {
+    std::int64_t sum = before[begin / kValuesAChunk];
     for (std::size_t i = begin; i < end; ++i) sizes[i] = sum += sizes[i];
   });
   values_.data.resize(static_cast<std::size_t>(all));
-  workers_.for_chunks(refs_.size(), kElementsAChunk,
+  workers_.for_chunks(refs_.size(), kValuesAChunk,
                       [&](std::size_t begin, std::size_t end) { copy(begin, end); });
 }
 

@@ -18,7 +18,7 @@
 namespace perdure {
 namespace {
 
-constexpr double kStartLoad = 0.7;  // of the segments a table begins with
+constexpr double kStartLoadOfSegments = 0.7;  // of the segments a table begins with
 constexpr std::uint64_t kMostInitialDepth = 20;
 
 dash::Kind kind_of(Index index) {
@@ -27,7 +27,7 @@ dash::Kind kind_of(Index index) {
 
 /// 2^depth segments hold the expected records.
 std::uint32_t depth_for(dash::SegmentShape shape, std::uint64_t records) {
-  double const each = kStartLoad * shape.buckets * dash::kSlots;
+  double const each = kStartLoadOfSegments * shape.buckets * dash::kSlots;
   auto const segments = static_cast<std::uint64_t>(static_cast<double>(records) / each) + 1;
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(
       kMostInitialDepth, static_cast<std::uint64_t>(std::bit_width(segments - 1))));

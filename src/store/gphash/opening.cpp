@@ -17,9 +17,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kStartLoad = 0.9;  // levels are sized so that the expected records reach it
-
-Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
+constexpr double kStartLoadOfLevels =
+    0.9;  // levels are sized so that the expected records reach it
 
 /// Asked before a file is touched: a machine without the device must not leave half a pool.
 Status can_run(Device device) {
@@ -31,7 +30,7 @@ Status can_run(Device device) {
 /// Of a new pool of layout `log`.
 Status check_logged(std::string const& path, pm::PoolHeader const& h) {
   auto const refuse = [&](std::string const& what) {
-    return bad("pool " + path + ": layout log " + what + "; or choose layout word");
+    return bad_argument("pool " + path + ": layout log " + what + "; or choose layout word");
   };
   if (h.key_bytes == 0 || h.key_bytes > wal::kMostEntryKey || h.value_bytes == 0)
     return refuse(
@@ -49,9 +48,9 @@ Result<pm::PoolHeader> header_for(std::string const& path, CreateOptions const& 
   bool const power_of_two = s.slots != 0 && (s.slots & (s.slots - 1)) == 0;
   if (s.levels == 0 || s.hashes == 0 || !power_of_two ||
       std::uint64_t{s.levels} * s.hashes * s.slots > 32) {
-    return bad("shape " + std::to_string(s.levels) + "L-" + std::to_string(s.hashes) + "H-" +
-               std::to_string(s.slots) +
-               "S: levels x hashes x slots must be 1 to 32, slots a power of two");
+    return bad_argument("shape " + std::to_string(s.levels) + "L-" + std::to_string(s.hashes) +
+                        "H-" + std::to_string(s.slots) +
+                        "S: levels x hashes x slots must be 1 to 32, slots a power of two");
   }
   if (Status fits = check_log_dir(path, o.durability, o.log.dir); !fits.ok()) return fits;
   pm::PoolHeader h{};
@@ -183,8 +182,8 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::create(std::string const& path
   if (Status s = check_no_value_log(path, open.value_log); !s.ok()) return s;
   if (Status s = header->logged() ? can_run_logged(path, open) : Status{}; !s.ok()) return s;
   gphash::Shape const shape{create.shape.levels, create.shape.hashes, create.shape.slots};
-  std::uint32_t const top =
-      gphash::top_level_for(shape, std::max<std::uint64_t>(1, create.expected_records), kStartLoad);
+  std::uint32_t const top = gphash::top_level_for(
+      shape, std::max<std::uint64_t>(1, create.expected_records), kStartLoadOfLevels);
   pm::MapOptions const map{false, open.lock_memory, open.device == Device::cuda};
   auto pool =
       pm::Pool::create(path, *header, superblocks_for(*header, top, create.expected_records),
@@ -201,9 +200,10 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::open(std::string const& path,
                                                        OpenOptions const& options, pm::Pool pool) {
   if (Status s = can_run(options.device); !s.ok()) return s;
   if (pool.header().durability == static_cast<std::uint8_t>(Durability::power)) {
-    return bad("pool " + path +
-               " is of durability power, and what its file holds may be behind its log; name its "
-               "log_dir");
+    return bad_argument(
+        "pool " + path +
+        " is of durability power, and what its file holds may be behind its log; name its "
+        "log_dir");
   }
   if (Status s = pool.header().logged() ? can_run_logged(path, options) : Status{}; !s.ok())
     return s;
@@ -219,7 +219,8 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::open_logged(std::string const&
   auto const begin = Clock::now();
   if (Status s = can_run(options.device); !s.ok()) return s;
   if (options.read_only)
-    return bad("pool " + path + " of durability power opens for writing only: its log is replayed");
+    return bad_argument("pool " + path +
+                        " of durability power opens for writing only: its log is replayed");
   if (Status s = check_log_dir(path, Durability::power, options.log_dir); !s.ok()) return s;
   auto opened = wal::LogDir::open(options.log_dir);
   if (!opened) return opened.status();

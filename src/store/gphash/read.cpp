@@ -12,11 +12,7 @@
 #include "store/gphash/side.hpp"
 
 namespace perdure {
-namespace {
-
-Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
-
-}  // namespace
+namespace {}  // namespace
 
 Status GphashStore::read(Call const& call, std::span<KeyStatus> statuses, CallOptions const& how) {
   return reading(token_of(how), [&]() -> Status {
@@ -53,8 +49,9 @@ Result<ScanPage> GphashStore::scan(ScanCursor const& from, std::size_t limit,
 
 Status BatchReader::get(Call const& call, std::span<KeyStatus> statuses) {
   if (core_.pool.header().value_bytes == 0)
-    return bad("pool " + core_.path + " has variable-length values; use get_variable");
-  if (call.out.data == nullptr && call.keys.count > 0) return bad("the output array is null");
+    return bad_argument("pool " + core_.path + " has variable-length values; use get_variable");
+  if (call.out.data == nullptr && call.keys.count > 0)
+    return bad_argument("the output array is null");
   if (call.keys.count == 0) return {};
   std::vector<std::uint8_t> first;  // of fixed sizes none can be too large: all are pending
   if (call.keys.offsets != nullptr) {

@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double since(Clock::time_point start) {
+double seconds_of_gets_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
@@ -117,7 +117,7 @@ Status SharedGets::answered(Choice const& choice, Call const& call,
     return answered_by_both(choice.device_n, call, first, statuses, times);
   Status s = by_host ? get_by(*host_, sessions_, call, first, statuses)
                      : get_by(*core_.engine, core_.sessions, call, first, statuses);
-  times.seconds = since(start);
+  times.seconds = seconds_of_gets_since(start);
   return s;
 }
 
@@ -138,15 +138,15 @@ Status SharedGets::answered_by_both(std::size_t device_n, Call const& call,
       return get_by(*core_.engine, core_.sessions, of_device, part(first, 0, device_n),
                     part(statuses, 0, device_n));
     });
-    times.device_seconds = since(start);
+    times.device_seconds = seconds_of_gets_since(start);
   });
   Status by_host = caught([&] {
     return get_by(*host_, sessions_, of_host, part(first, device_n, rest),
                   part(statuses, device_n, rest));
   });
-  times.host_seconds = since(start);
+  times.host_seconds = seconds_of_gets_since(start);
   aside->wait();
-  times.seconds = since(start);
+  times.seconds = seconds_of_gets_since(start);
   times.device_first = times.device_seconds < times.host_seconds;
   give_aside(std::move(aside));
   return by_device.ok() ? by_host : by_device;

@@ -5,15 +5,14 @@
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "pm/stream.hpp"
+#include "store/checks.hpp"
 #include "store/store_lock.hpp"
 
 namespace perdure {
 namespace {
 
-constexpr std::size_t kChunk = std::size_t{1}
-                               << 20;  // bytes one thread takes at a time; a multiple of a line
-
-Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
+constexpr std::size_t kBytesAChunk =
+    std::size_t{1} << 20;  // bytes one thread takes at a time; a multiple of a line
 
 std::string named(std::string const& name) { return "dense buffer \"" + name + "\""; }
 
@@ -31,21 +30,23 @@ auto find_name(Buffers& buffers, std::string const& name) {
 
 /// What no pool could take.
 Status check_buffers(std::vector<DenseBuffer> const& buffers, Device device) {
-  if (buffers.empty()) return bad("no dense buffers were given; name one at least");
+  if (buffers.empty()) return bad_argument("no dense buffers were given; name one at least");
   for (DenseBuffer const& buffer : buffers) {
     std::string const which = named(buffer.name);
     if (buffer.name.empty() || buffer.name.size() > pm::kMostDenseName ||
         buffer.name.find('\0') != std::string::npos)
-      return bad(which + ": a name has 1 to " + std::to_string(pm::kMostDenseName) +
-                 " bytes, none of them zero");
-    if (buffer.bytes == 0) return bad(which + " has no bytes; leave it away");
-    if (buffer.data == nullptr) return bad(which + " is null");
+      return bad_argument(which + ": a name has 1 to " + std::to_string(pm::kMostDenseName) +
+                          " bytes, none of them zero");
+    if (buffer.bytes == 0) return bad_argument(which + " has no bytes; leave it away");
+    if (buffer.data == nullptr) return bad_argument(which + " is null");
     if (buffer.space == MemorySpace::device && device == Device::cpu)
-      return bad(which +
-                 " lies in device memory, and the store is on device cpu; register a host array, "
-                 "or open with "
-                 "device cuda");
-    if (&*find_name(buffers, buffer.name) != &buffer) return bad(which + " is given twice");
+      return bad_argument(
+          which +
+          " lies in device memory, and the store is on device cpu; register a host array, "
+          "or open with "
+          "device cuda");
+    if (&*find_name(buffers, buffer.name) != &buffer)
+      return bad_argument(which + " is given twice");
   }
   return {};
 }
@@ -75,21 +76,22 @@ Result<std::vector<DenseBuffer>> Steps::as_registered(
   for (DenseBuffer const& buffer : buffers) {
     auto const found = find_name(held, buffer.name);
     if (found == held.end())
-      return bad("pool " + core_.path + " holds no " + named(buffer.name) + "; it holds " +
-                 names_of(held) + ", and no others: register these, or make another pool");
+      return bad_argument("pool " + core_.path + " holds no " + named(buffer.name) + "; it holds " +
+                          names_of(held) + ", and no others: register these, or make another pool");
     if (found->bytes != buffer.bytes)
-      return bad(named(buffer.name) + " has " + std::to_string(buffer.bytes) + " bytes; pool " +
-                 core_.path + " holds it with " + std::to_string(found->bytes) +
-                 ": register one of that size, or make another pool");
+      return bad_argument(named(buffer.name) + " has " + std::to_string(buffer.bytes) +
+                          " bytes; pool " + core_.path + " holds it with " +
+                          std::to_string(found->bytes) +
+                          ": register one of that size, or make another pool");
   }
   std::vector<DenseBuffer> ordered;
   for (auto const& kept : held) {
     auto const found = find_name(buffers, kept.name);
     if (found == buffers.end())
-      return bad("pool " + core_.path + " holds " + named(kept.name) + " of " +
-                 std::to_string(kept.bytes) +
-                 " bytes, which was left out; register all of them at once (" + names_of(held) +
-                 ")");
+      return bad_argument("pool " + core_.path + " holds " + named(kept.name) + " of " +
+                          std::to_string(kept.bytes) +
+                          " bytes, which was left out; register all of them at once (" +
+                          names_of(held) + ")");
     ordered.push_back(*found);
   }
   return ordered;
@@ -147,7 +149,7 @@ std::vector<PoolCopy> Steps::copy_buffers(std::vector<Offset> const& addresses, 
     PERDURE_ASSERT(addresses[i].bytes + buffer.bytes <= core_.pool.bytes());
     std::byte* const pool = core_.pool.base() + addresses[i].bytes;
     if (buffer.space == MemorySpace::host) {
-      core_.workers.for_chunks(buffer.bytes, kChunk, [&](std::size_t begin, std::size_t end) {
+      core_.workers.for_chunks(buffer.bytes, kBytesAChunk, [&](std::size_t begin, std::size_t end) {
         host(pool + begin, buffer.data + begin, end - begin);
       });
       continue;
@@ -182,14 +184,16 @@ Status Steps::load_buffers(std::vector<Offset> const& from, CUstream_st* stream)
 
 Status Steps::check_step(OpenTransaction const& tx, std::uint64_t step) const {
   if (registered_.empty())
-    return bad("pool " + core_.path +
-               ": no dense buffers are registered in this store; call register_dense before begin");
+    return bad_argument(
+        "pool " + core_.path +
+        ": no dense buffers are registered in this store; call register_dense before begin");
   if (tx.step)
-    return bad("pool " + core_.path + ": this transaction has written step " +
-               std::to_string(*tx.step) + " already; commit it, and write the next one in another");
+    return bad_argument("pool " + core_.path + ": this transaction has written step " +
+                        std::to_string(*tx.step) +
+                        " already; commit it, and write the next one in another");
   if (step > pm::kMostStep)
-    return bad("step " + std::to_string(step) + " is above the highest, " +
-               std::to_string(pm::kMostStep));
+    return bad_argument("step " + std::to_string(step) + " is above the highest, " +
+                        std::to_string(pm::kMostStep));
   return transactions_.check_undo_room(tx, 1);
 }
 
@@ -227,8 +231,9 @@ Result<std::optional<std::uint64_t>> Steps::restore(CUstream_st* stream) {
   SharedLock const store_lock(core_.lock);
   if (Status s = core_.check_open(false); !s.ok()) return s;
   if (registered_.empty())
-    return bad("pool " + core_.path +
-               ": no dense buffers are registered in this store; call register_dense first");
+    return bad_argument(
+        "pool " + core_.path +
+        ": no dense buffers are registered in this store; call register_dense first");
   auto const step = core_.dense.step();
   if (!step) return step;
   if (Status s = load_buffers(dense_copies(true), stream); !s.ok())

@@ -8,6 +8,7 @@
 
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
+#include "store/checks.hpp"
 #include "store/gphash/gphash_store.hpp"
 #include "store/gphash/logged_batch.hpp"
 
@@ -16,11 +17,8 @@ namespace {
 
 using exec::Counts;
 
-constexpr int kMostPasses = 64;
 // A transaction cannot grow the table once it has written: so it begins with this load at most.
 constexpr double kTransactionLoad = 0.75;
-
-Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
 
 }  // namespace
 
@@ -59,7 +57,7 @@ Status Transactions::make_undo_room(std::uint64_t operations) {
   if (operations > core_.undo.capacity()) {
     if (Status s = records_.end_lease(); !s.ok()) return s;
     if (operations > (std::uint64_t{1} << 31))
-      return bad("a transaction has at most 2^31 operations");
+      return bad_argument("a transaction has at most 2^31 operations");
     core_.heap.give_back_empty();
     if (Status s = core_.undo.make_room(operations); !s.ok()) return s;
   }
@@ -221,9 +219,9 @@ Status Transactions::refusal(OpenTransaction const& tx, WriteBatch const& batch,
     return nothing + "operation " + std::to_string(found - status.data());
   };
   if (auto const operation = of_first(KeyStatus::size_mismatch))
-    return bad(*operation + "'s operand and stored value differ in length");
+    return bad_argument(*operation + "'s operand and stored value differ in length");
   if (auto const operation = of_first(KeyStatus::too_large))
-    return bad(*operation + "'s key or value is longer than the pool allows");
+    return bad_argument(*operation + "'s key or value is longer than the pool allows");
   if (auto const operation = of_first(KeyStatus::corrupt))
     return {Code::corrupt, *operation + " found a damaged record (run verify)"};
   if (!batch.full) return {};

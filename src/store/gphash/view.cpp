@@ -10,7 +10,7 @@
 namespace perdure {
 namespace {
 
-constexpr std::size_t kChunk = 16;  // keys a thread takes at a time: values may be long
+constexpr std::size_t kKeysAChunk = 16;  // keys a thread takes at a time: values may be long
 
 std::span<std::byte const> key_at(Column const& keys, std::size_t i) {
   if (keys.offsets == nullptr) return {keys.data + i * keys.width, keys.width};
@@ -48,7 +48,7 @@ Result<std::unique_ptr<ValuesView::State>> GphashStore::view(Call const& call,
     std::size_t const n = call.keys.count;
     std::span<std::byte const> const memory{core_.pool.base(), core_.pool.bytes()};
     auto state = std::make_unique<ValuesView::State>(core_.viewed, memory, n);
-    core_.workers.for_chunks(n, kChunk, [&](std::size_t begin, std::size_t end) {
+    core_.workers.for_chunks(n, kKeysAChunk, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
         bool const fits = (*first)[i] == kPending;
         KeyStatus const status = fits ? look(core_, key_at(call.keys, i), state->values[i])

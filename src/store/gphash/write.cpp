@@ -19,7 +19,6 @@ using exec::Counts;
 
 constexpr std::uint64_t kManyOperations = 1u << 14;
 constexpr std::size_t kReplayChunk = 1u << 14;
-constexpr int kMostPasses = 64;  // of one batch; each either decides a group or grows the table
 
 /// How many operations may write a record.
 std::uint64_t records_for(Call const& call) {

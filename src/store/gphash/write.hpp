@@ -19,6 +19,9 @@
 
 namespace perdure {
 
+/// Of one batch; each either decides a group or grows the table.
+inline constexpr int kMostPasses = 64;
+
 /// A batch on its way.
 struct WriteBatch {
   WriteBatch(Call const& of_caller, std::span<KeyStatus> answers)

@@ -28,8 +28,6 @@ constexpr std::size_t kSplitFrom = 4096;
 // keys of a load that somebody may stop: an index takes so many in some 100 ms
 constexpr std::size_t kMostLoadedAtOnce = 1u << 21;
 
-Status bad(std::string message) { return {Code::invalid_argument, std::move(message)}; }
-
 Status check_call(Core const& core, Call const& call, std::span<KeyStatus> statuses) {
   if (Status s = check_batch(core.path, core.pool.header(), call, statuses); !s.ok()) return s;
   bool const on_device =
@@ -38,10 +36,11 @@ Status check_call(Core const& core, Call const& call, std::span<KeyStatus> statu
       (call.out.data != nullptr && call.out.space == MemorySpace::device) ||
       call.device_statuses != nullptr;
   if (!on_device) return {};
-  return bad("pool " + core.path + ": index " + name(core.index()) +
-             " is for threads of the host, and an array of this batch lies in device memory; bring "
-             "a host array, or "
-             "use a pool of index gphash");
+  return bad_argument(
+      "pool " + core.path + ": index " + name(core.index()) +
+      " is for threads of the host, and an array of this batch lies in device memory; bring "
+      "a host array, or "
+      "use a pool of index gphash");
 }
 
 /// What all runs of a piece came to.
@@ -115,8 +114,9 @@ Status Batches::read(Call const& call, std::span<KeyStatus> statuses, CallOption
     return core_.lacks("transactions", "get without one, or use a pool of index gphash");
   if (Status s = check_call(core_, call, statuses); !s.ok()) return s;
   if (core_.pool.header().value_bytes == 0)
-    return bad("pool " + core_.path + " has variable-length values; use get_variable");
-  if (call.out.data == nullptr && call.keys.count > 0) return bad("the output array is null");
+    return bad_argument("pool " + core_.path + " has variable-length values; use get_variable");
+  if (call.out.data == nullptr && call.keys.count > 0)
+    return bad_argument("the output array is null");
 
   auto const run = [&](Call const& piece, std::span<KeyStatus> answers) -> Status {
     std::size_t const n = piece.keys.count;

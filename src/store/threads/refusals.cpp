@@ -9,20 +9,18 @@ namespace perdure::threads {
 namespace {
 
 Status unsupported(std::string what) { return {Code::unsupported, std::move(what)}; }
-Status bad(std::string what) { return {Code::invalid_argument, std::move(what)}; }
-
 }  // namespace
 
 Status check_create(std::string const& path, CreateOptions const& create) {
   std::string const with = std::string("index ") + name(create.index);
   Shape const usual;
   if (create.layout != Layout::word)
-    return bad(
+    return bad_argument(
         with +
         " has no layout in_place, which is GPHash's; leave layout out, or choose index gphash");
   if (create.shape.levels != usual.levels || create.shape.hashes != usual.hashes ||
       create.shape.slots != usual.slots)
-    return bad(
+    return bad_argument(
         with +
         " has no shape of levels, hashes and slots; leave shape out, or choose index gphash");
   if (create.durability == Durability::power)
@@ -37,7 +35,7 @@ Status check_open(std::string const& path, Index index, OpenOptions const& optio
     return unsupported(with +
                        " is for threads of the host; use device cpu, or a pool of index gphash");
   if (options.memory.residency == Residency::mirrored)
-    return bad(with + " is never mirrored; use residency pm, or a pool of index gphash");
+    return bad_argument(with + " is never mirrored; use residency pm, or a pool of index gphash");
   if (options.gets_by != GetsBy::automatic && options.gets_by != GetsBy::device)
     return unsupported(with +
                        " has no device to share gets with; leave gets_by out, or use a pool of "
@@ -45,7 +43,7 @@ Status check_open(std::string const& path, Index index, OpenOptions const& optio
   if (options.memory.cache_bytes != 0)
     return unsupported(
         with + " has no record cache; leave cache_bytes out, or use a pool of index gphash");
-  if (!options.log_dir.empty()) return bad(with + " has no log: leave log_dir out");
+  if (!options.log_dir.empty()) return bad_argument(with + " has no log: leave log_dir out");
   if (index != Index::btree)
     if (Status no_log = check_no_value_log(path, options.value_log); !no_log.ok()) return no_log;
   if (!options.grow)
