@@ -182,18 +182,19 @@ class RunPiece {
 // ------------------------------------------------------------------------------------------------
 // Sums
 
-/// What a piece comes to that goes on with the run before it.
+/// What a piece comes to that goes on with the run before it. Of other pieces memory has anything,
+/// and lanes look at it beside those that count: so what is true or false is a byte here.
 struct PieceSum {
   static constexpr std::uint64_t kNobody = ~std::uint64_t{0};
   /// Where its key was there before, or was not.
   struct Case {
     std::uint64_t writer = kNobody;  // the last that changed the value
-    bool present = false;  // the key is there afterwards
-    bool gives = false;  // a get is answered with the value that was there before
+    std::uint8_t present = 0;  // the key is there afterwards
+    std::uint8_t gives = 0;  // a get is answered with the value that was there before
   };
   Case there, absent;
-  bool one_key = false;  // all have that of the operation before the piece; else nothing counts
-  bool ends = false;  // no operation behind it is of its run
+  std::uint8_t one_key = 0;  // all have that of the operation before the piece; else nothing counts
+  std::uint8_t ends = 0;  // no operation behind it is of its run
 };
 
 /// Sums up each piece that goes on with the run before it.
@@ -229,12 +230,13 @@ struct SumPiecesBody {
  private:
   template <class W>
   PERDURE_FN PieceSum::Case sum_up(W& warp, LoadedPiece<W> const& loaded, std::uint64_t base,
-                                   bool there, bool& one_key) const {
+                                   bool there, std::uint8_t& one_key) const {
     Folded folded(there, 0);
     RunPiece<W> const piece(warp, loaded, base, folded);
     one_key = piece.has_one_key();
     piece.fold(warp, batch, folded);
-    return {folded.changed ? folded.writer : PieceSum::kNobody, folded.present, folded.gives};
+    return {folded.changed ? folded.writer : PieceSum::kNobody,
+            static_cast<std::uint8_t>(folded.present), static_cast<std::uint8_t>(folded.gives)};
   }
 };
 
@@ -272,9 +274,9 @@ class SumsOfPieces {
       std::uint64_t const item = base / kRunPiece + lane;
       if (item * kRunPiece < batch.n) sums_[lane] = batch.sums[item];
     });
-    std::uint32_t const ends =
-        warp.ballot([&](std::uint32_t lane) { return sums_[lane].ends || !sums_[lane].one_key; });
-    several_keys_ = warp.ballot([&](std::uint32_t lane) { return !sums_[lane].one_key; });
+    std::uint32_t const ends = warp.ballot(
+        [&](std::uint32_t lane) { return sums_[lane].ends != 0 || sums_[lane].one_key == 0; });
+    several_keys_ = warp.ballot([&](std::uint32_t lane) { return sums_[lane].one_key == 0; });
     std::uint32_t const last = ends == 0 ? W::kLanes : exec::lowest_bit(ends);
     ends_ = ends != 0 && !in(several_keys_, last);
     n_ = last + (ends_ ? 1 : 0);
@@ -298,7 +300,7 @@ class SumsOfPieces {
       return sums_[lane].there.present == sums_[lane].absent.present;
     });
     std::uint32_t const puts =
-        warp.ballot([&](std::uint32_t lane) { return sums_[lane].there.present; });
+        warp.ballot([&](std::uint32_t lane) { return sums_[lane].there.present != 0; });
     auto const present_before = [&](std::uint32_t earlier) {
       return earlier == 0 ? folded.present : in(puts, exec::highest_bit(earlier));
     };
@@ -326,7 +328,7 @@ class SumsOfPieces {
       if ((writes & below(lane)) != 0) note_writer(batch, last[lane], before[lane]);
     });
     folded.gives |= (those & warp.ballot([&](std::uint32_t lane) {
-                      return is[lane].gives && !before[lane].changed;
+                      return is[lane].gives != 0 && !before[lane].changed;
                     })) != 0;
     folded.pieces += n_;
     folded.present = present_before(sets);
