@@ -245,7 +245,7 @@ class Bench {
                                   {Gather::by_host, one->by_host_us},
                                   {Gather::shared, one->shared_us}})
       if (us > 0) text += " " + gather_name(way) + "=" + std::to_string(std::llround(us));
-    return text;
+    return one->learning ? text + " (not decided yet)" : text;
   }
 
   /// Batches go until it is decided how their values are gathered, as a program's would that has
@@ -257,11 +257,12 @@ class Bench {
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() >
              kMostWarmUpSeconds;
     };
-    for (std::size_t k = 0; k < kMostWarmUps; ++k) {
-      auto const gathers = k < kWarmUps ? std::nullopt : gathers_of(store, n);
-      if (k >= kWarmUps && (late() || !gathers || !gathers->learning)) return;
+    auto const is_learning = [&] {
+      auto const gathers = gathers_of(store, n);
+      return gathers && gathers->learning;
+    };
+    for (std::size_t k = 0; k < kWarmUps || (k < kMostWarmUps && !late() && is_learning()); ++k)
       one(k);
-    }
   }
 
   void get(Store& store, std::string const& what, std::size_t n, bool hit) {

@@ -142,7 +142,7 @@ Status check_mixed(MixedBatch const& batch) {
                                         " keys"};
   }
   KindCounts const kinds = count_kinds(batch.kinds);
-  if (kinds.others != 0) {
+  if (kinds.unknown) {
     OpKind const kind =
         *std::ranges::find_if(batch.kinds, [](OpKind each) { return each > OpKind::update; });
     return {Code::invalid_argument,

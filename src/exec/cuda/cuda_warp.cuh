@@ -34,8 +34,8 @@ struct CudaAtoms {
   static __device__ void store(std::uint64_t* at, std::uint64_t value) {
     *const_cast<std::uint64_t volatile*>(at) = value;
   }
-  /// A link carries what a warp's lanes store side by side as one, unless their stores are
-  /// volatile.
+  /// A link carries what a warp's lanes store side by side as one. (Whether it would if the stores
+  /// were volatile has not been measured.)
   static __device__ void store_cell(std::uint32_t* at, std::uint32_t value) { __stcg(at, value); }
   /// As one store, for a link carries what a warp's lanes store at a time: `at` is a multiple
   /// of 16.
