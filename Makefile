@@ -4,6 +4,7 @@
 #   make test       everything CI checks
 #   make test-all   the same, and what takes hours (docs/testing.md)
 #   make test-gpu   the same, and the GPU tests; needs a GPU
+#   make test-kv    the KV cache's plugins, with LMCache and vLLM around them (6 GB more to install)
 #   make bench      the figures of docs/benchmarks.md, beside RocksDB, with RECORDS (16000000)
 #   make bench-gpu  builds, checks and measures what a GPU reaches, beside the targets
 #   make bench-rocks
@@ -17,7 +18,11 @@
 #                   kernels too
 #   make rocks-fuzz ROCKS_OPERATIONS (10000000) on perdure::rocks and on plain RocksDB, compared, and
 #                   ROCKS_KILLS (200) kills of a process that writes through it
+#   make example-bindings
+#                   builds and runs examples/rust and examples/go over the C interface (cargo, go),
+#                   and examples/java where there is a Java 22
 #   make wheels     the Python wheels perdure and perdure-cu13, in dist/
+#   make packages   the wheel libperdure, the source package, vcpkg's port and Conan's recipe, tried
 #   make format     lay out C++ and Python as .clang-format and ruff have it
 #   make build      set up and build only
 #   make clean      remove what was built (`make distclean`: the virtual environments, too)
@@ -33,7 +38,7 @@ ROCKS_KILLS ?= 200
 RECORDS ?= 16000000
 export PERDURE_CUDA
 
-.PHONY: demo test test-all test-gpu bench bench-gpu bench-rocks fuzz explore soak rocks-fuzz wheels docs format build setup clean distclean
+.PHONY: demo test test-all test-gpu test-kv bench bench-gpu bench-rocks fuzz explore soak rocks-fuzz example-bindings wheels packages docs format build setup clean distclean
 .NOTPARALLEL:
 
 demo: build
@@ -56,6 +61,11 @@ test-all:
 test-gpu:
 	@scripts/setup.sh --test --frameworks
 	.venv/bin/python scripts/test.py --gpu
+
+test-kv:
+	@scripts/setup.sh --kv
+	@scripts/build.sh PERDURE_BENCH=OFF
+	.venv-kv/bin/python -m pytest -q -c python/engine_tests/pytest.ini python/engine_tests
 
 bench:
 	@scripts/setup.sh --bench
@@ -81,9 +91,15 @@ soak: setup
 rocks-fuzz: setup
 	scripts/rocks.sh $(ROCKS_OPERATIONS) $(ROCKS_KILLS)
 
+example-bindings: setup
+	scripts/example_bindings.sh
+
 wheels:
 	@PERDURE_CUDA=ON scripts/setup.sh
 	scripts/wheels.sh
+
+packages: setup
+	scripts/packages.sh
 
 docs:
 	scripts/docs.sh
@@ -95,4 +111,4 @@ clean:
 	rm -rf build dist
 
 distclean: clean
-	rm -rf .venv .venv-docs .venv-frameworks .deps
+	rm -rf .venv .venv-docs .venv-frameworks .venv-kv .deps

@@ -1,6 +1,8 @@
 // `perdure-bench durability`: what a put costs when it must outlive a power loss, beside one that
 // must outlive its process only. Two stores take the same batches by turns, so that whatever else
 // the machine does meets both.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -8,6 +10,7 @@
 #include "commands.hpp"
 #include "common.hpp"
 #include "driver.hpp"
+#include "perdure/log_speed.h"
 
 namespace perdure::bench {
 namespace {
@@ -96,6 +99,7 @@ Json speed(Contender const& c, Options const& o) {
           {"survives", c.store.survives().describe()},
           {"checkpoints", stats.log.checkpoints},
           {"log_method", stats.log.method},
+          {"pool_bytes", stats.space.pool_bytes},
           {"medium", name(stats.medium)},
           {"machine", stats.machine},
           {"faults", c.faults}};
@@ -109,7 +113,37 @@ void print(char const* level, Json const& j) {
               j["survives"].get<std::string>().c_str());
 }
 
-Json report(Options const& o, Contender const& process, Contender const& power) {
+/// What the disk takes of such batches without a store, in a file as large as the log: how long a
+/// batch is on its way at least, be it one of many or waited for.
+Json disk_alone(Options const& o) {
+  LogSpeedOptions log;
+  log.path = o.log_dir + ".alone";
+  log.log_bytes = o.log_bytes;
+  log.key_bytes = o.key_bytes;
+  log.value_bytes = o.value_bytes;
+  log.batch_operations = o.batch;
+  log.seconds = 1;
+  LogSpeed const speed = require(measure_log(log), "log " + log.path);
+  unlink(log.path.c_str());
+  return {{"bytes_per_second", speed.stream_bytes_per_second},
+          {"mops", speed.stream_operations_per_second / 1e6},
+          {"batch_bytes", speed.batch_bytes},
+          {"batch_us", 1e6 * static_cast<double>(o.batch) / speed.stream_operations_per_second},
+          {"waited_p50_us", speed.latency_p50_us},
+          {"waited_p99_us", speed.latency_p99_us}};
+}
+
+/// What the disk takes for the measured batches and the images of their checkpoints, one after the
+/// other: less than that no put can take, whatever the store does.
+double disk_us(Options const& o, Json const& disk, Json const& power) {
+  double const images = power["checkpoints"].get<double>() * power["pool_bytes"].get<double>();
+  double const all_batches = static_cast<double>(o.batches) +
+                             static_cast<double>(o.records) / static_cast<double>(o.batch);
+  double const of_a_batch = images / all_batches / disk["bytes_per_second"].get<double>() * 1e6;
+  return disk["batch_us"].get<double>() + of_a_batch;
+}
+
+Json report(Options const& o, Contender const& process, Contender const& power, Json const& disk) {
   Json json{{"command", "durability"},
             {"version", version()},
             {"records", o.records},
@@ -126,7 +160,9 @@ Json report(Options const& o, Contender const& process, Contender const& power) 
              "mops is "
              "that of the median batch, mops_overall of all, checkpoints included"},
             {"process", speed(process, o)},
-            {"power", speed(power, o)}};
+            {"power", speed(power, o)},
+            {"disk", disk}};
+  json["disk"]["batch_with_images_us"] = disk_us(o, disk, json["power"]);
   json["p50_ratio"] =
       json["power"]["p50_us"].get<double>() / json["process"]["p50_us"].get<double>();
   json["checked"] = 2 * o.records;
@@ -159,7 +195,7 @@ int run(Options const& o) {
   }
   in_batches(o, Action::read, versions, with_both);
 
-  Json const json = report(o, process, power);
+  Json const json = report(o, process, power, disk_alone(o));
   for (Contender* const c : both) require(c->store.close(), "close");
   std::FILE* const to = o.json == "-" ? stderr : stdout;
   if (to == stdout) {
@@ -170,6 +206,15 @@ int run(Options const& o) {
     std::printf("puts of %zu records of %u + %u bytes, %s; log: %s\n", o.batch, o.key_bytes,
                 o.value_bytes, json["power"]["machine"].get<std::string>().c_str(),
                 json["power"]["log_method"].get<std::string>().c_str());
+    Json const& disk = json["disk"];
+    std::printf(
+        "the disk alone: %.2f GiB/s; a batch %.0f us of many, %.0f us waited for (p99 %.0f), %.0f "
+        "us "
+        "with its share of images of %.0f MiB\n",
+        disk["bytes_per_second"].get<double>() / (1u << 30), disk["batch_us"].get<double>(),
+        disk["waited_p50_us"].get<double>(), disk["waited_p99_us"].get<double>(),
+        disk["batch_with_images_us"].get<double>(),
+        json["power"]["pool_bytes"].get<double>() / (1u << 20));
     std::printf("%llu values read back, %llu wrong\n",
                 static_cast<unsigned long long>(2 * o.records),
                 static_cast<unsigned long long>(json["faults"].get<std::uint64_t>()));

@@ -7,6 +7,7 @@
 
 #include "commands.hpp"
 #include "common.hpp"
+#include "logs.hpp"
 
 namespace {
 
@@ -32,6 +33,7 @@ int run(int argc, char** argv) {
         "perdure-bench: built to be tested, without optimisation: its figures say nothing of speed "
         "(scripts/build.sh PERDURE_BENCH=ON builds it to be measured)\n",
         stderr);
+  log_as_asked();
   for (Command const& command : commands) {
     if (command.app->parsed()) return command.run();
   }

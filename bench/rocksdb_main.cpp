@@ -39,6 +39,7 @@ struct Options {
   std::string directory = "/dev/shm";
   std::vector<std::string> tune;
   bool scans = false;
+  std::string layout = "word";
   std::string json;
 };
 
@@ -200,6 +201,7 @@ class Comparison {
     create.value_bytes = o_.value_bytes;
     create.expected_records = o_.records;
     create.index = index;
+    if (index == Index::gphash) create.layout = layout_named(o_.layout);
     OpenOptions open;
     open.threads = o_.threads;
     file_.remove();
@@ -337,8 +339,9 @@ int run(Options o) {
   if (builds.empty()) throw Failure("no RocksDB adapter was built in " PERDURE_ROCKSDB_ADAPTER_DIR);
   if (o.build.empty()) o.build = builds.front();
   BaselineLibrary const library(o.build);
-  std::printf("%s; %llu records of %u + %u bytes, %u threads\n", library.description().c_str(),
-              static_cast<unsigned long long>(o.records), o.key_bytes, o.value_bytes, o.threads);
+  std::printf("%s; %llu records of %u + %u bytes, %u threads, layout %s\n",
+              library.description().c_str(), static_cast<unsigned long long>(o.records),
+              o.key_bytes, o.value_bytes, o.threads, o.layout.c_str());
   Comparison comparison(o, library);
   Json const rows = !o.tune.empty() ? tune(o, comparison) : compare(o, comparison);
   if (comparison.faults() > 0) std::printf("FAULT: %s\n", comparison.first_fault().c_str());
@@ -355,6 +358,7 @@ int run(Options o) {
                       {"value_bytes", o.value_bytes},
                       {"theta", o.theta},
                       {"threads", o.threads},
+                      {"layout", o.layout},
                       {"repeats", o.repeats},
                       {"faults", comparison.faults()},
                       {"rows", rows}});
@@ -392,6 +396,7 @@ int start(int argc, char** argv) {
   app.add_option("--tune", o.tune,
                  "Instead, try these configurations of RocksDB, with commas between, or all")
       .separated_by(',');
+  app.add_option("--layout", o.layout, "Perdure's: word, in_place or log").shows_default();
   app.add_flag("--scans", o.scans,
                "YCSB E, too: Perdure's index btree beside configurations that keep keys in order");
   app.add_option("--json", o.json, "Write the results to this file").check(new_file());

@@ -1,12 +1,15 @@
 # The libraries that the engine stands on, each behind one imported target, whether they are
 # installed by the distribution or unpacked under a prefix in CMAKE_PREFIX_PATH. This file is
 # installed with the package and read again by its users: it must depend on nothing else here but
-# PERDURE_CUDA, perdure_cuda_root and PERDURE_ROCKS.
+# PERDURE_CUDA, perdure_cuda_root, PERDURE_ROCKS, PERDURE_SERVE and perdure_dependencies_missing,
+# which a user of the shared library alone sets: what is not found is then appended to it, and is no
+# error.
 #   perdure_dep_hwy          Highway, headers alone: CPU warps
 #   perdure_dep_hwy_contrib  Highway with its library: vqsort
 #   perdure_dep_isal         Intel ISA-L: CRC-32C
 #   perdure_dep_uring        liburing: asynchronous writes of the redo log
 #   perdure_dep_rocksdb      RocksDB: perdure::rocks; only where it is found
+#   perdure_dep_hiredis      hiredis, and OpenSSL::SSL and ::Crypto beside it: perdure::serve; only where found
 #   perdure_dep_cudart       the CUDA runtime, static; only where PERDURE_CUDA is ON. To link alone:
 #                            nvcc knows its headers, and C++ that needs no CUDA compiles alike in
 #                            builds with and without it
@@ -16,7 +19,9 @@ set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
 function(perdure_require found what package)
-  if(NOT ${found})
+  if(NOT ${found} AND DEFINED perdure_dependencies_missing)
+    set(perdure_dependencies_missing "${perdure_dependencies_missing};${what}" PARENT_SCOPE)
+  elseif(NOT ${found})
     message(FATAL_ERROR "Perdure needs ${what}, which was not found: run 'apt-get install ${package}', "
                         "or name the prefix that holds it in CMAKE_PREFIX_PATH")
   endif()
@@ -29,7 +34,7 @@ mark_as_advanced(perdure_hwy_include perdure_hwy_library perdure_hwy_contrib_lib
 perdure_require(perdure_hwy_include "Highway (hwy/highway.h)" libhwy-dev)
 perdure_require(perdure_hwy_library "Highway (libhwy)" libhwy-dev)
 perdure_require(perdure_hwy_contrib_library "Highway (libhwy_contrib)" libhwy-dev)
-if(NOT TARGET perdure_dep_hwy)
+if(NOT TARGET perdure_dep_hwy AND perdure_hwy_include AND perdure_hwy_contrib_library)
   add_library(perdure_dep_hwy INTERFACE IMPORTED GLOBAL)
   set_target_properties(perdure_dep_hwy PROPERTIES
     INTERFACE_INCLUDE_DIRECTORIES "${perdure_hwy_include}"
@@ -44,7 +49,7 @@ find_library(perdure_isal_library isal)
 mark_as_advanced(perdure_isal_include perdure_isal_library)
 perdure_require(perdure_isal_include "ISA-L (isa-l/crc.h)" libisal-dev)
 perdure_require(perdure_isal_library "ISA-L (libisal)" libisal-dev)
-if(NOT TARGET perdure_dep_isal)
+if(NOT TARGET perdure_dep_isal AND perdure_isal_include AND perdure_isal_library)
   add_library(perdure_dep_isal UNKNOWN IMPORTED GLOBAL)
   set_target_properties(perdure_dep_isal PROPERTIES
     IMPORTED_LOCATION "${perdure_isal_library}"
@@ -56,7 +61,7 @@ find_library(perdure_uring_library uring)
 mark_as_advanced(perdure_uring_include perdure_uring_library)
 perdure_require(perdure_uring_include "liburing (liburing.h)" liburing-dev)
 perdure_require(perdure_uring_library "liburing" liburing-dev)
-if(NOT TARGET perdure_dep_uring)
+if(NOT TARGET perdure_dep_uring AND perdure_uring_include AND perdure_uring_library)
   add_library(perdure_dep_uring UNKNOWN IMPORTED GLOBAL)
   set_target_properties(perdure_dep_uring PROPERTIES
     IMPORTED_LOCATION "${perdure_uring_library}"
@@ -69,11 +74,13 @@ if(PERDURE_CUDA)
   find_path(perdure_cudart_include cuda_runtime.h HINTS ${perdure_cuda_dirs} PATH_SUFFIXES ${perdure_cuda_suffixes})
   find_library(perdure_cudart_library cudart_static HINTS ${perdure_cuda_dirs} PATH_SUFFIXES ${perdure_cuda_suffixes})
   mark_as_advanced(perdure_cudart_include perdure_cudart_library)
-  if(NOT perdure_cudart_include OR NOT perdure_cudart_library)
+  if((NOT perdure_cudart_include OR NOT perdure_cudart_library) AND DEFINED perdure_dependencies_missing)
+    list(APPEND perdure_dependencies_missing "the CUDA runtime (cuda_runtime.h, libcudart_static.a)")
+  elseif(NOT perdure_cudart_include OR NOT perdure_cudart_library)
     message(FATAL_ERROR "Perdure was built with CUDA and needs its runtime (cuda_runtime.h, libcudart_static.a), "
                         "which is not under ${perdure_cuda_root}: name the toolkit's directory in CUDA_PATH")
   endif()
-  if(NOT TARGET perdure_dep_cudart)
+  if(NOT TARGET perdure_dep_cudart AND perdure_cudart_library)
     add_library(perdure_dep_cudart INTERFACE IMPORTED GLOBAL)
     set_target_properties(perdure_dep_cudart PROPERTIES
       INTERFACE_LINK_LIBRARIES "${perdure_cudart_library};Threads::Threads;${CMAKE_DL_LIBS};rt")
@@ -111,5 +118,23 @@ if(NOT PERDURE_ROCKS STREQUAL "OFF")
     set_target_properties(perdure_dep_rocksdb PROPERTIES
       IMPORTED_LOCATION "${perdure_rocksdb_library}"
       INTERFACE_INCLUDE_DIRECTORIES "${perdure_rocksdb_include}")
+  endif()
+endif()
+
+if(NOT PERDURE_SERVE STREQUAL "OFF")
+  find_path(perdure_hiredis_include hiredis/read.h)
+  find_library(perdure_hiredis_library NAMES libhiredis.a hiredis)
+  mark_as_advanced(perdure_hiredis_include perdure_hiredis_library)
+  find_package(OpenSSL QUIET)
+  if(PERDURE_SERVE STREQUAL "ON")
+    perdure_require(perdure_hiredis_include "hiredis (hiredis/read.h) for PERDURE_SERVE=ON" libhiredis-dev)
+    perdure_require(perdure_hiredis_library "hiredis (libhiredis) for PERDURE_SERVE=ON" libhiredis-dev)
+    perdure_require(OPENSSL_FOUND "OpenSSL for PERDURE_SERVE=ON" libssl-dev)
+  endif()
+  if(perdure_hiredis_include AND perdure_hiredis_library AND NOT TARGET perdure_dep_hiredis)
+    add_library(perdure_dep_hiredis UNKNOWN IMPORTED GLOBAL)
+    set_target_properties(perdure_dep_hiredis PROPERTIES
+      IMPORTED_LOCATION "${perdure_hiredis_library}"
+      INTERFACE_INCLUDE_DIRECTORIES "${perdure_hiredis_include}")
   endif()
 endif()

@@ -14,10 +14,17 @@ install(TARGETS ${perdure_libraries} EXPORT perdureTargets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT cpp
   INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/perdure" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-  COMPONENT cpp FILES_MATCHING PATTERN "*.h" PATTERN "rocks.h" EXCLUDE)
+  COMPONENT cpp FILES_MATCHING PATTERN "*.h" PATTERN "rocks.h" EXCLUDE PATTERN "serve.h" EXCLUDE)
 if(TARGET perdure_rocks)
   install(TARGETS perdure_rocks EXPORT perdureTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT cpp)
   install(FILES "${PROJECT_SOURCE_DIR}/include/perdure/rocks.h"
+    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure" COMPONENT cpp)
+endif()
+set(perdure_with_serve OFF)
+if(TARGET perdure_serve)
+  set(perdure_with_serve ON)
+  install(TARGETS perdure_serve EXPORT perdureTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT cpp)
+  install(FILES "${PROJECT_SOURCE_DIR}/include/perdure/serve.h"
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure" COMPONENT cpp)
 endif()
 # The public headers that include the engine's own, which lie below perdure/internal:

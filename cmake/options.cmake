@@ -17,6 +17,8 @@ option(PERDURE_TOGETHER "Compile the library's small sources several at a time: 
 option(PERDURE_UNMEASURED "Compile benchmarks and baselines without optimisation, to be tested and not to be measured" OFF)
 set(PERDURE_ROCKS "AUTO" CACHE STRING "Build the RocksDB-compatible engine: AUTO (where RocksDB is found), ON or OFF")
 set_property(CACHE PERDURE_ROCKS PROPERTY STRINGS AUTO ON OFF)
+set(PERDURE_SERVE "AUTO" CACHE STRING "Build the server for Redis's clients: AUTO (where its libraries are found), ON or OFF")
+set_property(CACHE PERDURE_SERVE PROPERTY STRINGS AUTO ON OFF)
 option(PERDURE_TESTS "Build the C++ tests" ${perdure_is_main})
 option(PERDURE_EXAMPLES "Build examples/, some of which need CUDA" ${perdure_is_main})
 set(PERDURE_TRAP_PROGRAMS "AUTO" CACHE STRING "Build the tests whose kernels abort: AUTO (where there is a GPU), ON or OFF")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs a build as a C++ user would have it, then builds and runs tests/package and the README's
-# C++ against it: by find_package with the static and the shared library, and by pkg-config. Looks
-# at what was installed and what libperdure.so shows; then builds examples/, of which those with
-# kernels where the build has CUDA.
+# Installs a build as a C++ user would have it, then builds and runs tests/package, the README's C++
+# and the C guide's program against it: by find_package with the static and the shared library, and
+# by pkg-config. Looks at what was installed and what libperdure.so shows, in C function by function;
+# then builds examples/, of which those with kernels where the build has CUDA.
 #   scripts/check_package.sh [BUILD]      BUILD defaults to build/release
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 build=$(realpath "${1:-build/release}")
 work=$(mktemp -d -p "$build" package.XXXXXX)
 pool=$(mktemp -u -p /dev/shm perdure-package.XXXXXX)
-trap 'rm -rf "$work" "$pool" "$pool-readme" "$pool-example"' EXIT
+trap 'rm -rf "$work" "$pool" "$pool-readme" "$pool-example" "$pool-c"' EXIT
 fail() {
   echo "package: $*" >&2
   exit 1
@@ -33,6 +33,11 @@ nm --dynamic --defined-only --demangle --format=posix "$shared" | sed -E 's/\[ab
 grep -q '^perdure::Store::open(' "$work/shown" || fail "libperdure.so does not show perdure::Store::open"
 foreign=$(grep -vE '^perdure::(Store|ValuesView|Transaction|DeviceSession|Survival)::[^:]*(\(|$)|^perdure::[a-z_]+\(|^perdure_[a-z_]+$' "$work/shown" || true)
 [ -z "$foreign" ] || fail "libperdure.so shows more than its interface: $(head -n 5 <<<"$foreign")"
+# In C: each function that the installed headers declare, and no other.
+sed -nE 's/^PERDURE_API .*[ *](perdure_[a-z_]+)\(.*/\1/p' "$work"/moved/include/perdure/{perdure,prestore}.h | sort >"$work/declared"
+[ "$(wc -l <"$work/declared")" -ge 60 ] || fail "perdure.h and prestore.h declare hardly a function"
+grep '^perdure_' "$work/shown" | diff "$work/declared" - >"$work/differ" ||
+  fail "the headers (<) and libperdure.so (>) differ in functions of C: $(head -n 8 "$work/differ")"
 readelf --dynamic "$shared" | grep -qE 'SONAME.*\[libperdure\.so\.[0-9]+\.[0-9]+\]' || fail "libperdure.so has no SONAME"
 for library in "$libraries/libperdure.a" "$shared"; do
   # nobody asked for it
@@ -43,17 +48,24 @@ for library in "$libraries/libperdure.a" "$shared"; do
 done
 
 sed -n '/^```cpp$/,/^```$/{/^```/d;p}' README.md | sed "s|/dev/shm/table.pool|$pool-readme|" >"$work/readme.cpp"
+awk '/^```c$/ { inside = 1; next } /^```$/ && inside { exit } inside' docs/guide/c.md |
+  sed "s|/dev/shm/table.pool|$pool-c|" >"$work/guide.c"
 other=shared
 ! grep -q 'perdure::static' "$libraries/cmake/perdure/perdureTargets.cmake" || other=static
 for kind in perdure "$other"; do
   cmake -G Ninja -S tests/package -B "$work/build-$kind" -DCMAKE_PREFIX_PATH="$work/moved;$PWD/.deps/usr;${CMAKE_PREFIX_PATH:-}" \
-    -DREADME_CPP="$work/readme.cpp" -DPERDURE_TARGET="perdure::$kind" -DCMAKE_BUILD_TYPE=Release >"$work/configure.log" ||
+    -DREADME_CPP="$work/readme.cpp" -DGUIDE_C="$work/guide.c" -DPERDURE_TARGET="perdure::$kind" -DCMAKE_BUILD_TYPE=Release >"$work/configure.log" ||
     { cat "$work/configure.log"; exit 1; }
   cmake --build "$work/build-$kind"
   rm -rf "$pool"* "$work/log"
   "$work/build-$kind/consumer" "$pool" "$work/log"
   "$work/build-$kind/consumer_gpm" "$pool"
   "$work/build-$kind/consumer_c"
+  "$work/build-$kind/guide_c"
+  [ -s "$pool-c" ] || fail "the C guide's program left no pool"
+  rm "$pool-c"
+  rm -f "$pool"
+  if [ -x "$work/build-$kind/consumer_serve" ]; then "$work/build-$kind/consumer_serve" "$pool"; fi
   if [ -x "$work/build-$kind/consumer_rocks" ]; then "$work/build-$kind/consumer_rocks" "$work/rocks-$kind"; fi
   "$work/build-$kind/readme"
   "$work/build-$kind/readme" # once more, over the pool that it left
@@ -64,6 +76,9 @@ done
 by_pkg_config() {
   local flags libraries=$libraries
   read -ra flags < <(PKG_CONFIG_PATH=$libraries/pkgconfig pkg-config --cflags --libs perdure)
+  "${CC:-cc}" -std=c11 -pedantic -Wall -Wextra -Werror "$work/guide.c" "${flags[@]}" -o "$work/guide-c"
+  LD_LIBRARY_PATH=$libraries "$work/guide-c"
+  [ -s "$pool-c" ] || fail "the C guide's program by pkg-config left no pool"
   "${CXX:-c++}" -std=c++20 "$work/readme.cpp" "${flags[@]}" -o "$work/readme-shared"
   rm -f "$pool-readme"
   LD_LIBRARY_PATH=$libraries "$work/readme-shared"

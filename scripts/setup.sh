@@ -12,6 +12,7 @@
 #   scripts/setup.sh --fuzz        clang and Atheris too, for the fuzz targets
 #   scripts/setup.sh --frameworks  PyTorch, JAX, pandas, polars too (2 to 3 GB), into
 #                                  .venv-frameworks; CuPy beside a GPU
+#   scripts/setup.sh --kv          LMCache and vLLM too (6 GB), into .venv-kv
 #
 # ccache comes along where it is to be had: nothing but time depends on it.
 #
@@ -22,7 +23,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly venv=.venv
-readonly frameworks=.venv-frameworks
 readonly log=build/setup.log
 readonly python=${PYTHON:-python3}
 readonly offline=${PERDURE_OFFLINE:-0}
@@ -57,11 +57,11 @@ perf_package() { (. /etc/os-release && [ "$ID" = debian ] && echo linux-perf || 
 # Names, one a line, the Debian packages that this run needs.
 wanted_packages() {
   printf '%s\n' g++ make cmake ninja-build binutils libhwy-dev libisal-dev liburing-dev libgtest-dev librapidcheck-dev \
-    libcli11-dev nlohmann-json3-dev pkg-config librocksdb-dev robin-map-dev
+    libcli11-dev nlohmann-json3-dev pkg-config librocksdb-dev robin-map-dev libasio-dev libhiredis-dev libssl-dev libspdlog-dev
   "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
   "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null || echo python3-dev
   case " $* " in *" --bench "*) printf '%s\n' maven unzip fio libabsl-dev ;; esac
-  case " $* " in *" --test "*) printf '%s\n' rocksdb-tools valgrind "$(perf_package)" ;; esac
+  case " $* " in *" --test "*) printf '%s\n' redis-tools rocksdb-tools valgrind "$(perf_package)" ;; esac
   case " $* " in *" --fuzz "* | *" --test "*) printf '%s\n' "clang-$clang" "libclang-rt-$clang-dev" ;; esac
 }
 
@@ -201,20 +201,25 @@ install_more() {
 }
 
 # A venv that finds in .venv what it lacks itself, the package in place too: PyTorch wants another
-# CUDA runtime than nvcc.
-install_frameworks() {
-  local files=(requirements/frameworks.txt) now pinned=()
-  [ ! -e /dev/nvidiactl ] || files+=(requirements/frameworks-gpu.txt)
+# CUDA runtime than nvcc. What it is stamped as, its size in words, and files of requirements/.
+install_beside() {
+  local made=.venv-$1 name=$1 size=$2 now pinned=() files=("${@:3}")
   now=$(cat "${files[@]}" "$venv/.perdure-python" | sha256sum)
-  if [ -x $frameworks/bin/python ] && is_stamped frameworks "$now"; then return; fi
-  say "python: $(cat "${files[@]}" | grep -c ==) packages of ${files[*]}, 2 to 3 GB"
-  quietly "$venv/bin/python" -m venv --clear --without-pip $frameworks
+  if [ -x "$made/bin/python" ] && is_stamped "$name" "$now"; then return; fi
+  say "python: $(cat "${files[@]}" | grep -c ==) packages of ${files[*]}, $size"
+  quietly "$venv/bin/python" -m venv --clear --without-pip "$made"
   site() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
-  printf 'import site; site.addsitedir("%s")\n' "$(site "$venv")" >"$(site $frameworks)/beside.pth"
+  printf 'import site; site.addsitedir("%s")\n' "$(site "$venv")" >"$(site "$made")/beside.pth"
   for file in "${files[@]}"; do pinned+=(-r "$file"); done
-  quietly "$venv/bin/python" -m pip --python $frameworks/bin/python install -q --disable-pip-version-check --no-input \
+  quietly "$venv/bin/python" -m pip --python "$made/bin/python" install -q --disable-pip-version-check --no-input \
     --no-deps --ignore-installed "${pinned[@]}"
-  stamp frameworks "$now"
+  stamp "$name" "$now"
+}
+
+install_frameworks() {
+  local files=(requirements/frameworks.txt)
+  [ ! -e /dev/nvidiactl ] || files+=(requirements/frameworks-gpu.txt)
+  install_beside frameworks "2 to 3 GB" "${files[@]}"
 }
 
 mkdir -p build
@@ -234,4 +239,5 @@ fi
 case " $* " in *" --test "*) install_more types ;; esac
 case " $* " in *" --fuzz "*) install_more fuzz ;; esac
 case " $* " in *" --frameworks "*) install_frameworks ;; esac
+case " $* " in *" --kv "*) install_beside kv "6 GB" requirements/kv.txt ;; esac
 say "ready"

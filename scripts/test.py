@@ -4,7 +4,7 @@
 
 Each push runs the suites without `--all` (make test); `--all` (make test-all) adds what takes hours
 and says at its end what that was. docs/testing.md has the table. Each suite builds what it needs,
-so that none can test what is stale.
+so that none can test what is stale. Those that keep one core busy at most run beside the others.
 
 Counts are the test programs' own (their JUnit reports); a check that is one command counts as one
 test. A suite that cannot run because its build failed counts as one failure, and so does each skip
@@ -21,13 +21,14 @@ import shutil
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ET
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cache
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 import skips
+from reports import CommandFailed, Counts, passed_gpu_tests, read_junit
 
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "build" / "test"
@@ -37,16 +38,8 @@ DOCS = ROOT / ".venv-docs" / "bin" / "python"  # scripts/docs.sh
 JOBS = str(os.cpu_count() or 2)
 RELEASE = ROOT / "build" / "release"
 WHOLE = "^whole$"  # the label of tests that only make test-all runs: see tests/CMakeLists.txt
-
-
-@dataclass
-class Counts:
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-    notes: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)  # what the failed tests printed
-    build_seconds: float = 0
+# A sanitizer looks at what each input runs through: for that, fewer do than for the answers.
+FEWER_INPUTS = {"RC_PARAMS": "max_success=30"}
 
 
 @dataclass
@@ -54,11 +47,8 @@ class Suite:
     name: str
     what: str
     run: Callable[[str], Counts]
+    beside: bool = False  # the suites that are not
     only_in_all: bool = False
-
-
-class CommandFailed(Exception):
-    """A command that had to succeed for the suite to go on did not."""
 
 
 def log_of(name: str) -> Path:
@@ -118,65 +108,13 @@ def check_locks(name: str) -> Counts:
     return checks([str(VENV / "python"), "scripts/thread_safety.py", str(RELEASE)])(name)
 
 
-def read_junit(name: str, report: Path, status: int) -> Counts:
-    """The counts of a suite's JUnit report, whichever of ctest and pytest wrote it."""
-    if not report.exists():
-        raise CommandFailed(f"exit status {status} and no report")
-    counts = Counts()
-    wrongly_skipped = []
-    for case in ET.parse(report).getroot().iter("testcase"):
-        wrongly_skipped += skips.faults_of(name, case)
-        failure = next(
-            (case.find(tag) for tag in ("failure", "error") if case.find(tag) is not None), None
-        )
-        if failure is not None or case.get("status") == "fail":
-            counts.failed += 1
-            counts.notes.append(f"{case.get('classname')}: {case.get('name')}")
-            counts.said += [f"{case.get('name')}:", *last_words(case, failure)]
-        elif case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
-            counts.skipped += 1
-        else:
-            counts.passed += 1
-    if counts.passed + counts.failed == 0:
-        raise CommandFailed("no test ran")
-    if status and not counts.failed:
-        raise CommandFailed(f"exit status {status}, though no test failed")
-    counts.failed += len(wrongly_skipped)
-    counts.notes += wrongly_skipped
-    return counts
-
-
-def last_words(case: ET.Element, failure: ET.Element | None) -> list[str]:
-    """The lines of a failed test's output that name its failed assertions, or its last lines."""
-    printed = case.findtext("system-out") or (failure.text if failure is not None else "") or ""
-    lines = printed.splitlines()
-    telling = [i for i, line in enumerate(lines) if line.endswith(": Failure") or "ERROR: " in line]
-    if not telling:
-        return lines[-25:]
-    return [line for i in telling[:4] for line in lines[i : i + 8]]
-
-
-def passed_gpu_tests(report: Path) -> list[str]:
-    """C++ tests that run on a GPU have `cuda` in their name; Python tests are marked in the
-    report."""
-
-    def on_gpu(case: ET.Element) -> bool:
-        return (
-            "cuda" in (case.get("name") or "")
-            or case.find("properties/property[@name='gpu']") is not None
-        )
-
-    return [
-        f"{case.get('classname')} {case.get('name')}"
-        for case in ET.parse(report).getroot().iter("testcase")
-        if on_gpu(case)
-        and all(case.find(tag) is None for tag in ("skipped", "failure", "error"))
-        and case.get("status") not in ("notrun", "disabled", "fail")
-    ]
-
-
 def ctest(
-    name: str, build: Path, *options: str, preset: str = "", prefix: tuple[str, ...] = ()
+    name: str,
+    build: Path,
+    *options: str,
+    preset: str = "",
+    prefix: tuple[str, ...] = (),
+    env: dict[str, str] | None = None,
 ) -> Counts:
     report = LOGS / f"{name}.xml"
     report.unlink(missing_ok=True)
@@ -199,7 +137,7 @@ def ctest(
         *whole,
         *options,
     )
-    status = call(name, *prefix, *command)
+    status = call(name, *prefix, *command, env=env)
     return read_junit(name, report, status)
 
 
@@ -226,23 +164,49 @@ def frameworks(name: str) -> Counts:
     return pytest("-m", "framework", "python/tests", python=python)(name)
 
 
-def built(build: Callable[[str], None], run: Callable[[str], Counts]) -> Callable[[str], Counts]:
+def built(build: Callable[[str], float], run: Callable[[str], Counts]) -> Callable[[str], Counts]:
     """A suite that builds first, and says how long that took."""
 
     def both(name: str) -> Counts:
         begin = time.monotonic()
-        build(name)
-        seconds = time.monotonic() - begin
+        building = build(name)
+        waited = time.monotonic() - begin - building
         counts = run(name)
-        counts.build_seconds = seconds if seconds > 1 else 0  # built for another suite already
+        counts.build_seconds = building if building > 1 else 0
+        counts.waited_seconds = waited
         return counts
 
     return both
 
 
-@cache
+class Release:
+    """The release tree, built once a run, by the first suite that asks for it."""
+
+    def __init__(self, trap_programs: bool) -> None:
+        self.trap_programs = trap_programs
+        self.lock = Lock()
+        self.is_built = False
+        self.failure = ""
+
+    def build(self, _suite: str) -> float:
+        """How many seconds this call built; one that finds it built, or waits for that, none."""
+        with self.lock:
+            if self.failure:
+                raise CommandFailed(self.failure)
+            if self.is_built:
+                return 0
+            begin = time.monotonic()
+            try:
+                build_release(self.trap_programs)
+            except CommandFailed as failure:
+                self.failure = str(failure)
+                raise
+            self.is_built = True
+            return time.monotonic() - begin
+
+
 def build_release(trap_programs: bool) -> None:
-    """The release tree with all tests, and the Python package from it in .venv; once a run."""
+    """The release tree with all tests, and the Python package from it in .venv."""
     # Set-up brought an nvcc where there was none, so GPU code must compile unless it is off.
     given = os.environ.get("PERDURE_CUDA", "AUTO")
     cuda = "ON" if given.upper() == "AUTO" else given
@@ -277,15 +241,20 @@ def sanitized(preset: str, whole: bool) -> Callable[[str], Counts]:
     others."""
     prefix = unrandomised() if preset == "tsan" else ()
 
-    def build(name: str) -> None:
+    def build(name: str) -> float:
+        begin = time.monotonic()
         must(name, "cmake", "--preset", preset)
         target = "all" if whole else "perdure_push_tests"
         must(name, *prefix, "cmake", "--build", "--preset", preset, "-j", JOBS, "--target", target)
+        return time.monotonic() - begin
 
     def run(name: str) -> Counts:
         # What is whole is not built for a push: each of its programs is then a test NAME_NOT_BUILT.
         which = ("-L", WHOLE) if whole else ("-LE", WHOLE, "-E", "_NOT_BUILT$")
-        return ctest(name, ROOT / "build" / preset, *which, preset=preset, prefix=prefix)
+        inputs = {} if whole else FEWER_INPUTS
+        return ctest(
+            name, ROOT / "build" / preset, *which, preset=preset, prefix=prefix, env=inputs
+        )
 
     return built(build, run)
 
@@ -326,38 +295,13 @@ def gpu_tests_ran(name: str) -> Counts:
     return counts
 
 
-def all_suites(gpu: bool, trap_programs: bool) -> list[Suite]:
-    built_release = {"PERDURE_LIBRARY": str(RELEASE / "src" / "libperdure.a")}
-
-    def on_release(run: Callable[[str], Counts]) -> Callable[[str], Counts]:
-        return built(lambda _: build_release(trap_programs), run)
-
-    def cpp(*which: str) -> Callable[[str], Counts]:
-        return on_release(lambda name: ctest(name, RELEASE, *which, WHOLE))
-
-    layering = pytest("tests/layering", env=built_release)
-    package = checks(["scripts/check_package.sh", str(RELEASE)])
-    suites = [
-        Suite("format", "layout of C++ and Python, lint", check_format),
-        Suite("docs", "the documentation's site, without a warning", check_docs),
-        Suite("cpp", "C++ tests, explorer", cpp("-LE")),
-        Suite(
-            "layering",
-            "who includes whom, what documents claim, build options",
-            on_release(layering),
-        ),
-        Suite("locks", "clang -Wthread-safety over the library", on_release(check_locks)),
-        Suite("python", "Python tests", on_release(pytest("-n", JOBS, "python/tests"))),
-        Suite(
-            "package", "installed C++ package, symbols, README's C++, examples", on_release(package)
-        ),
-        Suite(
-            "asan", "ASan and UBSan over what they found faults in", sanitized("asan", whole=False)
-        ),
-        Suite("tsan", "TSan over tests of several threads", sanitized("tsan", whole=False)),
-    ]
-    more = [
-        Suite("cpp-whole", "longer C++ tests, mutants, exhaustive schedules", cpp("-L")),
+def whole_suites(
+    on_release: Callable[[Callable[[str], Counts]], Callable[[str], Counts]],
+    cpp: Callable[[str], Counts],
+) -> list[Suite]:
+    """What make test-all adds."""
+    return [
+        Suite("cpp-whole", "longer C++ tests, mutants, exhaustive schedules", cpp),
         Suite("wheel", "wheels without CUDA, in clean venvs", checks(["scripts/check_wheel.sh"])),
         Suite("shared", "shared library, no precompiled headers", shared_library),
         Suite(
@@ -367,6 +311,11 @@ def all_suites(gpu: bool, trap_programs: bool) -> list[Suite]:
         ),
         Suite("asan-whole", "ASan and UBSan over the rest", sanitized("asan", whole=True)),
         Suite("tsan-whole", "TSan over the rest", sanitized("tsan", whole=True)),
+        Suite(
+            "bindings",
+            "Rust and Go over the C interface",
+            on_release(checks(["scripts/example_bindings.sh", str(RELEASE)])),
+        ),
         Suite("fuzz", "a minute of each fuzz target", checks(["scripts/fuzz.sh", "60"])),
         Suite("soak", "1,000 kills", checks(["scripts/soak.sh", "1000"])),
         Suite(
@@ -380,6 +329,45 @@ def all_suites(gpu: bool, trap_programs: bool) -> list[Suite]:
             checks(["scripts/explore.sh", "1000000"]),
         ),
     ]
+
+
+def all_suites(gpu: bool, trap_programs: bool) -> list[Suite]:
+    built_release = {"PERDURE_LIBRARY": str(RELEASE / "src" / "libperdure.a")}
+
+    release = Release(trap_programs)
+
+    def on_release(run: Callable[[str], Counts]) -> Callable[[str], Counts]:
+        return built(release.build, run)
+
+    def cpp(*which: str) -> Callable[[str], Counts]:
+        return on_release(lambda name: ctest(name, RELEASE, *which, WHOLE))
+
+    layering = pytest("tests/layering", env=built_release)
+    package = checks(["scripts/check_package.sh", str(RELEASE)])
+    suites = [
+        Suite("format", "layout of C++ and Python, lint", check_format),
+        Suite("docs", "the documentation's site, without a warning", check_docs, beside=True),
+        Suite("cpp", "C++ tests, explorer", cpp("-LE")),
+        Suite(
+            "layering",
+            "who includes whom, what documents claim, build options",
+            on_release(layering),
+            beside=True,
+        ),
+        Suite("locks", "clang -Wthread-safety over the library", on_release(check_locks)),
+        Suite("python", "Python tests", on_release(pytest("-n", JOBS, "python/tests"))),
+        Suite(
+            "package",
+            "installed C++ package, symbols, README's C++, examples",
+            on_release(package),
+            beside=True,
+        ),
+        Suite(
+            "asan", "ASan and UBSan over what they found faults in", sanitized("asan", whole=False)
+        ),
+        Suite("tsan", "TSan over tests of several threads", sanitized("tsan", whole=False)),
+    ]
+    more = whole_suites(on_release, cpp("-L"))
     for suite in more:
         suite.only_in_all = not (gpu and suite.name == "frameworks")
     suites += more
@@ -393,30 +381,44 @@ def all_suites(gpu: bool, trap_programs: bool) -> list[Suite]:
 def run_suite(suite: Suite) -> Counts:
     """Runs one suite and says how it fared, with the end of its log where it failed."""
     log_of(suite.name).unlink(missing_ok=True)
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and not suite.beside:
         print(f"{suite.name:<12} ...", end="\r", flush=True)
     begin = time.monotonic()
     try:
         counts = suite.run(suite.name)
     except CommandFailed as failure:
         counts = Counts(failed=1, notes=[str(failure)])
-    seconds = time.monotonic() - begin
+    tell(suite, counts, time.monotonic() - begin - counts.build_seconds - counts.waited_seconds)
+    return counts
+
+
+def tell(suite: Suite, counts: Counts, seconds: float) -> None:
     skipped = f", {counts.skipped} skipped" if counts.skipped else ""
-    spent = f"{seconds - counts.build_seconds:.1f} s"
+    spent = f"{seconds:.1f} s" + (" beside the others" if suite.beside else "")
     if counts.build_seconds:
         spent = f"{counts.build_seconds:.1f} s of building and {spent}"
-    print(
-        f"{suite.name:<12} {counts.passed} passed, {counts.failed} failed{skipped} in {spent}",
-        flush=True,
-    )
+    lines = [f"{suite.name:<12} {counts.passed} passed, {counts.failed} failed{skipped} in {spent}"]
     if counts.failed:
-        for note in counts.notes:
-            print(f"    FAILED {note}")
+        lines += [f"    FAILED {note}" for note in counts.notes]
         log = log_of(suite.name)
         tail = log.read_text(errors="replace").splitlines()[-60:] if log.exists() else []
-        for line in (counts.said or tail)[:120]:
-            print(f"    | {line}")
-    return counts
+        lines += [f"    | {line}" for line in (counts.said or tail)[:120]]
+    sys.stdout.write("\n".join(lines) + "\n")  # at once: two suites may end together
+    sys.stdout.flush()
+
+
+def run_suites(suites: list[Suite]) -> list[Counts]:
+    """What each came to, in their order; those that run beside the others one after the other."""
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            beside = {one.name: pool.submit(run_suite, one) for one in suites if one.beside}
+            others = {one.name: run_suite(one) for one in suites if not one.beside}
+            return [
+                others[one.name] if one.name in others else beside[one.name].result()
+                for one in suites
+            ]
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def ccache_hits() -> str:
@@ -454,24 +456,20 @@ def main() -> int:
     LOGS.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
     total = Counts()
+    chosen = [
+        suite
+        for suite in suites
+        if (suite.name in options.only if options.only else options.all or not suite.only_in_all)
+    ]
     broken_suites = []
-    more = []
-    for suite in suites:
-        if (
-            suite.name not in options.only
-            if options.only
-            else suite.only_in_all and not options.all
-        ):
-            continue
-        counts = run_suite(suite)
+    for suite, counts in zip(chosen, run_suites(chosen), strict=True):
         total.passed += counts.passed
         total.failed += counts.failed
         total.skipped += counts.skipped
         total.build_seconds += counts.build_seconds
         if counts.failed:
             broken_suites.append(suite.name)
-        if suite.only_in_all:
-            more.append(f"{suite.name} ({suite.what})")
+    more = [f"{suite.name} ({suite.what})" for suite in chosen if suite.only_in_all]
 
     minutes = (time.monotonic() - begin) / 60
     building = total.build_seconds / 60

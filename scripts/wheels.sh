@@ -2,13 +2,16 @@
 # Builds the wheels into dist/, each with the libraries that it needs inside (auditwheel):
 #   perdure        CPUs alone
 #   perdure-cu13   GPUs too; the CUDA runtime is inside, a driver for CUDA 13 is not
-# Both have the module `perdure`, so install one of them. Each comes twice: for the stable ABI of
-# Python 3.12, which later ones have too, and for Python 3.11, because nanobind's stable ABI begins
-# with 3.12. A Python that is not here is left out, and said. A wheel runs where glibc and libstdc++
-# are as new as here: its platform tag says how new. RocksDB, which brings six libraries more, stays
-# out, and with it perdure.rocks: that needs a build of one's own.
+#   libperdure, libperdure-cu13
+#                  the C++ library, headers and CMake package, for any Python
+# The first two have the module `perdure`, so install one of them. The engine is linked into it: it
+# needs neither of the last two, whose C++ interface is another in each version. They come twice: for
+# the stable ABI of Python 3.12, which later ones have too, and for Python 3.11, because nanobind's
+# stable ABI begins with 3.12. A Python that is not here is left out, and said. A wheel runs where
+# glibc and libstdc++ are as new as here: its platform tag says how new. RocksDB, which brings six
+# libraries more, stays out, and with it perdure.rocks: that needs a build of one's own.
 #
-#   scripts/wheels.sh [cpu] [cu13]     both unless named
+#   scripts/wheels.sh [cpu] [cu13] [lib] [lib-cu13]     cpu and cu13 unless named
 #
 # Environment: PYTHON311 and PYTHON312 name the Pythons, else they are looked for in PATH and in
 # pyenv's folder. CUDACXX names an nvcc of at least 13.0, else that of .venv (PERDURE_CUDA=ON
@@ -60,27 +63,31 @@ find_nvcc() {
   return 1
 }
 
-# A package's name is fixed in its pyproject.toml, so perdure-cu13 is built from a copy that has
-# another one.
+# A package's name is fixed in its pyproject.toml, so those for CUDA are built from a copy that has
+# other ones.
 cu13_sources() {
+  local project
   local copy=build/wheels/cu13
   find "$copy" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} + 2>/dev/null || true
   mkdir -p "$copy"
   git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$copy"
-  sed -i '0,/^name = "perdure"$/s//name = "perdure-cu13"/' "$copy/pyproject.toml"
-  grep -q '^name = "perdure-cu13"$' "$copy/pyproject.toml" || fail "pyproject.toml no longer has name = \"perdure\""
+  for project in pyproject.toml packaging/libperdure/pyproject.toml; do
+    sed -Ei '0,/^name = "((lib)?perdure)"$/s//name = "\1-cu13"/' "$copy/$project"
+    grep -qE '^name = "(lib)?perdure-cu13"$' "$copy/$project" || fail "$project no longer has name = \"perdure\""
+  done
 }
 
-# Builds variant $1 (cpu, cu13) from sources $2 for Python $3, with further pip options.
+# Builds variant $1 from sources $2 for Python $3, with further pip options.
 build_wheel() {
   local variant=$1 sources=$2 version=$3 venv=$PWD/build/wheels/venv-$3
   shift 3
-  local raw=$logs/raw-$variant-$version
+  local raw=$logs/raw-$variant-$version root=
+  [ "$variant" = "${variant#lib}" ] || root=../../  # from its folder, packaging/libperdure
   rm -rf "$raw"
   echo "wheels: $variant for Python $version (log: $logs/$variant-$version.log)"
   # Paths and names that pip, CMake and auditwheel find are those of the venv.
   PATH=$venv/bin:$PATH quietly "$variant-$version" "$venv/bin/python" -m pip wheel -v --disable-pip-version-check --no-build-isolation \
-    --no-deps -w "$raw" --config-settings build-dir=build/wheel-"$variant" --config-settings cmake.define.PERDURE_ROCKS=OFF \
+    --no-deps -w "$raw" --config-settings build-dir="${root}build/wheel-$variant" --config-settings cmake.define.PERDURE_ROCKS=OFF --config-settings cmake.define.PERDURE_SERVE=OFF \
     "$@" "$sources"
   PATH=$venv/bin:$PATH quietly "$variant-$version-repair" "$venv/bin/python" -m auditwheel repair -w dist "$raw"/*.whl
 }
@@ -101,15 +108,21 @@ done
 for variant in "${variants[@]}"; do
   case $variant in
     cpu) rm -f dist/perdure-*.whl ;;
-    cu13)
-      nvcc=$(find_nvcc) || fail "perdure-cu13 needs an nvcc of at least 13.0: PERDURE_CUDA=ON scripts/setup.sh brings one"
-      rm -f dist/perdure_cu13-*.whl
+    lib) rm -f dist/libperdure-*.whl ;;
+    cu13 | lib-cu13)
+      nvcc=$(find_nvcc) || fail "a wheel for CUDA needs an nvcc of at least 13.0: PERDURE_CUDA=ON scripts/setup.sh brings one"
+      [ "$variant" = cu13 ] && rm -f dist/perdure_cu13-*.whl || rm -f dist/libperdure_cu13-*.whl
       cu13_sources
       ;;
-    *) fail "no wheel '$variant': name cpu or cu13" ;;
+    *) fail "no wheel '$variant': name cpu, cu13, lib or lib-cu13" ;;
   esac
   for version in "${versions[@]}"; do
     case $variant in
+      # Nothing of Python is in these: one is for all.
+      lib) build_wheel lib packaging/libperdure "$version" --config-settings cmake.define.PERDURE_CUDA=OFF && break ;;
+      lib-cu13) build_wheel lib-cu13 build/wheels/cu13/packaging/libperdure "$version" --config-settings cmake.define.PERDURE_CUDA=ON \
+        --config-settings cmake.define.CMAKE_CUDA_COMPILER="$nvcc" \
+        --config-settings "cmake.define.CMAKE_CUDA_ARCHITECTURES=80-virtual;90-real" && break ;;
       cpu) build_wheel cpu . "$version" --config-settings cmake.define.PERDURE_CUDA=OFF ;;
       # Hopper's own code, and PTX that Ampere and all later GPUs compile when they load it.
       cu13) build_wheel cu13 build/wheels/cu13 "$version" --config-settings cmake.define.PERDURE_CUDA=ON \

@@ -21,8 +21,10 @@
 #include "long_call.hpp"
 #include "machine.hpp"
 #include "perdure/store.h"
+#include "pool_reader.hpp"
 #include "records.hpp"
 #include "single.hpp"
+#include "watch.hpp"
 
 namespace perdure::python {
 
@@ -321,6 +323,8 @@ NB_MODULE(_native, module) {
   bind_arrays(module);
   bind_store(module);
   bind_machine(module);
+  bind_pool_reader(module);
+  bind_watch(module);
   module.def("devices", &perdure::devices, nb::call_guard<nb::gil_scoped_release>());
   module.def(
       "survives", [](perdure::Medium medium) { return perdure::survives(medium); },

@@ -291,6 +291,51 @@ machine : str
     For example "cpu AVX3 x2" or "cuda NVIDIA H200".
 )";
 
+constexpr char const* kGlance =
+    R"(What the file of a pool says by itself, beside the process that has it open (`glance`).
+
+Attributes
+----------
+use : PoolUse
+    Who has it open, as far as the system's list of locks says: it names no process of another
+    container.
+process : int
+    That has it; 0: none that is known of.
+closed_in_order : bool
+    False while a process writes to it.
+changes : int or None
+    Index "gphash": write batches, transactions, openings and closings since it was made.
+changing : bool
+    One of them is under way.
+transactions : int
+    That ended, since it was made.
+records : int or None
+    Of index "gphash" estimated from a sample of slots, unless the table is small; of others as the
+    last orderly close left it.
+estimated : bool
+slots : int or None
+    Index "gphash".
+load_factor : float or None
+    Index "gphash".
+growing : bool
+    A level of the table is being emptied.
+pool_bytes : int
+    Of the file.
+max_bytes : int
+    0: as the medium allows.
+used_bytes : int
+    At most: a part of the pool that was emptied counts until it is used for something else.
+repairs : int
+    Lines that wait for `Store.acknowledge_repair`.
+key_bytes, value_bytes : int
+    0: of any length.
+index : Index
+layout : Layout
+durability : Durability
+bytes_read : int
+    By this glance.
+)";
+
 }  // namespace
 
 char const* doc_of(std::string_view record) {
@@ -298,13 +343,19 @@ char const* doc_of(std::string_view record) {
     std::string_view record;
     char const* doc;
   };
-  constexpr Documented kDocs[] = {
-      {"Survival", kSurvival},         {"RecoveryReport", kRecoveryReport},
-      {"VerifyReport", kVerifyReport}, {"DeviceInfo", kDeviceInfo},
-      {"AccessCounts", kAccessCounts}, {"ValueLogStats", kValueLogStats},
-      {"CacheReport", kCacheReport},   {"Stats", kStats},
-      {"SharedSize", kSharedSize},     {"SharingStats", kSharingStats},
-      {"GatherSize", kGatherSize},     {"KeyStatus", kKeyStatus}};
+  constexpr Documented kDocs[] = {{"Survival", kSurvival},
+                                  {"RecoveryReport", kRecoveryReport},
+                                  {"VerifyReport", kVerifyReport},
+                                  {"DeviceInfo", kDeviceInfo},
+                                  {"AccessCounts", kAccessCounts},
+                                  {"ValueLogStats", kValueLogStats},
+                                  {"CacheReport", kCacheReport},
+                                  {"Stats", kStats},
+                                  {"SharedSize", kSharedSize},
+                                  {"SharingStats", kSharingStats},
+                                  {"GatherSize", kGatherSize},
+                                  {"KeyStatus", kKeyStatus},
+                                  {"Glance", kGlance}};
   for (Documented const& one : kDocs)
     if (one.record == record) return one.doc;
   return "";

@@ -11,15 +11,17 @@ a status:
 >>> values.shape, bool(found.all())
 ((10, 32), True)
 
-What fails raises a class of `perdure.Error`. Recoveries, repairs, losses and fallbacks are told to
-the logger
-"perdure", which prints nothing unless it is given a handler (`logging.getLogger("perdure")`).
+What fails raises a class of `perdure.Error`. Opens, recoveries, repairs, losses, fallbacks, growth
+and closes are told to the logger "perdure", which prints nothing unless it is given a handler
+(`logging.getLogger("perdure")`).
 `perdure.typing` has the types of what is taken, for annotations.
 """
 
+from perdure import _log
 from perdure._native import (
     CacheReport,
     DeviceInfo,
+    Glance,
     KeyStatus,
     OpKind,
     RecoveryReport,
@@ -44,10 +46,13 @@ from perdure.errors import (
     Unsupported,
 )
 from perdure.options import GPHash, Options
-from perdure.pools import create, devices, restore
+from perdure.outside import devices, glance
+from perdure.pools import create, restore
 from perdure.pools import open as open
 from perdure.results import Outcome, Result
 from perdure.store import Store
+
+_log.begin()
 
 __all__ = [  # but `open`, which a star import would put in the place of Python's own
     "AlreadyExists",
@@ -59,6 +64,7 @@ __all__ = [  # but `open`, which a star import would put in the place of Python'
     "DeviceInfo",
     "Error",
     "GPHash",
+    "Glance",
     "InvalidArgument",
     "KeyStatus",
     "LockedMemory",
@@ -79,5 +85,6 @@ __all__ = [  # but `open`, which a star import would put in the place of Python'
     "built_with_cuda",
     "create",
     "devices",
+    "glance",
     "restore",
 ]

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import perdure
-from perdure import _cli_pools, _cli_records, cli_support
+from perdure import _cli_log, _cli_pools, _cli_records, cli_support
 from perdure._outputs import why_failed
 from perdure.cli_support import UNABLE, Commands, Failure, WithNumbers
 
@@ -33,7 +33,10 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def _options(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    log_level: _cli_log.LogLevelOption = None,
+    log_format: _cli_log.LogFormatOption = None,
 ) -> None:
+    _cli_log.begin(log_level, log_format)
     if version:
         print(
             f"perdure {perdure.__version__} "

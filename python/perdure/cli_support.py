@@ -50,9 +50,18 @@ _ELSEWHERE = {
         "perdure.demo",
         "Run the main job on real input: replay, crash and check, look rows up, verify.",
     ),
+    "top": (
+        "perdure._cli_top",
+        "Show a pool live, beside the process that has it open: changes a second, records, space.",
+    ),
     "dirtbuster": (
         "perdure.dirtbuster.command",
         "Find a program's writes that pre-stores would help: which to demote, clean or skip.",
+    ),
+    "serve": (
+        "perdure._cli_serve",
+        "Answer Redis's clients (RESP2 and RESP3) from a pool, until SIGTERM, SIGINT or SHUTDOWN. "
+        "The\npool is made if there is none.",
     ),
     "rocks": (
         "perdure._cli_rocks",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from perdure import _checks, _events, _native, _typed
+from perdure import _checks, _hooks, _native, _typed
 from perdure.options import (
     DeviceName,
     DurabilityName,
@@ -23,6 +23,8 @@ from perdure.options import (
 from perdure.store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perdure.typing import DType, RowShape
 
 
@@ -156,9 +158,7 @@ def create(
     _set_log(making, log_dir, log_bytes)
     _checks.set_file(making, overwrite, force, mode)
     opening = _opening(device, threads, options)
-    with _events.refusals():
-        native = _native.Store.create(os.fspath(path), making, opening)
-    return _told(native, opening, log_dir)
+    return _made("create", path, lambda at: _native.Store.create(at, making, opening))
 
 
 def open(
@@ -239,9 +239,7 @@ def open(
     opening.live = _checks.flag("live", live)
     opening.repair = _checks.flag("repair", repair)
     opening.log_dir = "" if log_dir is None else os.fspath(log_dir)
-    with _events.refusals():
-        native = _native.Store.open(os.fspath(path), opening)
-    return _told(native, opening, log_dir)
+    return _made("open", path, lambda at: _native.Store.open(at, opening))
 
 
 def restore(
@@ -312,39 +310,18 @@ def restore(
     _checks.set_file(making, overwrite, force, mode)
     opening = _opening(device, threads, options)
     _set_expected(opening, expect_key_bytes, expect_value_bytes)
-    with _events.refusals():
-        native = _native.Store.restore(os.fspath(snapshot), os.fspath(path), making, opening)
-    return _told(native, opening, log_dir)
+    source = os.fspath(snapshot)
+    return _made("restore", path, lambda at: _native.Store.restore(source, at, making, opening))
 
 
-def devices() -> list[_native.DeviceInfo]:
-    """The machines this build and this computer offer.
-
-    Returns
-    -------
-    list of DeviceInfo
-        One a kind; `available`, and why not.
-
-    Examples
-    --------
-    >>> import perdure
-    >>> [one.device.name for one in perdure.devices()]
-    ['cpu', 'cuda']
-    """
-    return _native.devices()
-
-
-def _told(native: _native.Store, opening: _native.OpenOptions, log_dir: PathLike | None) -> Store:
-    """The store, once the logger knows what opening it came to."""
-    _events.opened(native.path(), native.recovery())
-    mirrored = (
-        opening.device is _native.Device.cuda or opening.residency is _native.Residency.mirrored
-    )
-    if (
-        mirrored or log_dir is not None
-    ):  # never of a Dash index, which would count its records for its statistics
-        _events.placed(native.path(), native.stats())
-    return Store(native)
+def _made(what: str, path: PathLike, make: Callable[[str], _native.Store]) -> Store:
+    at = os.fspath(path)
+    if _hooks.around is None:
+        return Store(make(at))
+    with _hooks.around(what, at) as made:
+        store = Store(make(at))
+        made(store)
+        return store
 
 
 def _set_index(making: _native.CreateOptions, index: object) -> None:

@@ -98,7 +98,6 @@ def with_outcome(answer: Callable[[], Any], run: Callable[[], None]) -> None:
         run()
     except errors.NoSpace as error:
         error.outcome = answer()
-        _events.full(error)
         raise
 
 

@@ -203,7 +203,7 @@ def open(
         opening.idle_millis = small("idle_millis", idle_millis, least=0)
     if hand_overs_a_second is not None:
         opening.hand_overs_a_second = small("hand_overs_a_second", hand_overs_a_second)
-    with _events.refusals():
+    with _events.refusals(os.fsdecode(path)):
         return Database(_rocks.Database.open(os.fsdecode(path), opening))
 
 

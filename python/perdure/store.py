@@ -23,7 +23,7 @@ import os
 from types import TracebackType
 from typing import Self
 
-from perdure import _checks, _events, _native
+from perdure import _checks, _native
 from perdure._batches import Batches
 from perdure._mixed import Mixed
 from perdure._scan import Scans
@@ -184,9 +184,7 @@ class Store(Batches, Mixed, Scans, SingleKeys, Steps):
         >>> store.load_cache().records
         1
         """
-        found = self._engine.load_cache()
-        _events.cached(self._path, found)
-        return found
+        return self._engine.load_cache()
 
     def verify(self) -> _native.VerifyReport:
         """Checks every record's checksum, key and place in the index.
@@ -210,9 +208,7 @@ class Store(Batches, Mixed, Scans, SingleKeys, Steps):
         >>> store.verify().records, store.verify().faults
         (1, [])
         """
-        found = self._engine.verify(self._mine() is not None)
-        _events.verified(self._path, found)
-        return found
+        return self._engine.verify(self._mine() is not None)
 
     def acknowledge_repair(self) -> None:
         """Says that what repairs changed (see `perdure.open`) has been seen to.
@@ -230,7 +226,6 @@ class Store(Batches, Mixed, Scans, SingleKeys, Steps):
         >>> perdure.create("memfd:acknowledge", 8, 8).acknowledge_repair()
         """
         self._engine.acknowledge_repair()
-        _events.acknowledged(self._path)
 
     def stats(self) -> _native.Stats:
         """How full the table is, what it is made of, and where it runs.

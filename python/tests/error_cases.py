@@ -222,6 +222,8 @@ CASES: dict[str, list[Case]] = {
         ),
         Case("a live look that is to repair", "perdure verify table.pool --live --repair"),
         Case("a live look at a Dash index", "perdure stats dash.pool --live"),
+        Case("a live view without a pause", "perdure top table.pool --interval 0"),
+        Case("a live view of nothing", "perdure top missing.pool --once"),
         Case(
             "open for reading in another process",
             "perdure put table.pool 7 0123456789abcdef",

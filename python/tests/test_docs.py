@@ -108,7 +108,8 @@ def test_a_star_import_leaves_pythons_open_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["CacheReport", "DeviceInfo", "RecoveryReport", "Stats", "Survival", "VerifyReport"]
+    "name",
+    ["CacheReport", "DeviceInfo", "Glance", "RecoveryReport", "Stats", "Survival", "VerifyReport"],
 )
 def test_records_list_their_fields(name: str) -> None:
     kind = getattr(perdure, name)

@@ -1,4 +1,4 @@
-"""The fuzzers' targets on what is kept in corpus/, and on changes of it from a fixed seed, for 5 s
+"""The fuzzers' targets on what is kept in corpus/, and on changes of it from a fixed seed, for 3 s
 each."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 import fuzzing
 import pytest
 
-SECONDS = 5
+SECONDS = 3
 
 
 @pytest.fixture

@@ -1,16 +1,20 @@
 """What the logger `perdure` is told, at which level, and that nothing is printed without a
-handler."""
+handler. The life of a store (opened, closed, grown) is told at level INFO, and left out of what
+most tests compare."""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import perdure
@@ -28,18 +32,29 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+LIFE = {
+    *("created", "opened", "restored", "closed", "verified", "snapshot"),
+    *("growth_begun", "growth_ended", "checkpoint"),
+}
+
+
 class Told:
-    """What was logged since it was last asked: lines of a level."""
+    """What was logged since it was last asked, but for stores' lives: lines of a level."""
 
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
         self._log = caplog
 
     def __call__(self) -> list[tuple[str, str]]:
         lines = [
-            (one.levelname, one.getMessage()) for one in self._log.records if one.name == "perdure"
+            (one.levelname, one.getMessage())
+            for one in self.records()
+            if one.perdure["event"] not in LIFE
         ]
         self._log.clear()
         return lines
+
+    def records(self) -> list[Any]:
+        return [one for one in self._log.records if one.name == "perdure"]
 
 
 @pytest.fixture
@@ -74,6 +89,60 @@ def test_what_goes_well_is_not_worth_a_word(filled: str, told: Told) -> None:
         assert not store.get([1, 1000]).found.all() and store.verify().records == 100
         assert 1000 not in store and store[1] == ROWS[1].tobytes()
     assert told() == []
+
+
+def test_the_life_of_a_store_is_told_with_fields(pool: str, told: Told, tmp_path: Path) -> None:
+    with perdure.create(pool, 8, 16, expected_records=100) as store:
+        for first in range(0, 20_000, 500):
+            keys = np.arange(first, first + 500)
+            store.put(keys, np.zeros((500, 16), np.uint8))
+        store.verify()
+        store.snapshot(tmp_path / "snapshot")
+        store.close()
+    events = [one.perdure for one in told.records()]
+    names = [one["event"] for one in events]
+    assert names[0] == "created" and names[-3:] == ["verified", "snapshot", "closed"]
+    assert set(names[1:-3]) == {"growth_begun", "growth_ended"}
+    assert all(one["pool"] == pool for one in events)
+    assert events[0]["index"] == "gphash" and events[0]["mode"] == "write"
+    assert events[-3]["records"] == 20_000 and events[-1]["seconds"] > 0
+    assert {one.levelname for one in told.records()} == {"INFO"}
+
+
+def test_a_handler_that_raises_or_opens_pools_itself_harms_nobody(
+    pool: str, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Hostile(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            perdure.create(f"memfd:{pool}", 8, 8).close()  # its events are not told: no recursion
+            raise OSError("the disk of the log is full")
+
+    raised: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", raised.append)
+    logger, handler = logging.getLogger("perdure"), Hostile()
+    logger.addHandler(handler)
+    try:
+        with perdure.create(pool, 8, 16) as store:
+            store.put(KEYS, ROWS)
+            assert len(store) == 100
+    finally:
+        logger.removeHandler(handler)
+    assert [type(one.exc_value) for one in raised] == [OSError, OSError]
+    raised.clear()
+
+
+def test_events_of_many_threads_come_each_once(pool: str, told: Told) -> None:
+    def life(number: int) -> None:
+        for _ in range(5):
+            perdure.create(f"memfd:{pool}-{number}", 8, 8).close()
+
+    threads = [threading.Thread(target=life, args=(number,)) for number in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    names = [one.perdure["event"] for one in told.records()]
+    assert names.count("created") == names.count("closed") == 40 and len(names) == 80
 
 
 def test_a_recovery_is_told(pool: str, told: Told) -> None:
@@ -161,7 +230,7 @@ def test_what_is_raised_or_has_a_status_is_told_to_who_debugs(pool: str, told: T
         with pytest.raises(perdure.Busy):
             perdure.open(pool)
         ((level, line),) = told()
-        assert level == "DEBUG" and line.startswith("refused: ") and pool in line
+        assert level == "DEBUG" and line.startswith(f"{pool}: refused: is open elsewhere")
         store.put(["a", "b" * 100_000], ["first", "second"], check=False)
         assert told() == [("DEBUG", f"{pool}: put of 2 keys: 1 ok, 1 too_large")]
     with pytest.raises(perdure.NotFound):
@@ -173,13 +242,47 @@ def test_nothing_is_printed_without_a_handler(filled: str) -> None:
     os.truncate(filled, 1000)
     program = f"""
 import sys, perdure
-assert "logging" not in sys.modules, "importing it costs every start"
 try:
     perdure.open({filled!r})
 except perdure.Corrupt:
-    assert "logging" in sys.modules
+    assert "logging" not in sys.modules, "importing it costs every start"
+import logging
+try:
+    perdure.open({filled!r})
+except perdure.Corrupt:
+    assert logging.getLogger("perdure").handlers, "else warnings were printed"
 """
     ran = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
     assert ran.stdout == ran.stderr == ""
+
+
+@pytest.mark.parametrize("asked", ["options", "environment"])
+def test_commands_log_key_value_or_json(
+    filled: str, cli: Callable[..., Any], asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(level: str, form: str) -> list[str]:
+        options = ["--log-level", level, "--log-format", form]
+        if asked == "environment":
+            monkeypatch.setenv("PERDURE_LOG", f"{level},{form}")
+            options = []
+        return cli(*options, "get", filled, "7").err.splitlines()
+
+    opened, closed = run("info", "text")
+    assert f" info pool={filled} event=opened index=gphash device=cpu mode=read " in opened
+    assert " records=100 " in opened and " event=closed seconds=" in closed
+    opened, closed = map(json.loads, run("info", "json"))
+    assert opened["event"] == "opened" and opened["records"] == 100 and opened["pool"] == filled
+    assert opened["level"] == "info" and opened["time"].endswith("Z")
+    assert closed["message"].startswith("closed in ")
+    assert run("warning", "text") == run("off", "text") == []
+
+
+def test_a_level_or_format_that_is_none_is_refused(
+    filled: str, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for said in ("loud", "info,xml"):
+        monkeypatch.setenv("PERDURE_LOG", said)
+        refused = cli("get", filled, "7")
+        assert refused.status == 2 and "PERDURE_LOG: " in refused.err

@@ -10,6 +10,12 @@ namespace perdure {
 /// Continues `crc` (0 to begin) over `bytes` bytes.
 [[nodiscard]] std::uint32_t crc32c(std::uint32_t crc, void const* data, std::size_t bytes);
 
+/// Copies `bytes` bytes and continues `crc` over the copy. Long ones are read once, and written
+/// past the caches: a copy that somebody reads at once is better made otherwise. All of it is
+/// visible to whoever sees a later store of this thread.
+[[nodiscard]] std::uint32_t copy_crc32c(std::uint32_t crc, void* to, void const* from,
+                                        std::size_t bytes);
+
 /// Of a structure whose last field is its crc.
 template <class T>
 [[nodiscard]] std::uint32_t checksum(T const& record) {

@@ -88,6 +88,8 @@ void add_limits(CLI::App& program, Options& o) {
   program.add_option("--nested-leaves", o.nested_leaves, "the same for crashes inside recovery");
   program.add_option("--findings", o.findings, "stop after so many violations")
       ->check(CLI::Range(1, 1000));
+  program.add_flag("!--as-found", o.minimise,
+                   "do not look for fewer switches that show a violation (--mutants never does)");
   program.add_option("--jobs", o.jobs, "threads")->check(CLI::Range(1, 256));
 }
 

@@ -168,7 +168,8 @@ bool Crasher::try_schedule(SimSchedule const& schedule, Forward& forward) {
   }
   if (!finding) return true;
   finding->switches = forward.taken;
-  minimise(*finding);
+  if (options_.minimise) minimise(*finding);
+  finding->description = describe(seed_);
   progress_.report(std::move(*finding));
   return false;
 }
@@ -185,7 +186,6 @@ void Crasher::minimise(Finding& finding) {
       if (auto still = goes_wrong(fewer)) finding = std::move(*still);
     }
   }
-  finding.description = describe(seed_);
   progress_.quiet = was_quiet;
 }
 

@@ -251,8 +251,9 @@ bool goes_wrong(Arguments const& a, MutantInfo const& m, bool plant, std::string
     ::close(pipe_ends[0]);
     if (plant) planted = m.mutant;
     Totals totals;
-    a.steered ? work(steered(a.options, m.steer), totals)
-              : try_everything(a.options, m.steer, totals);
+    Options options = a.options;
+    options.minimise = false;  // that something goes wrong is all that is asked
+    a.steered ? work(steered(options, m.steer), totals) : try_everything(options, m.steer, totals);
     std::string text = std::to_string(totals.distinct.size()) + " states: ";
     if (!totals.findings.empty()) text += totals.findings[0].what;
     [[maybe_unused]] auto const sent = ::write(pipe_ends[1], text.data(), text.size());

@@ -70,6 +70,7 @@ struct Options {
   std::uint32_t nested_leaves = 12;  // the same, for crashes inside recovery
   bool crashes = true;  // false: runs alone, their answers against the model
   std::uint32_t findings = 1;  // stop after so many violations
+  bool minimise = true;  // tell of as few switches as show it; false: as it was found
 };
 
 /// A crash: in which window of the run, and which of the possible values each word took. A second

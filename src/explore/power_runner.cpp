@@ -16,8 +16,8 @@ using exec::SimScheduler;
 
 constexpr char const* kLog = "/log";
 constexpr char const* kSnapshot = "/snapshot";
-// a batch takes a block: half a dozen of them bring a checkpoint
-constexpr std::uint64_t kRing = 8 * wal::kBlock;
+// A batch takes a block: four of them bring a checkpoint, and the two after them copy it.
+constexpr std::uint64_t kRing = 6 * wal::kBlock;
 
 OpenOptions open_options(char const* log_dir) {
   OpenOptions o;

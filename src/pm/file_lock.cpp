@@ -16,28 +16,39 @@
 namespace perdure::pm {
 namespace {
 
-/// Whether the system's list of locks names a process that has this file's and lives. It names none
-/// where the process has ended, or is of another namespace.
-bool somebody_has(int fd) {
+/// As the system's list of locks names the file; empty: it cannot be asked.
+std::string name_in_locks(int fd) {
   struct stat st{};
-  if (::fstat(fd, &st) != 0) return true;
+  if (::fstat(fd, &st) != 0) return {};
   char id[64];
   std::snprintf(id, sizeof id, "%02x:%02x:%ju", ::gnu_dev_major(st.st_dev),
                 ::gnu_dev_minor(st.st_dev), static_cast<std::uintmax_t>(st.st_ino));
+  return id;
+}
+
+bool lives(long process) { return ::kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM; }
+
+/// Whether the list names a process that has this file's and lives. It names none where the process
+/// has ended, or is of another namespace.
+bool somebody_has(int fd) { return name_in_locks(fd).empty() || lock_holder(fd).has_value(); }
+
+}  // namespace
+
+std::optional<LockHolder> lock_holder(int fd) {
+  std::string const id = name_in_locks(fd);
+  std::optional<LockHolder> found;
   std::ifstream locks("/proc/locks");
   for (std::string line; std::getline(locks, line);) {
     std::istringstream words(line);  // 1: FLOCK ADVISORY WRITE 4711 08:01:1234 0 EOF
     std::string number, kind, how, access, file;
     long process = 0;
     if (!(words >> number >> kind >> how >> access >> process >> file)) continue;
-    if (kind == "FLOCK" && file == id &&
-        (::kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM))
-      return true;
+    if (kind != "FLOCK" || file != id || !lives(process)) continue;
+    if (access == "WRITE") return LockHolder{process, true};
+    if (!found) found = LockHolder{process, false};
   }
-  return false;
+  return found;
 }
-
-}  // namespace
 
 Status take_lock(std::string const& named, int fd, Lock lock) {
   constexpr std::chrono::milliseconds kPatience(500), kPause(5);

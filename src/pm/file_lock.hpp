@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "perdure/status.h"
@@ -16,5 +17,15 @@ enum class Lock : std::uint8_t { none, shared, exclusive };
 
 /// Code::busy: a living process has it, or half a second did not suffice. `named` begins messages.
 Status take_lock(std::string const& named, int fd, Lock lock);
+
+/// A process that has a file's lock.
+struct LockHolder {
+  long process = 0;
+  bool exclusive = false;
+};
+/// One that the system's list of locks names and that lives, whoever has it exclusively first. The
+/// list names none of another namespace of processes, and on some file systems of several disks
+/// nobody.
+[[nodiscard]] std::optional<LockHolder> lock_holder(int fd);
 
 }  // namespace perdure::pm

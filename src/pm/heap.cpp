@@ -40,6 +40,8 @@ void RecordHeap::forget() {
   superblocks_.clear();
   open_.clear();
   changed_.clear();
+  held_.clear();
+  hold_from_ = kHoldsNothing;
   empty_ = 0;
 }
 
@@ -254,7 +256,7 @@ Status RecordHeap::reserve(std::uint64_t stride, std::uint64_t n, std::uint64_t*
   while (taken < n) {
     if (open.empty()) {
       if (Status s = add_superblocks(stride, 1, 0); !s.ok()) {
-        for (std::uint64_t i = 0; i < taken; ++i) release(Offset{out[i]});
+        for (std::uint64_t i = 0; i < taken; ++i) free(Offset{out[i]});
         return s;
       }
     }
@@ -277,6 +279,21 @@ Status RecordHeap::reserve(std::uint64_t stride, std::uint64_t n, std::uint64_t*
 }
 
 void RecordHeap::release(Offset record) {
+  std::uint64_t const index = record.bytes / pool_->superblock_bytes();
+  if (index < hold_from_) return free(record);
+  if (!mutated("released_while_copied")) return held_[index].push_back(record);
+  free(record);
+}
+
+void RecordHeap::hold_from(std::uint64_t first) {
+  hold_from_ = first;
+  while (!held_.empty() && held_.begin()->first < first) {
+    auto const passed = held_.extract(held_.begin());
+    for (Offset const record : passed.mapped()) free(record);
+  }
+}
+
+void RecordHeap::free(Offset record) {
   std::uint64_t i = 0;
   std::uint64_t const index = record.bytes / pool_->superblock_bytes();
   if (index < superblocks_.size() && superblocks_[index].unswept)

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -77,6 +78,12 @@ class RecordHeap {
   /// Hands out `n` records of `stride` bytes as out[0..n); all or none.
   Status reserve(std::uint64_t stride, std::uint64_t n, std::uint64_t* out);
   void release(Offset record);
+  /// Somebody copies the pool piece by piece as it is now: what is released in superblocks from
+  /// `first` on stays in use, and whole, until a later call has passed it. kHoldsNothing: the copy
+  /// has ended.
+  static constexpr std::uint64_t kHoldsNothing = ~std::uint64_t{0};
+  void hold_from(std::uint64_t first);
+  [[nodiscard]] bool holds_any() const { return !held_.empty(); }
   /// One that is free by a damaged map, and in use nevertheless.
   void take_back(Offset record);
   /// Superblocks for records to come: so many, and up to `more` for which the pool need not grow.
@@ -140,6 +147,7 @@ class RecordHeap {
   }
 
   [[nodiscard]] bool index_of(Offset record, std::uint64_t& i) const;
+  void free(Offset record);
 
   Pool* pool_;
   HeapHeaders headers_;
@@ -147,6 +155,8 @@ class RecordHeap {
   std::vector<SuperblockMap> superblocks_;
   std::unordered_map<std::uint64_t, Open> open_;
   std::vector<Offset> released_unswept_;
+  std::uint64_t hold_from_ = kHoldsNothing;
+  std::map<std::uint64_t, std::vector<Offset>> held_;  // released, by superblock
   std::uint64_t empty_ = 0;  // superblocks of the heap without a record in use
   std::vector<std::uint32_t> changed_;  // superblocks whose maps differ from their bitmaps
 };

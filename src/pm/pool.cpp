@@ -225,55 +225,53 @@ std::vector<std::byte> Pool::closed_head(std::optional<ClosingNote> note) const 
 }
 
 Status Pool::check(std::string const& path) {
-  if (Status s = check_header(path); !s.ok()) return s;
-  if (Status s = check_root(path); !s.ok()) return s;
+  auto header = header_in(path, base());
+  if (!header) return header.status();
+  header_ = *header;
+  auto root = root_in(path, base(), header_, bytes());
+  if (!root) return root.status();
+  root_ = *root;
+  in_use_.assign(bytes() / superblock_bytes(), false);
+  in_use_[0] = true;
   mapping_.limit(header_.max_bytes);
   return {};
 }
 
-Status Pool::check_header(std::string const& path) {
-  read_bytes(&header_, base() + kHeaderOffset, sizeof header_);
-  if (header_.magic != kPoolMagic) return not_a_pool(path);
-  if (header_.format_version != kFormatVersion) return other_version(path, header_);
-  if (header_.crc != checksum(header_))
-    return corrupt(path, "the header's checksum does not match");
-  if (header_.hash_id != kHashId)
-    return corrupt(path, "keys are placed by hash " + std::to_string(header_.hash_id) +
-                             ", which this build lacks");
-  bool const sane = header_.superblock_bytes >= kLeastSuperblock &&
-                    header_.superblock_bytes <= kMaxSuperblock &&
-                    (header_.superblock_bytes & (header_.superblock_bytes - 1)) == 0 &&
-                    header_.levels >= 1 && header_.hashes >= 1 && header_.slots >= 1 &&
-                    header_.levels * header_.hashes * header_.slots <= 32 &&
-                    (header_.slots & (header_.slots - 1)) == 0 && header_.index <= 3 &&
-                    header_.max_key_bytes >= 1 && header_.layout <= 2 &&
-                    (header_.key_bytes == 0 || header_.key_bytes == header_.max_key_bytes) &&
-                    (header_.value_bytes == 0 || header_.value_bytes == header_.max_value_bytes) &&
-                    std::uint64_t{header_.max_key_bytes} + header_.max_value_bytes <=
-                        header_.superblock_bytes / 4;
-  if (!sane || !has_sane_type(header_) || !has_sane_order(header_) ||
-      !has_sane_persistence(header_))
+Result<PoolHeader> Pool::header_in(std::string const& path, std::byte const* head) {
+  PoolHeader h;
+  read_bytes(&h, head + kHeaderOffset, sizeof h);
+  if (h.magic != kPoolMagic) return not_a_pool(path);
+  if (h.format_version != kFormatVersion) return other_version(path, h);
+  if (h.crc != checksum(h)) return corrupt(path, "the header's checksum does not match");
+  if (h.hash_id != kHashId)
+    return corrupt(
+        path, "keys are placed by hash " + std::to_string(h.hash_id) + ", which this build lacks");
+  bool const sane = h.superblock_bytes >= kLeastSuperblock &&
+                    h.superblock_bytes <= kMaxSuperblock &&
+                    (h.superblock_bytes & (h.superblock_bytes - 1)) == 0 && h.levels >= 1 &&
+                    h.hashes >= 1 && h.slots >= 1 && h.levels * h.hashes * h.slots <= 32 &&
+                    (h.slots & (h.slots - 1)) == 0 && h.index <= 3 && h.max_key_bytes >= 1 &&
+                    h.layout <= 2 && (h.key_bytes == 0 || h.key_bytes == h.max_key_bytes) &&
+                    (h.value_bytes == 0 || h.value_bytes == h.max_value_bytes) &&
+                    std::uint64_t{h.max_key_bytes} + h.max_value_bytes <= h.superblock_bytes / 4;
+  if (!sane || !has_sane_type(h) || !has_sane_order(h) || !has_sane_persistence(h))
     return corrupt(path, "the header describes an impossible pool");
-  return {};
+  return h;
 }
 
-Status Pool::check_root(std::string const& path) {
-  std::optional<Root> const copies[2] = {read_root(base() + kRootOffset[0]),
-                                         read_root(base() + kRootOffset[1])};
-  if (!copies[0] && !copies[1])
-    return corrupt(path, "neither copy of the root has a valid checksum");
-  int const newest = !copies[1] || (copies[0] && copies[0]->sequence > copies[1]->sequence) ? 0 : 1;
-  root_ = *copies[mutated("older_root_wins") && copies[1 - newest] ? 1 - newest : newest];
-  std::uint64_t const held = bytes() / superblock_bytes();
-  if (root_.superblocks == 0 || root_.superblocks > held) {
-    return corrupt(path, "truncated: the file has " + std::to_string(bytes()) +
+Result<Root> Pool::root_in(std::string const& path, std::byte const* head, PoolHeader const& header,
+                           std::uint64_t bytes) {
+  std::optional<Root> const newest = newest_root(head);
+  if (!newest) return corrupt(path, "neither copy of the root has a valid checksum");
+  Root const& root = *newest;
+  std::uint64_t const held = bytes / header.superblock_bytes;
+  if (root.superblocks == 0 || root.superblocks > held) {
+    return corrupt(path, "truncated: the file has " + std::to_string(bytes) +
                              " bytes, the root counts on " +
-                             std::to_string(root_.superblocks * superblock_bytes()));
+                             std::to_string(root.superblocks * header.superblock_bytes));
   }
-  if (std::string const fault = names_fault(root_); !fault.empty()) return corrupt(path, fault);
-  in_use_.assign(held, false);
-  in_use_[0] = true;
-  return {};
+  if (std::string const fault = names_fault(root); !fault.empty()) return corrupt(path, fault);
+  return root;
 }
 
 void Pool::publish_root(Root next) {
@@ -312,15 +310,15 @@ void Pool::publish_clean(std::optional<ClosingNote> note) {
   PERDURE_ASSERT(root_.clean == 1);
 }
 
-Result<std::optional<ClosingNote>> Pool::closing_note() const {
+Result<std::optional<ClosingNote>> Pool::closing_note_in(std::byte const* head, Root const& root) {
   ClosingNote note;
-  read_bytes(&note, base() + kClosingNoteOffset, sizeof note);
+  read_bytes(&note, head + kClosingNoteOffset, sizeof note);
   ClosingNote const none{};
   if (std::memcmp(&note, &none, sizeof note) == 0) return std::optional<ClosingNote>{};
   if (note.crc != checksum(note) || note.magic != kClosingMagic)
     return Status{Code::corrupt, "the note of its last close, at byte " +
                                      std::to_string(kClosingNoteOffset) + ", is damaged"};
-  bool const ours = note.sequence == root_.sequence || note.sequence == root_.sequence + 1;
+  bool const ours = note.sequence == root.sequence || note.sequence == root.sequence + 1;
   return ours ? std::optional(note) : std::nullopt;
 }
 

@@ -32,6 +32,11 @@ class Pool {
 
   /// As it is in the file, of which only the first bytes have been looked at.
   static Result<PoolHeader> header_of(std::string const& path);
+  /// What the first bytes of a file, kHeadBytes, say is looked at as open() looks at it. `bytes`:
+  /// of the whole file.
+  static Result<PoolHeader> header_in(std::string const& path, std::byte const* head);
+  static Result<Root> root_in(std::string const& path, std::byte const* head,
+                              PoolHeader const& header, std::uint64_t bytes);
 
   /// The same of an image of a pool, which has been read into a file that has no name yet; `path`
   /// is for what it refuses. One that an older build wrote becomes one of this format.
@@ -81,7 +86,12 @@ class Pool {
   void publish_clean(std::optional<ClosingNote> note);
   /// Of a pool that was closed in order: what that close noted, if it noted anything.
   /// Code::corrupt: that is damaged.
-  [[nodiscard]] Result<std::optional<ClosingNote>> closing_note() const;
+  [[nodiscard]] Result<std::optional<ClosingNote>> closing_note() const {
+    return closing_note_in(base(), root_);
+  }
+  /// The same of the first bytes of a file, kHeadBytes, with this root.
+  [[nodiscard]] static Result<std::optional<ClosingNote>> closing_note_in(std::byte const* head,
+                                                                          Root const& root);
 
   /// At open: `find` claims superblocks by what each begins with, which takes time for each; so it
   /// is called when the answer is first needed: by what follows, save claim_run() and
@@ -106,8 +116,6 @@ class Pool {
   explicit Pool(Mapping mapping) : mapping_(std::move(mapping)) {}
   static Result<Pool> of(std::string const& path, Mapping mapping);
   Status check(std::string const& path);
-  Status check_header(std::string const& path);
-  Status check_root(std::string const& path);
   [[nodiscard]] ClosingNote for_next_root(ClosingNote note) const;
 
   Mapping mapping_;

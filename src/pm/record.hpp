@@ -19,13 +19,23 @@
 
 namespace perdure::pm {
 
-/// A record that lies split has no sizes of its own: the header says those of the pool.
+/// A record that lies split has no sizes of its own: the header says those of the pool. One that is
+/// bare has no header and no key either: whoever knows them says them, and the header's checksum is
+/// a short one, of the value alone.
 struct RecordView {
   RecordHeader header;
   std::byte const* key;
   std::byte const* value;
   bool split = false;
+  bool bare = false;
 };
+
+/// The checksum of a bare record, of the CRC-32C of its value: what an entry of the log has room
+/// for (wal/entries.hpp).
+inline constexpr std::uint32_t kShortSumBits = 24;
+PERDURE_FN constexpr std::uint32_t short_sum(std::uint32_t value_sum) {
+  return value_sum & ((1u << kShortSumBits) - 1);
+}
 
 /// `room` is the most bytes this record may span; a header that claims more is answered with empty
 /// key and value, which no checksum forgives.
@@ -52,7 +62,13 @@ PERDURE_FN RecordView view_split(RecordShape const& shape, std::byte const* head
           true};
 }
 
-/// The record at a place of the pool that is mapped at `base`.
+/// `sum`: short.
+PERDURE_FN RecordView view_bare(RecordShape const& shape, std::byte const* key, std::uint32_t sum,
+                                std::byte const* value) {
+  return {{sum, shape.value_bytes, shape.key_bytes, 0, 0}, key, value, true, true};
+}
+
+/// The record at a place of the pool that is mapped at `base`; not a bare one.
 PERDURE_FN RecordView view_record(std::byte const* base, RecordShape const& shape, Offset at,
                                   std::uint64_t room) {
   if (shape.split()) return view_split(shape, base + shape.head(at).bytes, base + at.bytes);
@@ -71,6 +87,7 @@ PERDURE_FN std::uint32_t summed_before_key(bool split) {
 /// A record's checksum by sum(crc, bytes, n), with other bytes in place of the value.
 template <class Sum>
 PERDURE_FN std::uint32_t record_sum(RecordView const& r, std::byte const* value, Sum sum) {
+  if (r.bare) return short_sum(sum(0, value, r.header.value_bytes));
   std::uint32_t const before = summed_before_key(r.split);
   std::byte const* const front = r.key - before;
   std::size_t const front_bytes = std::size_t{before} + r.header.key_bytes;
@@ -93,18 +110,49 @@ PERDURE_FN bool intact(W& warp, RecordView const& r) {
   return intact(warp, r, r.value);
 }
 
+/// Values so long are copied and summed in one pass, which is then as fast as a copy alone: a copy
+/// for which every line is fetched that is to be overwritten, and a sum of what has left the caches
+/// by then, take half as long again.
+inline constexpr std::uint32_t kLongValue = 32u << 10;
+
+/// The checksum of what comes before a record's value.
+template <class W>
+PERDURE_FN std::uint32_t front_sum(W& warp, RecordView const& r) {
+  if (r.bare) return 0;
+  std::uint32_t const before = summed_before_key(r.split);
+  return warp.crc32c(0, r.key - before, std::size_t{before} + r.header.key_bytes);
+}
+
+/// Copies the value of a record that stands in the pool, and answers whether the record is whole.
+/// Of one that is not, the copy may be anything.
+template <class W>
+PERDURE_FN bool copy_intact(W& warp, RecordView const& r, std::byte* to) {
+  if constexpr (W::kReadsBackCheaply) {
+    if (r.header.value_bytes >= kLongValue) {
+      std::uint32_t const sum =
+          warp.copy_crc32c(front_sum(warp, r), to, r.value, r.header.value_bytes);
+      return (r.bare ? short_sum(sum) : sum) == r.header.crc;
+    }
+  }
+  if (!intact(warp, r)) return false;
+  warp.copy(to, r.value, r.header.value_bytes);
+  return true;
+}
+
 /// Where a record is to be written.
 struct RecordAddress {
-  std::byte* to;    // its place
-  std::byte* head;  // null: it lies whole
+  std::byte* to;  // its place
+  std::byte* head;  // null: it lies whole, or is bare
+  bool bare = false;
 
   [[nodiscard]] PERDURE_FN std::byte* value(std::uint32_t key_bytes) const {
-    return head != nullptr ? to : to + sizeof(RecordHeader) + key_bytes;
+    return bare || head != nullptr ? to : to + sizeof(RecordHeader) + key_bytes;
   }
 };
 
 PERDURE_FN RecordAddress address_at(std::byte* base, RecordShape const& shape, Offset at) {
   PERDURE_ASSERT(!kCostlyAssertions || (at.bytes > 0 && at.bytes % kStrideAlign == 0));
+  if (shape.bare()) return {base + at.bytes, nullptr, true};
   return {base + at.bytes, shape.split() ? base + shape.head(at).bytes : nullptr};
 }
 
@@ -126,6 +174,7 @@ PERDURE_FN void store_front(std::byte* to, Front const& front) {
 /// Completes a record whose value bytes stand in their place already.
 template <class W>
 PERDURE_FN void seal_record(W& warp, RecordAddress const& address, RecordView r) {
+  if (address.bare) return wrote(address.to, r.header.value_bytes);
   bool const split = address.head != nullptr;
   std::byte* const front = split ? address.head : address.to;
   std::byte* const key = front + (split ? sizeof(RecordHead) : sizeof(RecordHeader));
@@ -151,14 +200,35 @@ PERDURE_FN std::uintptr_t address_of(void const* at) {
 inline constexpr std::size_t kAssembled = 1024;  // larger records are written in place
 static_assert(kAssembled >= RecordShape::kMostSplit);
 
-/// The checksum of what is to be written, from where its parts are.
+/// The checksum of what is to be written before the value, from where its parts are.
 template <class Front, class W>
-PERDURE_FN std::uint32_t sum_parts(W& warp, RecordView const& r) {
+PERDURE_FN std::uint32_t sum_front(W& warp, RecordView const& r) {
   Front const front = front_of<Front>(r.header);
   auto const* const bytes = reinterpret_cast<std::byte const*>(&front);
   std::uint32_t const before = warp.crc32c(0, bytes + kCrcSkip, sizeof front - kCrcSkip);
+  return warp.crc32c(before, r.key, r.header.key_bytes);
+}
+
+/// The checksum of all that is to be written.
+template <class Front, class W>
+PERDURE_FN std::uint32_t sum_parts(W& warp, RecordView const& r) {
+  std::uint32_t const before = sum_front<Front>(warp, r);
   if (mutated("record_without_checksum")) return before;
-  return warp.crc32c(warp.crc32c(before, r.key, r.header.key_bytes), r.value, r.header.value_bytes);
+  return warp.crc32c(before, r.value, r.header.value_bytes);
+}
+
+/// A record with a long value: nothing of it is read back.
+template <class W>
+PERDURE_FN void write_long(W& warp, RecordAddress const& address, RecordView const& r) {
+  PERDURE_ASSERT(address.head == nullptr && !address.bare);  // as long ones always lie
+  std::byte* const value = address.value(r.header.key_bytes);
+  will_write(address.to, sizeof(RecordHeader) + r.header.key_bytes + r.header.value_bytes);
+  warp.copy(address.to + sizeof(RecordHeader), r.key, r.header.key_bytes);
+  RecordHeader header = r.header;
+  std::uint32_t const before = sum_front<RecordHeader>(warp, r);
+  header.crc = warp.copy_crc32c(before, value, r.value, r.header.value_bytes);
+  wrote(value, r.header.value_bytes);
+  store_front(address.to, header);
 }
 
 /// Puts the record together in a CPU's cache, and writes it in one go.
@@ -191,6 +261,16 @@ PERDURE_FN void write_assembled(W& warp, RecordAddress const& address, RecordVie
   warp.copy(address.to, value, r.header.value_bytes);
 }
 
+/// All of a bare record.
+template <class W>
+PERDURE_FN void write_value(W& warp, std::byte* to, std::byte const* value, std::uint32_t bytes,
+                            [[maybe_unused]] bool streaming) {
+  if constexpr (W::kReadsBackCheaply) {
+    if (streaming && bytes % kRecordAlign == 0) return warp.stream(to, value, bytes);
+  }
+  warp.copy(to, value, bytes);
+}
+
 /// Writes the record, whole. A CPU puts a small one together in its cache and writes it in one
 /// go; `streaming`, past the cache, which pays where neighbouring records follow (no line is
 /// fetched only to be overwritten). A GPU sums its parts where they are, for the pool lies across
@@ -198,10 +278,12 @@ PERDURE_FN void write_assembled(W& warp, RecordAddress const& address, RecordVie
 template <class W>
 PERDURE_FN void write_record(W& warp, RecordAddress const& address, RecordView r,
                              [[maybe_unused]] bool streaming) {
+  if (address.bare) return write_value(warp, address.to, r.value, r.header.value_bytes, streaming);
   r.split = address.head != nullptr;
   if constexpr (W::kReadsBackCheaply) {
     if (sizeof(RecordHeader) + r.header.key_bytes + r.header.value_bytes <= kAssembled)
       return write_assembled(warp, address, r, streaming);
+    if (r.header.value_bytes >= kLongValue) return write_long(warp, address, r);
     warp.copy(address.value(r.header.key_bytes), r.value, r.header.value_bytes);
     return seal_record(warp, address, r);
   } else {
@@ -236,11 +318,30 @@ struct RecordParts {
   std::byte const* value;
 };
 
+/// write_record() of one lane's; returns the CRC-32C of its value. A CPU reads a small value once,
+/// so that what it sums is what it writes, whatever becomes of the caller's array meanwhile.
+template <class W>
+PERDURE_FN std::uint32_t write_lane(W& warp, RecordHeader const& header, RecordParts const& p,
+                                    bool streaming) {
+  if constexpr (W::kReadsBackCheaply) {
+    if (header.value_bytes <= kAssembled) {
+      alignas(64) std::byte value[kAssembled];
+      warp.copy(value, p.value, header.value_bytes);
+      write_record(warp, p.address, {header, p.key, value}, streaming);
+      return warp.crc32c(0, value, header.value_bytes);
+    }
+  }
+  write_record(warp, p.address, {header, p.key, p.value}, streaming);
+  return warp.crc32c(0, p.value, header.value_bytes);
+}
+
 /// Writes a record for each lane of the mask, all with the header's sizes and sequence; `sums` gets
 /// the CRC-32C of their values. A GPU's lanes write all of them as runs of words, so that records
-/// side by side fill lines.
+/// side by side fill lines; `streaming` says which lanes' a CPU writes past the cache, see
+/// write_record().
 template <class W>
-PERDURE_FN void write_each(W& warp, std::uint32_t mask, bool split, RecordHeader const& header,
+PERDURE_FN void write_each(W& warp, std::uint32_t mask, [[maybe_unused]] std::uint32_t streaming,
+                           RecordShape const& shape, RecordHeader const& header,
                            typename W::template Each<RecordParts> const& parts,
                            typename W::template Each<std::uint32_t>& sums) {
   if constexpr (W::kJoinsEach) {
@@ -252,13 +353,12 @@ PERDURE_FN void write_each(W& warp, std::uint32_t mask, bool split, RecordHeader
       return (mask >> lane & 1) != 0 &&
              (addresses % 8 | (address_of(p.key) | address_of(p.value)) % 8) != 0;
     });
-    if (even && odd == 0) return join_records(warp, mask, split, header, parts, sums);
+    if (even && odd == 0) return join_records(warp, mask, shape, header, parts, sums);
   }
   for (; mask != 0; mask &= mask - 1) {
     std::uint32_t const lane = exec::lowest_bit(mask);
     RecordParts const p = warp.broadcast(parts, lane);
-    std::uint32_t const sum = warp.crc32c(0, p.value, header.value_bytes);
-    write_record(warp, p.address, {header, p.key, p.value}, false);
+    std::uint32_t const sum = write_lane(warp, header, p, (streaming >> lane & 1) != 0);
     warp.each([&](std::uint32_t each) {
       if (each == lane) sums[each] = sum;
     });
@@ -316,19 +416,21 @@ struct ValueParts {
 };
 
 template <class W>
-PERDURE_FN void join_records(W& warp, std::uint32_t mask, bool split, RecordHeader const& header,
+PERDURE_FN void join_records(W& warp, std::uint32_t mask, RecordShape const& shape,
+                             RecordHeader const& header,
                              typename W::template Each<RecordParts> const& parts,
                              typename W::template Each<std::uint32_t>& sums) {
   warp.sum_each(
       mask, header.value_bytes, [&](std::uint32_t lane) { return parts[lane].value; }, sums);
-  if (!split) return join_fronts<RecordHeader>(warp, mask, header, parts, sums, header.value_bytes);
+  if (!shape.split())
+    return join_fronts<RecordHeader>(warp, mask, header, parts, sums, header.value_bytes);
   typename W::template Each<ValueParts> values;
   warp.each(
       [&](std::uint32_t lane) { values[lane] = {parts[lane].address.to, parts[lane].value}; });
   warp.join_each(mask, values, header.value_bytes / 8, [](ValueParts const& p, std::uint32_t w) {
     return reinterpret_cast<std::uint64_t const*>(p.value)[w];
   });
-  join_fronts<RecordHead>(warp, mask, header, parts, sums, 0);
+  if (!shape.bare()) join_fronts<RecordHead>(warp, mask, header, parts, sums, 0);
 }
 
 PERDURE_FN constexpr std::uint64_t record_bytes(std::uint64_t key_bytes,

@@ -6,6 +6,9 @@
 //
 //   split group     head 0 | head 1 | ... | head 15 | value 0 | value 1 | ... | value 15
 //
+// Records of layout `log` are bare: values without heads, for the log's entries have their keys and
+// checksums. They count as split, with heads of no bytes.
+//
 // Where the pool's header says so, a superblock ends with a map, whole lines: bit i = record i is
 // in use; bits past the last record are set. Records then begin at kFirstMapped.
 //
@@ -48,10 +51,10 @@ class Divisor {
 /// Of a pool; plain data that travels to any machine.
 struct RecordShape {
   std::uint64_t superblock_bytes = 0;  // a power of two
-  std::uint32_t key_bytes = 0;         // that a record holds; split records only
-  std::uint32_t value_bytes = 0;       // likewise
-  std::uint32_t head_stride = 0;       // 0: records lie whole
-  std::uint32_t value_stride = 0;
+  std::uint32_t key_bytes = 0;  // that a record holds; split records only
+  std::uint32_t value_bytes = 0;  // likewise
+  std::uint32_t head_stride = 0;  // 0: they have no heads
+  std::uint32_t value_stride = 0;  // 0: records lie whole
   Divisor by_group, by_value;  // group_bytes() and value_stride
   std::uint32_t first = kFirstRecord;  // where whole records begin
   bool maps = false;  // superblocks end with a map
@@ -65,11 +68,8 @@ struct RecordShape {
     if (maps) first = kFirstMapped;
     // A head has 32 bits of the sequence: too few where records are told apart by it.
     if (h.key_bytes == 0 || h.value_bytes == 0 || h.btree()) return;
-    std::uint64_t const head = h.in_place()
-                                   ? sizeof(RecordHead)
-                                   : aligned_up(sizeof(RecordHead) + h.key_bytes, kRecordAlign);
-    std::uint64_t const value = aligned_up(h.value_bytes, kRecordAlign);
-    if (head + value > kMostSplit) return;
+    std::uint64_t const head = head_bytes(h), value = aligned_up(h.value_bytes, kRecordAlign);
+    if (head + value > kMostSplit && !h.logged()) return;
     key_bytes = h.in_place() ? 0 : h.key_bytes;
     value_bytes = h.value_bytes;
     head_stride = static_cast<std::uint32_t>(head);
@@ -79,7 +79,8 @@ struct RecordShape {
     PERDURE_ASSERT(group_bytes() % kFirstRecord == 0);  // so that values keep to their lines
   }
 
-  [[nodiscard]] PERDURE_FN bool split() const { return head_stride != 0; }
+  [[nodiscard]] PERDURE_FN bool split() const { return value_stride != 0; }
+  [[nodiscard]] PERDURE_FN bool bare() const { return split() && head_stride == 0; }
   [[nodiscard]] PERDURE_FN std::uint32_t split_stride() const { return head_stride + value_stride; }
   [[nodiscard]] PERDURE_FN std::uint32_t heads_bytes() const { return kGroup * head_stride; }
   [[nodiscard]] PERDURE_FN std::uint32_t group_bytes() const { return kGroup * split_stride(); }
@@ -89,7 +90,7 @@ struct RecordShape {
     PERDURE_ASSERT(!kCostlyAssertions || (superblock_bytes > kFirstRecord && stride > 0));
     std::uint64_t const room = superblock_bytes - kFirstRecord;
     if (maps) return mapped_capacity(stride);
-    return split() ? room / group_bytes() * kGroup : room / stride;
+    return split() && !bare() ? room / group_bytes() * kGroup : room / stride;
   }
   /// The map of so many records.
   [[nodiscard]] PERDURE_FN static std::uint64_t map_bytes(std::uint64_t records) {
@@ -128,6 +129,7 @@ struct RecordShape {
   /// Where the head of a split record is. Of what is no record's address: somewhere in its
   /// superblock.
   [[nodiscard]] PERDURE_FN Offset head(Offset at) const {
+    PERDURE_ASSERT(!kCostlyAssertions || !bare());
     auto const inside = static_cast<std::uint32_t>(at.bytes & (superblock_bytes - 1));
     std::uint32_t const from =
         inside < kFirstRecord ? 0 : inside - static_cast<std::uint32_t>(kFirstRecord);
@@ -149,6 +151,12 @@ struct RecordShape {
 
  private:
   static constexpr std::uint64_t kMapLine = 64;
+
+  static std::uint64_t head_bytes(PoolHeader const& h) {
+    if (h.logged()) return 0;
+    if (h.in_place()) return sizeof(RecordHead);
+    return aligned_up(sizeof(RecordHead) + h.key_bytes, kRecordAlign);
+  }
 
   [[nodiscard]] PERDURE_FN std::uint64_t mapped_capacity(std::uint64_t stride) const {
     std::uint64_t const room = superblock_bytes - first;

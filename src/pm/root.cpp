@@ -60,6 +60,14 @@ std::optional<Root> read_root(std::byte const* at) {
   return root;
 }
 
+std::optional<Root> newest_root(std::byte const* base) {
+  std::optional<Root> const copies[2] = {read_root(base + kRootOffset[0]),
+                                         read_root(base + kRootOffset[1])};
+  if (!copies[0] && !copies[1]) return std::nullopt;
+  int const newest = !copies[1] || (copies[0] && copies[0]->sequence > copies[1]->sequence) ? 0 : 1;
+  return copies[mutated("older_root_wins") && copies[1 - newest] ? 1 - newest : newest];
+}
+
 void write_root(std::byte* at, Root& root) {
   PERDURE_ASSERT(root.sequence != 0 && names_fault(root).empty());
   root.crc = root.checksum();

@@ -16,6 +16,8 @@ namespace perdure::pm {
 /// The copy at `at`, of which no more is read than is in use; none where it is torn or was never
 /// written.
 [[nodiscard]] std::optional<Root> read_root(std::byte const* at);
+/// The copy that counts, of the pool that is mapped at `base`; none where neither is whole.
+[[nodiscard]] std::optional<Root> newest_root(std::byte const* base);
 /// Writes what is in use of it, with its checksum.
 void write_root(std::byte* at, Root& root);
 

@@ -2,13 +2,16 @@
 #include "perdure/store.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/assert.hpp"
 #include "base/caught.hpp"
 #include "batch/kinds.hpp"
 #include "exec/range.hpp"
+#include "store/events.hpp"
 #include "store/gphash/gphash_store.hpp"
 #include "store/gphash/transactions.hpp"
+#include "store/index_name.hpp"
 #include "store/values_view.hpp"
 
 namespace perdure {
@@ -30,11 +33,34 @@ Status Store::belongs_here() const {
   return caught([this] { return impl_ ? impl_->check_process() : moved_elsewhere(); });
 }
 
+namespace {
+
+/// Opens or makes a pool, and tells what that came to.
+template <class Impl, class F>
+Result<std::unique_ptr<Impl>> noted(std::string_view how, std::string const& path,
+                                    OpenOptions const& options, F make) {
+  auto const begin = events::Clock::now();
+  auto impl = caught(make);
+  if (!impl) {
+    events::not_opened(path, impl.status());
+    return impl;
+  }
+  Impl& made = **impl;
+  events::opened(how, path, options, made.recovery, name(made.index), events::seconds_since(begin));
+  // Not asked of others than gphash: a Dash index would count its records.
+  if (log::heard() && made.index == Index::gphash) events::placed(path, made.stats());
+  return impl;
+}
+
+}  // namespace
+
 Result<Store> Store::create(std::string const& path, CreateOptions const& create,
                             OpenOptions const& open) {
   exec::Range const range("create");
+  log::Delivery const delivery;
   return caught([&]() -> Result<Store> {
-    auto impl = Impl::create(path, create, open);
+    auto impl =
+        noted<Impl>("created", path, open, [&] { return Impl::create(path, create, open); });
     if (!impl) return impl.status();
     return Store(std::move(*impl));
   });
@@ -42,8 +68,9 @@ Result<Store> Store::create(std::string const& path, CreateOptions const& create
 
 Result<Store> Store::open(std::string const& path, OpenOptions const& options) {
   exec::Range const range("open");
+  log::Delivery const delivery;
   return caught([&]() -> Result<Store> {
-    auto impl = Impl::open(path, options);
+    auto impl = noted<Impl>("opened", path, options, [&] { return Impl::open(path, options); });
     if (!impl) return impl.status();
     return Store(std::move(*impl));
   });
@@ -52,8 +79,10 @@ Result<Store> Store::open(std::string const& path, OpenOptions const& options) {
 Result<Store> Store::restore(std::string const& snapshot, std::string const& path,
                              RestoreOptions const& restore, OpenOptions const& open) {
   exec::Range const range("restore");
+  log::Delivery const delivery;
   return caught([&]() -> Result<Store> {
-    auto impl = Impl::restore(snapshot, path, restore, open);
+    auto impl = noted<Impl>("restored", path, open,
+                            [&] { return Impl::restore(snapshot, path, restore, open); });
     if (!impl) return impl.status();
     return Store(std::move(*impl));
   });
@@ -247,7 +276,11 @@ Result<std::optional<std::uint64_t>> Store::restore_step(CUstream_st* stream) {
 
 Result<CacheReport> Store::load_cache() {
   exec::Range const range("load_cache");
-  return answer(impl_.get(), [&](Impl& impl) { return impl.load_cache(); });
+  return answer(impl_.get(), [&](Impl& impl) {
+    auto found = impl.load_cache();
+    if (found) events::cached(impl.path, *found);
+    return found;
+  });
 }
 
 Result<ScanPage> Store::scan(ScanCursor const& from, std::size_t limit,
@@ -269,12 +302,20 @@ Status Store::snapshot(std::string const& path, SnapshotOptions const& options) 
     if (auto const id = pm::id_of(path); id != pm::FileId{} && id == pm::id_of(impl.path))
       return {Code::invalid_argument,
               "snapshot " + path + " is the pool itself; name another file"};
-    return impl.snapshot(path, options);
+    auto const begin = events::Clock::now();
+    Status const s = impl.snapshot(path, options);
+    if (s.ok()) events::snapshot_taken(impl.path, path, events::seconds_since(begin));
+    return s;
   });
 }
 Result<VerifyReport> Store::verify(std::atomic<bool> const* stop) {
   exec::Range const range("verify");
-  return answer(impl_.get(), [&](Impl& impl) { return impl.verify(stop); });
+  return answer(impl_.get(), [&](Impl& impl) {
+    auto const begin = events::Clock::now();
+    auto found = impl.verify(stop);
+    if (found) events::verified(impl.path, *found, events::seconds_since(begin));
+    return found;
+  });
 }
 Stats Store::stats() const { return belongs_here().ok() ? impl_->stats() : Stats{}; }
 void Store::reset_counts() {
@@ -282,7 +323,11 @@ void Store::reset_counts() {
 }
 Status Store::acknowledge_repair() {
   exec::Range const range("acknowledge_repair");
-  return answer(impl_.get(), [](Impl& impl) { return impl.acknowledge_repair(); });
+  return answer(impl_.get(), [](Impl& impl) {
+    Status const s = impl.acknowledge_repair();
+    if (s.ok()) events::acknowledged(impl.path);
+    return s;
+  });
 }
 RecoveryReport const& Store::recovery() const {
   static RecoveryReport const none;
@@ -301,7 +346,7 @@ Index Store::index() const { return impl_ ? impl_->index : Index::gphash; }
 Device Store::device() const { return impl_ ? impl_->options.device : Device::cpu; }
 Status Store::close() {
   exec::Range const range("close");
-  return answer(impl_.get(), [&](Impl& impl) { return impl.close(); });
+  return answer(impl_.get(), [&](Impl& impl) { return Impl::close_noted(impl); });
 }
 
 }  // namespace perdure

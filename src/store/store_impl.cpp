@@ -115,13 +115,25 @@ Result<RangePage> Store::Impl::range(RangeQuery const&, std::atomic<bool> const*
 }
 Result<std::uint64_t> Store::Impl::count_range(RangeQuery const&) { return no_order(*this); }
 
+Status Store::Impl::close_noted(Impl& impl) noexcept {
+  auto const begin = events::Clock::now();
+  Status how = caught([&] { return impl.close(); });
+  // A transaction or session that is open keeps it open: that is no end.
+  bool const still_open = how.code() == Code::busy;
+  if (!still_open && !impl.end_noted.exchange(true))
+    events::closed(impl.path, how, events::seconds_since(begin));
+  return how;
+}
+
 /// Put aside, it stays reachable, and nothing of it is run again: who held its locks, and its
 /// threads, are elsewhere.
 void Store::Impl::release(std::unique_ptr<Impl> impl) noexcept {
   if (!impl) return;
   if (impl->process == this_process()) {
+    log::Delivery const delivery;
     impl->end_holder();  // nobody has the store any more to end it by
-    static_cast<void>(caught([&] { return impl->close(); }));
+    static_cast<void>(close_noted(*impl));
+    impl.reset();  // the locks of its threads go before the delivery
     return;
   }
   PERDURE_ASSERT(impl->aside == nullptr);  // once is enough

@@ -4,6 +4,7 @@
 // destructor included: threads, locks and devices are not there.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,10 +13,12 @@
 
 #include "base/assert.hpp"
 #include "base/caught.hpp"
+#include "base/log.hpp"
 #include "base/process.hpp"
 #include "perdure/store.h"
 #include "pm/pool.hpp"
 #include "store/checks.hpp"
+#include "store/events.hpp"
 
 namespace perdure {
 
@@ -72,6 +75,8 @@ struct Store::Impl {
 
   /// Ok in the process that opened it.
   [[nodiscard]] Status check_process() const;
+  /// close(), and an event the first time.
+  static Status close_noted(Impl& impl) noexcept;
   /// Closes it and releases it; in another process it is only put aside.
   static void release(std::unique_ptr<Impl> impl) noexcept;
 
@@ -84,6 +89,7 @@ struct Store::Impl {
   KeyOrder const key_order;
   std::uint64_t const process = this_process();
   RecoveryReport recovery;
+  std::atomic<bool> end_noted{false};  // its close is an event once
   Impl* aside = nullptr;  // put_aside()
 
  private:
@@ -109,15 +115,25 @@ struct Store::Impl {
 /// With the pool's name, if there is memory for it.
 [[nodiscard]] Status named(Store::Impl const& impl, Status status) noexcept;
 
+[[nodiscard]] inline Status status_of(Status const& s) { return s; }
+template <class T>
+[[nodiscard]] Status status_of(Result<T> const& result) {
+  return result.status();
+}
+
 /// A public call: refused in another process than the one that opened the store; and whatever is
-/// thrown inside comes out as a Status.
+/// thrown inside comes out as a Status. Its events are delivered when it holds no lock any more.
 template <class F>
 auto answer(Store::Impl* impl, F call) -> decltype(call(*impl)) {
+  log::Delivery const delivery;
   try {
     if (impl == nullptr) return moved_elsewhere();
     if (impl->process != this_process()) return impl->check_process();
     PERDURE_ASSERT(impl->aside == nullptr);  // nobody has what was put aside
-    return call(*impl);
+    auto answered = call(*impl);
+    if (!answered.ok() && log::heard()) [[unlikely]]
+      events::failed(impl->path, status_of(answered));
+    return answered;
   } catch (abi::__forced_unwind const&) {  // the thread is being cancelled
     throw;
   } catch (...) {

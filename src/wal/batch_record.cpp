@@ -57,7 +57,31 @@ Status take_column(Cursor& cursor, std::uint64_t count, std::uint32_t width, std
   return column.data == nullptr ? corrupt("a column is cut off") : Status{};
 }
 
+constexpr std::uint64_t effects_bytes(std::uint64_t operations) { return (operations + 7) / 8; }
+
 }  // namespace
+
+void KeptColumn::take(Column const& from, std::span<std::size_t const> which) {
+  PERDURE_ASSERT(from.space == MemorySpace::host && data_.empty() && offsets_.empty());
+  bool const variable = from.offsets != nullptr;
+  count_ = which.size();
+  data_.reserve(1);  // a column of no bytes is still one
+  if (variable) offsets_.push_back(0);
+  for (std::size_t const i : which) {
+    std::size_t const begin = variable ? static_cast<std::size_t>(from.offsets[i]) : i * from.width;
+    std::size_t const end =
+        variable ? static_cast<std::size_t>(from.offsets[i + 1]) : begin + from.width;
+    PERDURE_ASSERT(!kCostlyAssertions || (i < from.count && begin <= end));
+    data_.insert(data_.end(), from.data + begin, from.data + end);
+    if (variable) offsets_.push_back(static_cast<std::int64_t>(data_.size()));
+  }
+}
+
+void KeptColumn::stand_in_for(Column& column) const {
+  column.data = data_.data();
+  column.offsets = offsets_.empty() ? nullptr : offsets_.data();
+  column.count = count_;
+}
 
 void EncodedBatch::add(void const* data, std::uint64_t bytes) {
   PERDURE_ASSERT(data != nullptr || bytes == 0);
@@ -68,38 +92,47 @@ void EncodedBatch::add(void const* data, std::uint64_t bytes) {
   bytes_ += bytes + padding;
 }
 
+std::uint64_t bytes_of(Column const& column) {
+  if (column.data == nullptr) return 0;
+  if (column.offsets == nullptr) return std::uint64_t{column.width} * column.count;
+  PERDURE_ASSERT(column.offsets[column.count] >= column.offsets[0]);
+  return static_cast<std::uint64_t>(column.offsets[column.count] - column.offsets[0]);
+}
+
 /// Returns the bytes of the column's elements.
 std::uint64_t EncodedBatch::add_column(Column const& column, std::vector<std::uint32_t>& lengths) {
+  std::uint64_t const bytes = bytes_of(column);
   if (column.offsets == nullptr) {
-    std::uint64_t const bytes = std::uint64_t{column.width} * column.count;
     add(column.data, bytes);
     return bytes;
   }
   lengths.resize(column.count);
   for (std::size_t i = 0; i < column.count; ++i)
     lengths[i] = static_cast<std::uint32_t>(column.offsets[i + 1] - column.offsets[i]);
-  PERDURE_ASSERT(column.offsets[column.count] >= column.offsets[0]);
-  auto const bytes = static_cast<std::uint64_t>(column.offsets[column.count] - column.offsets[0]);
   add(lengths.data(), lengths.size() * sizeof(std::uint32_t));
   add(column.data + column.offsets[0], bytes);
   return bytes;
 }
 
-EncodedBatch::EncodedBatch(BatchOps const& ops) {
+EncodedBatch::EncodedBatch(BatchOps const& ops, bool effects) {
   PERDURE_ASSERT(ops.kinds.empty() || ops.kinds.size() == ops.keys.count);
   add(&record_, sizeof record_);  // filled in below
   if (!ops.kinds.empty()) add(ops.kinds.data(), ops.kinds.size());
-  record_.version = kBatchVersion;
+  record_.version = effects ? kBatchWithEffects : kBatchVersion;
   record_.kind = ops.kinds.empty() ? static_cast<std::uint8_t>(ops.kind) : kMixed;
   record_.rmw = static_cast<std::uint8_t>(ops.rmw);
   record_.element = static_cast<std::uint8_t>(ops.element);
   record_.count = ops.keys.count;
   record_.key_width = ops.keys.width;
   record_.keys_bytes = add_column(ops.keys, key_lengths_);
-  if (ops.values.data == nullptr) return;
-  record_.has_values = 1;
-  record_.value_width = ops.values.width;
-  record_.values_bytes = add_column(ops.values, value_lengths_);
+  if (ops.values.data != nullptr) {
+    record_.has_values = 1;
+    record_.value_width = ops.values.width;
+    record_.values_bytes = add_column(ops.values, value_lengths_);
+  }
+  if (!effects) return;
+  effects_.resize((effects_bytes(ops.keys.count) + kAlign - 1) / kAlign * kAlign);
+  if (!effects_.empty()) add(effects_.data(), effects_.size());
 }
 
 Result<DecodedBatch> DecodedBatch::take(std::span<std::byte const>& bytes) {
@@ -108,9 +141,10 @@ Result<DecodedBatch> DecodedBatch::take(std::span<std::byte const>& bytes) {
   if (head == nullptr) return corrupt("it is shorter than its header");
   BatchRecord r;
   std::memcpy(&r, head, sizeof r);
-  if (r.version != kBatchVersion) {
-    return corrupt("it has version " + std::to_string(r.version) + "; this build reads version " +
-                   std::to_string(kBatchVersion) + ": open it with the build that made it");
+  if (r.version != kBatchVersion && r.version != kBatchWithEffects) {
+    return corrupt("it has version " + std::to_string(r.version) + "; this build reads versions " +
+                   std::to_string(kBatchVersion) + " and " + std::to_string(kBatchWithEffects) +
+                   ": open it with the build that made it");
   }
   auto const changes = [](OpKind kind) {
     return kind > OpKind::get && kind <= OpKind::update;
@@ -143,8 +177,28 @@ Result<DecodedBatch> DecodedBatch::take(std::span<std::byte const>& bytes) {
         !s.ok())
       return s;
   }
+  if (r.version == kBatchWithEffects) {
+    auto const* const effects = cursor.take(effects_bytes(r.count));
+    if (effects == nullptr) return corrupt("it does not say what took effect");
+    out.keep_effective(effects);
+  }
   bytes = cursor.rest();
   return out;
+}
+
+/// Drops the operations that had none.
+void DecodedBatch::keep_effective(std::byte const* effects) {
+  std::size_t const count = ops_.keys.count;
+  std::vector<std::size_t> which;
+  for (std::size_t i = 0; i < count; ++i)
+    if (std::to_integer<unsigned>(effects[i / 8] >> (i % 8)) & 1u) which.push_back(i);
+  if (which.size() == count) return;
+  BatchOps const all = ops();
+  kept_keys_.take(all.keys, which);
+  if (all.values.data != nullptr) kept_values_.take(all.values, which);
+  if (!all.kinds.empty())
+    for (std::size_t const i : which) kept_kinds_.push_back(all.kinds[i]);
+  own_ = true;
 }
 
 Result<DecodedBatch> DecodedBatch::decode(std::span<std::byte const> bytes) {
@@ -155,6 +209,12 @@ Result<DecodedBatch> DecodedBatch::decode(std::span<std::byte const> bytes) {
 
 BatchOps DecodedBatch::ops() const {
   BatchOps ops = ops_;
+  if (own_) {
+    kept_keys_.stand_in_for(ops.keys);
+    if (ops.values.data != nullptr) kept_values_.stand_in_for(ops.values);
+    ops.kinds = kept_kinds_;
+    return ops;
+  }
   if (ops.keys.width == 0) ops.keys.offsets = key_offsets_.data();
   if (ops.values.data != nullptr && ops.values.width == 0)
     ops.values.offsets = value_offsets_.data();

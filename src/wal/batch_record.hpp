@@ -1,10 +1,12 @@
 // A batch of operations as the log keeps it: columns, as the store was given them, so that a batch
 // of fixed-size host columns is copied once and replay hands the log's own bytes to the store.
 //
-//   BatchRecord | kinds (mixed batches) | key lengths | keys | value lengths | values
+//   BatchRecord | kinds (mixed batches) | key lengths | keys | value lengths | values | effects
 //
 // Each column begins at a multiple of 8 bytes. Lengths (u32 each) are there for variable sizes
-// only. Invariant: decoding checks every size against the bytes there are; it trusts nothing.
+// only. Effects, a bit an operation, are there in version 2 only: of a batch whose columns went
+// into the log before it was known which of its operations would take effect. Invariant: decoding
+// checks every size against the bytes there are; it trusts nothing.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +21,7 @@
 namespace perdure::wal {
 
 inline constexpr std::uint16_t kBatchVersion = 1;
+inline constexpr std::uint16_t kBatchWithEffects = 2;
 inline constexpr std::uint8_t kMixed = 0xff;  // BatchRecord::kind: each operation has its own
 
 struct BatchRecord {             // bytes
@@ -53,10 +56,36 @@ struct BatchOps {
   Column values;                  // data null = none
 };
 
+/// Bytes of a column's elements; host memory, none where it has no data.
+std::uint64_t bytes_of(Column const& column);
+
+/// Some elements of a column, by themselves.
+class KeptColumn {
+ public:
+  void take(Column const& from, std::span<std::size_t const> which);
+  /// In the place of the column that they were taken from.
+  void stand_in_for(Column& column) const;
+
+ private:
+  std::vector<std::byte> data_;
+  std::vector<std::int64_t> offsets_;
+  std::size_t count_ = 0;
+};
+
 /// The pieces to append, in order. They refer to the batch's columns and to this object.
 class EncodedBatch {
  public:
-  explicit EncodedBatch(BatchOps const& ops);
+  /// `effects`: the last piece says which of the operations took effect, once set_effects() has
+  /// been called.
+  explicit EncodedBatch(BatchOps const& ops, bool effects = false);
+  /// f(i): operation i took effect.
+  template <class F>
+  void set_effects(F const& f) {
+    for (std::size_t i = 0; i < record_.count; ++i)
+      if (f(i)) effects_[i / 8] |= static_cast<std::uint8_t>(1u << (i % 8));
+  }
+  /// Without the effects.
+  [[nodiscard]] std::uint64_t column_bytes() const { return bytes_ - effects_.size(); }
   EncodedBatch(EncodedBatch const&) = delete;
   EncodedBatch& operator=(EncodedBatch const&) = delete;
   [[nodiscard]] std::span<std::span<std::byte const> const> pieces() const { return pieces_; }
@@ -68,11 +97,13 @@ class EncodedBatch {
 
   BatchRecord record_{};
   std::vector<std::uint32_t> key_lengths_, value_lengths_;
+  std::vector<std::uint8_t> effects_;
   std::vector<std::span<std::byte const>> pieces_;
   std::uint64_t bytes_ = 0;
 };
 
-/// Columns that point into the bytes it was decoded from, which must stay.
+/// Columns that point into the bytes it was decoded from, which must stay. Operations without
+/// effect are none of it: where there were any, it has columns of its own.
 class DecodedBatch {
  public:
   /// The batch that `bytes` begin with; leaves there what follows it.
@@ -83,8 +114,13 @@ class DecodedBatch {
   [[nodiscard]] BatchOps ops() const;
 
  private:
+  void keep_effective(std::byte const* effects);
+
   BatchOps ops_;
   std::vector<std::int64_t> key_offsets_, value_offsets_;
+  bool own_ = false;  // columns: the kept ones
+  std::vector<OpKind> kept_kinds_;
+  KeptColumn kept_keys_, kept_values_;
 };
 
 }  // namespace perdure::wal

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/caught.hpp"
 #include "base/hooks.hpp"
 #include "wal/disk/pipeline.hpp"
 
@@ -13,20 +14,11 @@ namespace perdure::wal {
 namespace {
 
 constexpr std::uint32_t kDepth = 4;  // chunks under way
+// of a checkpoint: what a batch lets begin need not have ended by the next
+constexpr std::uint32_t kDepthBeside = 16;
 
 Status corrupt_image(BlockFile const& file, std::string const& what) {
   return {Code::corrupt, "image " + file.name() + ": " + what};
-}
-
-std::uint64_t chunks_of(ImageInfo const& info) {
-  return (info.bytes + info.chunk_bytes - 1) / info.chunk_bytes;
-}
-std::uint64_t table_bytes(ImageInfo const& info) {
-  return round_up(chunks_of(info) * sizeof(std::uint32_t));
-}
-std::uint64_t chunk_size(ImageInfo const& info, std::uint64_t chunk) {
-  PERDURE_ASSERT(chunk < chunks_of(info));
-  return std::min<std::uint64_t>(info.chunk_bytes, info.bytes - chunk * info.chunk_bytes);
 }
 
 /// Why no image serves. Where one could not be had for another reason than its damage, that one has
@@ -45,27 +37,6 @@ Status write_block(BlockFile& file, std::uint64_t offset, void const* record, st
   PERDURE_ASSERT(bytes > 0 && bytes <= kBlock && offset % kBlock == 0);
   std::memcpy(block->data(), record, bytes);
   return file.write_durably(offset, block->span());
-}
-
-/// The chunks, through buffers of our own, so that what is summed is what is written.
-Status write_chunks(BlockFile& file, ImageInfo const& info, std::span<std::byte const> bytes,
-                    std::span<std::byte const> head, std::vector<std::uint32_t>& sums) {
-  PERDURE_ASSERT(sums.size() == chunks_of(info) && bytes.size() == info.bytes);
-  auto buffers = AlignedBuffer::make(kDepth * std::uint64_t{info.chunk_bytes});
-  if (!buffers) return buffers.status();
-  Pipeline pipeline(file, kDepth);
-  auto const begin = [&](std::uint64_t i, std::uint32_t slot) {
-    std::byte* const buffer = buffers->data() + std::uint64_t{slot} * info.chunk_bytes;
-    std::uint64_t const size = chunk_size(info, i);
-    std::memcpy(buffer, bytes.data() + i * info.chunk_bytes, size);
-    PERDURE_ASSERT(slot < kDepth);
-    if (i == 0 && !head.empty()) std::memcpy(buffer, head.data(), head.size());
-    sums[i] = crc32c(0, buffer, size);
-    return file.start(
-        {Verb::write, kBlock + i * info.chunk_bytes, buffer, size, pipeline.tag(i, slot)});
-  };
-  return pipeline.run(chunks_of(info), begin,
-                      [](std::uint64_t, std::uint32_t, std::uint64_t) { return Status{}; });
 }
 
 Result<std::vector<std::uint32_t>> read_table(BlockFile& file, ImageInfo const& info) {
@@ -99,34 +70,18 @@ Status write_image(BlockFile& file, ImageInfo& info, std::span<std::byte const> 
                    std::span<std::byte const> head) {
   info.bytes = bytes.size();
   info.chunk_bytes = kChunkBytes;
-  if (info.bytes % kBlock != 0)
-    return {Code::invalid_argument,
-            "image " + file.name() + ": its size must be a multiple of 4096 bytes"};
   if (head.size() > std::min<std::uint64_t>(info.bytes, info.chunk_bytes))
     return {Code::invalid_argument,
             "image " + file.name() + ": its head is longer than its first chunk"};
-  std::vector<std::uint32_t> sums(chunks_of(info));
-  if (Status s = write_chunks(file, info, bytes, head, sums); !s.ok()) return s;
-  auto table = AlignedBuffer::make(std::max(kBlock, table_bytes(info)));
-  if (!table) return table.status();
-  std::memcpy(table->data(), sums.data(), sums.size() * sizeof(std::uint32_t));
-  info.table_crc = crc32c(0, table->data(), table_bytes(info));
-  if (Status s = file.write_durably(kBlock + info.bytes, table->span()); !s.ok()) return s;
-  if (Status s = mutated("image_not_synced") ? Status{} : file.sync(); !s.ok()) return s;
-  // Only now: a header that is valid stands for bytes that are there.
-  ImageHeader h{};
-  h.magic = kImageMagic;
-  h.format_version = kImageVersion;
-  h.chunk_bytes = info.chunk_bytes;
-  h.pool_id = info.pool_id;
-  h.sequence = info.sequence;
-  h.lsn = info.at.lsn;
-  h.next_batch = info.at.next_batch;
-  h.bytes = info.bytes;
-  h.table_crc = info.table_crc;
-  h.crc = info.header_crc = checksum(h);
-  if (Status s = write_block(file, 0, &h, sizeof h); !s.ok()) return s;
-  return mutated("image_not_synced") ? Status{} : file.sync();  // the file's new length too
+  auto writer = ImageWriter::begin(file, info, kDepth, false);
+  if (!writer) return writer.status();
+  auto const source = [&](std::uint64_t at, std::span<std::byte> into) {
+    std::memcpy(into.data(), bytes.data() + at, into.size());
+    if (at == 0 && !head.empty()) std::memcpy(into.data(), head.data(), head.size());
+  };
+  if (Status s = (*writer)->finish(source, one_after_another); !s.ok()) return s;
+  info = (*writer)->info();
+  return {};
 }
 
 Result<ImageInfo> read_image_info(BlockFile& file) {
@@ -181,21 +136,20 @@ Status load_image(BlockFile& file, ImageInfo const& info, std::span<std::byte> i
 // ------------------------------------------------------------------------------------------------
 // A and B
 
-Status Checkpoints::write_record(ImageInfo const& image, std::uint32_t which) {
-  PERDURE_ASSERT(which <= 1 && image.sequence > sequence_ && image.pool_id == pool_id_);
+Status Checkpoints::begin_record() {
+  ImageInfo const& image = running_->image->info();
+  PERDURE_ASSERT(running_->which <= 1 && image.sequence > sequence_ && image.pool_id == pool_id_);
   CheckpointRecord r{};
   r.magic = kCheckpointMagic;
   r.format_version = kImageVersion;
-  r.image = which;
+  r.image = running_->which;
   r.pool_id = pool_id_;
   r.sequence = image.sequence;
   r.lsn = image.at.lsn;
   r.next_batch = image.at.next_batch;
   r.image_crc = image.header_crc;
   r.crc = checksum(r);
-  if (Status s = write_block(*files_.record, r.sequence % 2 * kBlock, &r, sizeof r); !s.ok())
-    return s;
-  return files_.record->sync();
+  return running_->record.emplace().begin(*files_.record, r.sequence % 2 * kBlock, &r, sizeof r);
 }
 
 Status Checkpoints::format() {
@@ -205,28 +159,65 @@ Status Checkpoints::format() {
   return {};
 }
 
-Status Checkpoints::write(std::span<std::byte const> bytes, LogPosition at) {
+Status Checkpoints::begin(std::uint64_t bytes, LogPosition at) {
   ImageInfo image;
   image.pool_id = pool_id_;
   image.sequence = sequence_ + 1;
   image.at = at;
-  PERDURE_ASSERT(at.lsn % kBlock == 0 && at.lsn >= newest_.lsn && active_ <= 1);
-  std::uint32_t const which =
-      mutated("image_overwrites_what_counts") && sequence_ > 0 ? active_ : 1 - active_;
+  image.bytes = bytes;
+  PERDURE_ASSERT(!running() && at.lsn % kBlock == 0 && at.lsn >= newest_.lsn && active_ <= 1);
   bool const first = sequence_ == 0;
-  PERDURE_ASSERT(first || which != active_ || mutated("image_overwrites_what_counts"));
+  auto next = std::make_unique<Running>();
+  next->which = mutated("image_overwrites_what_counts") && !first ? active_ : 1 - active_;
+  PERDURE_ASSERT(first || next->which != active_ || mutated("image_overwrites_what_counts"));
   older_.reset();  // from here on the inactive image is half written
-  // And says so: chunks in which only the closing note has changed, which ends with a checksum of
-  // its own, have the same CRC, so that the old header would vouch for a mix of both images.
-  if (Status s = write_no_header(*files_.image[which], kImageMagic); !s.ok()) return s;
-  if (Status s = write_image(*files_.image[which], image, bytes); !s.ok()) return s;
-  if (Status s = write_record(image, which); !s.ok()) return s;
-  PERDURE_ASSERT(image.sequence > sequence_);
-  if (!first) older_ = newest_.lsn;
-  newest_ = at;
-  active_ = which;
-  sequence_ = image.sequence;
+  auto writer = ImageWriter::begin(*files_.image[next->which], image, kDepthBeside, true);
+  if (!writer) return writer.status();
+  next->image = std::move(*writer);
+  running_ = std::move(next);
   return {};
+}
+
+Status Checkpoints::go_on(std::uint64_t most, ImageSource const& source, ForEach const& each) {
+  PERDURE_ASSERT(running());
+  Status const s = caught([&]() -> Status {
+    if (Status step = running_->image->go_on(most, source, each); !step.ok()) return step;
+    if (!running_->image->whole()) return {};
+    if (!running_->record) {
+      if (Status step = begin_record(); !step.ok()) return step;
+    }
+    return running_->record->go_on(false);
+  });
+  if (!s.ok()) give_up();
+  if (s.ok() && running_->record && running_->record->done()) take_over();
+  return s;
+}
+
+/// It is whole, and named.
+void Checkpoints::take_over() {
+  ImageInfo const& image = running_->image->info();
+  PERDURE_ASSERT(image.sequence > sequence_);
+  if (sequence_ != 0) older_ = newest_.lsn;
+  newest_ = image.at;
+  active_ = running_->which;
+  sequence_ = image.sequence;
+  running_.reset();
+}
+
+Status Checkpoints::write(std::span<std::byte const> bytes, LogPosition at) {
+  if (Status s = begin(bytes.size(), at); !s.ok()) return s;
+  auto const source = [&](std::uint64_t from, std::span<std::byte> into) {
+    std::memcpy(into.data(), bytes.data() + from, into.size());
+  };
+  return finish(source, one_after_another);
+}
+
+Status Checkpoints::finish(ImageSource const& source, ForEach const& each) {
+  Status s = caught([&] { return running_->image->finish(source, each); });
+  if (s.ok() && !running_->record) s = caught([&] { return begin_record(); });
+  if (s.ok()) s = caught([&] { return running_->record->go_on(true); });
+  s.ok() ? take_over() : give_up();
+  return s;
 }
 
 Lsn Checkpoints::keep_from() const {

@@ -19,22 +19,10 @@
 
 #include "perdure/status.h"
 #include "wal/disk/block_file.hpp"
-#include "wal/log_format.hpp"
-#include "wal/redo_log.hpp"
+#include "wal/image.hpp"
+#include "wal/image_writer.hpp"
 
 namespace perdure::wal {
-
-inline constexpr std::uint32_t kChunkBytes = 1u << 20;
-
-struct ImageInfo {
-  PoolId pool_id{};
-  std::uint64_t sequence = 0;
-  LogPosition at;            // replay goes on from here
-  std::uint64_t bytes = 0;
-  std::uint32_t chunk_bytes = kChunkBytes;
-  std::uint32_t table_crc = 0;
-  std::uint32_t header_crc = 0;
-};
 
 /// Writes a whole image of `bytes` (a multiple of 4096), durably; the header last. Fills in `info`.
 /// `head`, at most one chunk, stands in for the first bytes.
@@ -71,6 +59,22 @@ class Checkpoints {
   Status format();
   /// Writes `bytes` as the next checkpoint. On failure the one before still counts.
   Status write(std::span<std::byte const> bytes, LogPosition at);
+
+  // The same piece by piece: begin(), then go_on() until running() is false. Only finish() and
+  // wait_for_buffers() wait for the disk.
+  Status begin(std::uint64_t bytes, LogPosition at);
+  [[nodiscard]] bool running() const { return running_ != nullptr; }
+  /// Up to `most` chunks; after an error it is given up.
+  Status go_on(std::uint64_t most, ImageSource const& source, ForEach const& each);
+  /// All the rest of it, waiting for the disk.
+  Status finish(ImageSource const& source, ForEach const& each);
+  void wait_for_buffers() { running_->image->wait_for_buffers(); }
+  /// The one before counts on.
+  void give_up() { running_.reset(); }
+  /// Of the one that is running.
+  [[nodiscard]] LogPosition position() const { return running_->image->info().at; }
+  [[nodiscard]] std::uint64_t chunks() const { return running_->image->chunks(); }
+  [[nodiscard]] std::uint64_t copied_chunks() const { return running_->image->copied(); }
   /// Loads the image that counts; if that is damaged, or there is no room for it, the other one,
   /// and says so.
   Result<Loaded> load(MakeRoom const& make_room);
@@ -87,7 +91,15 @@ class Checkpoints {
  private:
   Result<std::optional<CheckpointRecord>> read_record(std::string& report);
   Result<ImageInfo> read_image(std::uint32_t which);
-  Status write_record(ImageInfo const& image, std::uint32_t which);
+  Status begin_record();
+  void take_over();
+
+  /// The next image, and then the record that names it.
+  struct Running {
+    std::uint32_t which = 0;
+    std::unique_ptr<ImageWriter> image;
+    std::optional<SyncedWrite> record;
+  };
 
   Files files_;
   PoolId pool_id_;
@@ -96,6 +108,7 @@ class Checkpoints {
   LogPosition newest_;
   LogPosition seen_;  // furthest places that records, or images' headers, name
   std::optional<Lsn> older_;  // of the other image, where that is whole
+  std::unique_ptr<Running> running_;
 };
 
 }  // namespace perdure::wal

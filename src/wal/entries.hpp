@@ -23,30 +23,44 @@
 #include "base/hash.hpp"
 #include "base/offset.hpp"
 #include "pm/pool_format.hpp"
+#include "pm/record.hpp"
 
 namespace perdure::wal {
 
 struct LogEntry {  // bytes
   std::uint64_t key;  //   0  zeros behind it
-  std::uint64_t what;  //   8  bits 0..39: the record's address / 16; kErases: the key is gone
+  std::uint64_t what;  //   8  bits 0..39: the value's address / 16; above: pm::short_sum() of its
+                       //      CRC-32C. kErases: the key is gone
 };
 static_assert(offsetof(LogEntry, key) == 0 && offsetof(LogEntry, what) == 8);
 static_assert(sizeof(LogEntry) == 16 && std::has_unique_object_representations_v<LogEntry>);
 
 inline constexpr std::uint32_t kMostEntryKey = sizeof(LogEntry::key);  // bytes
-inline constexpr std::uint64_t kErases = std::uint64_t{1} << 63;
-inline constexpr std::uint64_t kEntryAddressMask = (std::uint64_t{1} << 40) - 1;
+inline constexpr std::uint32_t kEntryAddressBits = 64 - pm::kShortSumBits;
+inline constexpr std::uint64_t kEntryAddressMask = (std::uint64_t{1} << kEntryAddressBits) - 1;
+inline constexpr std::uint64_t kErases = std::uint64_t{1} << kEntryAddressBits;  // and no address
 
-PERDURE_FN LogEntry put_entry(std::byte const* key, std::uint32_t key_bytes, Offset record) {
-  PERDURE_ASSERT(!kCostlyAssertions || record.bytes % pm::kRecordAlign == 0);
+/// `value_sum`: short.
+PERDURE_FN LogEntry put_entry(std::byte const* key, std::uint32_t key_bytes, Offset record,
+                              std::uint32_t value_sum) {
+  PERDURE_ASSERT(!kCostlyAssertions || (record && record.bytes % pm::kRecordAlign == 0));
   PERDURE_ASSERT(!kCostlyAssertions || record.bytes / pm::kRecordAlign <= kEntryAddressMask);
-  return {hash_detail::load_tail(key, key_bytes), record.bytes / pm::kRecordAlign};
+  PERDURE_ASSERT(!kCostlyAssertions || pm::short_sum(value_sum) == value_sum);
+  return {hash_detail::load_tail(key, key_bytes),
+          record.bytes / pm::kRecordAlign | std::uint64_t{value_sum} << kEntryAddressBits};
 }
 PERDURE_FN LogEntry erase_entry(std::byte const* key, std::uint32_t key_bytes) {
   return {hash_detail::load_tail(key, key_bytes), kErases};
 }
-PERDURE_FN Offset record_of(LogEntry const& entry) {
-  return Offset{(entry.what & kEntryAddressMask) * pm::kRecordAlign};
+
+// Of LogEntry::what, whatever its kind; one of zeros says nothing.
+PERDURE_FN constexpr bool says_put(std::uint64_t what) { return (what & kEntryAddressMask) != 0; }
+PERDURE_FN constexpr bool says_erase(std::uint64_t what) { return what != 0 && !says_put(what); }
+PERDURE_FN constexpr Offset record_of(std::uint64_t what) {
+  return Offset{(what & kEntryAddressMask) * pm::kRecordAlign};
+}
+PERDURE_FN constexpr std::uint32_t value_sum_of(std::uint64_t what) {
+  return static_cast<std::uint32_t>(what >> kEntryAddressBits);
 }
 
 /// An entry's part of its extent's sum. One of zeros has none.
@@ -66,7 +80,7 @@ struct SegmentHeader {  // bytes
   std::uint64_t next;  //  24  where the segment after it begins; 0 = there is none
   std::uint8_t reserved[32];  //  32  zero
 };
-inline constexpr std::uint32_t kSegmentMagic = 0x4c455250u;  // "PREL"
+inline constexpr std::uint32_t kSegmentMagic = 0x4c565250u;  // "PRVL"
 static_assert(offsetof(SegmentHeader, magic) == 0 && offsetof(SegmentHeader, crc) == 4 &&
               offsetof(SegmentHeader, log_id) == 8 && offsetof(SegmentHeader, number) == 16 &&
               offsetof(SegmentHeader, next) == 24 && offsetof(SegmentHeader, reserved) == 32);
@@ -80,7 +94,7 @@ enum class ExtentKind : std::uint32_t {
 };
 
 struct ExtentHead {  // bytes
-  std::uint64_t number;  //   0  of the batch; its records carry it
+  std::uint64_t number;  //   0  of the batch
   std::uint32_t entries;  //   8
   std::uint32_t kind;  //  12  ExtentKind
   std::uint64_t sum;  //  16  of sum_of() of all entries

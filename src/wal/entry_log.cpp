@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <mutex>
 #include <random>
 #include <string>
 
@@ -13,6 +14,8 @@
 
 namespace perdure::wal {
 namespace {
+
+constexpr std::uint64_t kChunk = 1u << 14;  // cells that a worker takes at once
 
 std::uint64_t any_id() {
 #if defined(PERDURE_EXPLORE)
@@ -162,7 +165,7 @@ void EntryLog::copy(Extent const& extent, std::uint64_t from, std::span<LogEntry
 }
 
 std::uint64_t EntryLog::sum_of_entries(Extent const& extent, exec::Workers& workers) const {
-  constexpr std::uint64_t kChunk = 1u << 14, kMany = 256;
+  constexpr std::uint64_t kMany = 256;
   std::atomic<std::uint64_t> sum{0};
   workers.for_chunks(extent.entries, kChunk, [&](std::size_t begin, std::size_t end) {
     std::array<LogEntry, kMany> some;
@@ -178,13 +181,23 @@ std::uint64_t EntryLog::sum_of_entries(Extent const& extent, exec::Workers& work
 }
 
 /// A head above all that were read, which its extent's entries bear out. A crash can leave none:
-/// the extent before it was ordered first.
+/// the extent before it was ordered first. Behind the last extent there may be as many cells as the
+/// log has entries.
 bool EntryLog::another_follows(std::uint64_t position, exec::Workers& workers) const {
-  for (; position < segments_.size() * cells_each(); ++position) {
-    auto const extent = extent_at(position);
-    if (extent && sum_of_entries(*extent, workers) == extent->sum) return true;
-  }
-  return false;
+  std::uint64_t const cells = segments_.size() * cells_each();
+  if (position >= cells) return false;
+  std::mutex mutex;
+  std::vector<Extent> heads;
+  workers.for_chunks(cells - position, kChunk, [&](std::size_t begin, std::size_t end) {
+    for (std::uint64_t at = position + begin; at < position + end; ++at) {
+      auto const extent = extent_at(at);
+      if (!extent) continue;
+      std::lock_guard const lock(mutex);
+      heads.push_back(*extent);
+    }
+  });
+  return std::ranges::any_of(
+      heads, [&](Extent const& extent) { return sum_of_entries(extent, workers) == extent.sum; });
 }
 
 Status EntryLog::read(exec::Workers& workers, std::function<Status(Extent const&)> const& f) {

@@ -2,12 +2,14 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
 #include "base/assert.hpp"
 #include "base/caught.hpp"
 #include "base/hooks.hpp"
+#include "base/log.hpp"
 #include "wal/disk/disk.hpp"
 
 namespace perdure::wal {
@@ -16,8 +18,22 @@ namespace {
 constexpr std::array kNames{"redo.log", "checkpoint", "image-a", "image-b"};
 constexpr std::array kMagics{kLogMagic, kCheckpointMagic, kImageMagic, kImageMagic};
 
+// A checkpoint begins when so much of the log is used, and is to be whole by the time so much more
+// has been written. The log is needed from the checkpoint before on, so that checkpoints follow
+// each other by 5/16 of the log, which is then full to 13/16 at most. For 2/16 both images are
+// whole.
+constexpr std::uint64_t kEighthsToBegin = 5;
+constexpr std::uint64_t kSixteenthsToCopy = 3;
+
 std::string name_in(std::string const& directory, char const* name) {
   return directory + "/" + name;
+}
+
+void tell_checkpoint(std::string const& directory, std::uint64_t written) noexcept try {
+  if (!log::wants(LogLevel::debug)) return;
+  log::note(LogLevel::debug, "checkpoint", {}, "the log's older part is in an image",
+            {{"log_dir", directory}, {"checkpoints", written}});
+} catch (...) {  // without memory the checkpoint is whole all the same
 }
 
 /// A log that a power loss takes with it would be a lie.
@@ -185,8 +201,11 @@ Status LogDir::start(LogPosition end) {
   return {};
 }
 
+// ------------------------------------------------------------------------------------------------
+// Checkpoints
+
 Status LogDir::checkpoint(std::span<std::byte const> pool, LogPosition at) {
-  PERDURE_ASSERT(log_ != nullptr && !pool.empty() && at.lsn <= log_->position().lsn);
+  PERDURE_ASSERT(log_ != nullptr && !pool.empty() && at.lsn <= log_->position().lsn && !runs_);
   // Else an image could count whose log ends before it.
   Status const logged =
       mutated("checkpoint_without_its_log") ? Status{} : log_->wait_durable(at.lsn);
@@ -194,14 +213,90 @@ Status LogDir::checkpoint(std::span<std::byte const> pool, LogPosition at) {
   if (Status s = checkpoints_->write(pool, at); !s.ok()) return s;
   log_->truncate(mutated("log_truncated_to_newest") ? at.lsn : checkpoints_->keep_from());
   ++written_;
+  tell_checkpoint(directory_, written_);
   return {};
+}
+
+Status LogDir::begin_checkpoint(std::uint64_t bytes) {
+  PERDURE_ASSERT(log_ != nullptr && !runs_);
+  std::lock_guard const lock(running_);
+  if (Status s = checkpoints_->begin(bytes, log_->position()); !s.ok()) return s;
+  copied_ = 0;
+  runs_ = true;
+  return {};
+}
+
+/// So many chunks are to be copied by now.
+std::uint64_t LogDir::due_chunks() const {
+  LogRoom const room = log_->room();
+  std::uint64_t const since = room.end - checkpoints_->position().lsn;
+  std::uint64_t const interval = std::max(room.ring_bytes / 16 * kSixteenthsToCopy, kBlock);
+  std::uint64_t const all = checkpoints_->chunks();
+  if (since >= interval) return all;
+  return static_cast<std::uint64_t>(static_cast<double>(all) * static_cast<double>(since) /
+                                    static_cast<double>(interval));
+}
+
+/// Whoever waits for its buffers is let wait: the next batch goes on.
+Status LogDir::go_on_with_checkpoint(ImageSource const& source, ForEach const& each) {
+  PERDURE_ASSERT(runs_);
+  std::unique_lock const lock(running_, std::try_to_lock);
+  if (!lock.owns_lock()) return {};
+  // Else an image could count whose log ends before it.
+  bool const logged =
+      log_->durable_lsn() >= checkpoints_->position().lsn || mutated("checkpoint_without_its_log");
+  if (!logged) return {};
+  std::uint64_t const due = due_chunks();
+  std::uint64_t const copied = checkpoints_->copied_chunks();
+  Status const s = checkpoints_->go_on(due - std::min(due, copied), source, each);
+  note_checkpoint(s.ok());
+  return s;
+}
+
+Status LogDir::finish_checkpoint(ImageSource const& source, ForEach const& each) {
+  PERDURE_ASSERT(runs_);
+  std::lock_guard const lock(running_);
+  Status s = log_->wait_durable(checkpoints_->position().lsn);
+  if (s.ok())
+    s = checkpoints_->finish(source, each);
+  else
+    checkpoints_->give_up();
+  note_checkpoint(s.ok());
+  return s;
+}
+
+void LogDir::give_up_checkpoint() {
+  std::lock_guard const lock(running_);
+  checkpoints_->give_up();
+  note_checkpoint(false);
+}
+
+/// After each step. It runs no more if it is whole or was given up.
+void LogDir::note_checkpoint(bool good) {
+  if (checkpoints_->running()) {
+    copied_ = checkpoints_->copied_chunks() * kChunkBytes;
+    behind_ = checkpoints_->copied_chunks() < due_chunks();
+    return;
+  }
+  runs_ = behind_ = false;
+  if (!good) return;
+  log_->truncate(mutated("log_truncated_to_newest") ? checkpoints_->newest().lsn
+                                                    : checkpoints_->keep_from());
+  ++written_;
+  tell_checkpoint(directory_, written_);
+}
+
+void LogDir::wait_for_checkpoint() {
+  if (!behind_) return;
+  std::lock_guard const lock(running_);
+  if (checkpoints_->running()) checkpoints_->wait_for_buffers();
 }
 
 bool LogDir::wants_checkpoint() const {
   PERDURE_ASSERT(log_ != nullptr);
   LogRoom const room = log_->room();
   std::uint64_t const since = room.end - checkpoints_->newest().lsn;
-  return room.used_bytes > room.ring_bytes / 2 && since > room.ring_bytes / 4;
+  return room.used_bytes > room.ring_bytes / 8 * kEighthsToBegin && since > room.ring_bytes / 4;
 }
 
 }  // namespace perdure::wal

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,7 +53,25 @@ class LogDir {
   Status checkpoint(std::span<std::byte const> pool) { return checkpoint(pool, log_->position()); }
   /// Of a pool that holds what comes before `at`, and needs the rest of the log.
   Status checkpoint(std::span<std::byte const> pool, LogPosition at);
-  /// More than half of the log is used, and enough of it since the last checkpoint for one to be
+
+  // A checkpoint beside batches: begin_checkpoint(), then go_on_with_checkpoint() after each batch,
+  // until it no longer runs. `source` brings the pool as it was when it began, chunk after chunk.
+  // These are the writer's, but for wait_for_checkpoint().
+  /// Of a pool of `bytes` bytes as it is now.
+  Status begin_checkpoint(std::uint64_t bytes);
+  /// What is due by now, for it is to be whole long before the log is full. Waits for nothing.
+  /// After an error it is given up.
+  Status go_on_with_checkpoint(ImageSource const& source, ForEach const& each);
+  /// All the rest of it, waiting for the disk.
+  Status finish_checkpoint(ImageSource const& source, ForEach const& each);
+  void give_up_checkpoint();
+  [[nodiscard]] bool checkpoint_runs() const { return runs_; }
+  /// Bytes that `source` has brought.
+  [[nodiscard]] std::uint64_t checkpoint_copied() const { return copied_; }
+  /// For whoever has written a batch and holds no lock: where the disk does not keep up with what
+  /// is due, until it has written half of what it was given.
+  void wait_for_checkpoint();
+  /// More than 5/8 of the log is used, and enough of it since the last checkpoint for one to be
   /// worth it.
   [[nodiscard]] bool wants_checkpoint() const;
   [[nodiscard]] std::uint64_t checkpoints_written() const { return written_; }
@@ -61,13 +80,20 @@ class LogDir {
  private:
   LogDir(std::string directory, std::unique_ptr<BlockFile> log_file, LogIdentity const& identity,
          Checkpoints::Files files);
+  [[nodiscard]] std::uint64_t due_chunks() const;
+  void note_checkpoint(bool good);
 
   std::string const directory_;
   std::unique_ptr<BlockFile> log_file_;  // until start() gives it to the log
   LogIdentity identity_;
+
+  std::mutex running_;  // guards the checkpoint that runs: its buffers are also waited for
   std::unique_ptr<Checkpoints> checkpoints_;
   std::unique_ptr<RedoLog> log_;
   std::atomic<std::uint64_t> written_ = 0;  // asked for while the next is written
+  // Of the checkpoint beside batches.
+  std::atomic<bool> runs_ = false, behind_ = false;
+  std::atomic<std::uint64_t> copied_ = 0;
   // Of files that were made, until keep(); they go before the files, who have the locks.
   std::vector<std::unique_ptr<NewName>> names_;
 };

@@ -33,31 +33,6 @@ Status write_header(BlockFile& file, LogIdentity const& identity) {
   return file.write_durably(identity.epoch % 2 * kBlock, block->span());
 }
 
-/// Copies from a list of pieces, as if they were one.
-class PieceReader {
- public:
-  explicit PieceReader(std::span<std::span<std::byte const> const> pieces) : pieces_(pieces) {}
-  void copy(std::byte* to, std::uint64_t bytes) {
-    while (bytes > 0) {
-      PERDURE_ASSERT(!pieces_.empty());
-      auto const piece = pieces_.front().subspan(inside_);
-      std::uint64_t const n = std::min<std::uint64_t>(bytes, piece.size());
-      if (n > 0) std::memcpy(to, piece.data(), n);
-      to += n;
-      bytes -= n;
-      inside_ += n;
-      if (inside_ == pieces_.front().size()) {
-        pieces_ = pieces_.subspan(1);
-        inside_ = 0;
-      }
-    }
-  }
-
- private:
-  std::span<std::span<std::byte const> const> pieces_;
-  std::uint64_t inside_ = 0;
-};
-
 }  // namespace
 
 Status format_log(BlockFile& file, PoolId const& pool_id, std::uint64_t ring_bytes) {
@@ -208,51 +183,94 @@ Status RedoLog::check_room(std::uint64_t bytes, Lsn end) const {
   return {};
 }
 
-Result<Lsn> RedoLog::append(std::span<std::span<std::byte const> const> pieces) {
-  MutexLock const only(append_);
-  std::uint64_t bytes = 0;
-  for (auto const& piece : pieces) bytes += piece.size();
-  LogPosition at;
-  Lsn end = 0;
-  {
-    MutexLock const lock(mutex_);
-    if (!failed_.ok()) return failed_;
-    at = tail_;
-    end = end_of(at.lsn, bytes);
-    if (Status s = check_room(bytes, end); !s.ok()) return s;
-    PERDURE_ASSERT(end > at.lsn &&
-                   // nothing that is needed is overwritten
-                   end - keep_from_ <= identity_.ring_bytes);
-    tail_ = {end, at.next_batch + 1};
+void PieceReader::copy(std::byte* to, std::uint64_t bytes) {
+  while (bytes > 0) {
+    PERDURE_ASSERT(!pieces_.empty());
+    auto const piece = pieces_.front().subspan(inside_);
+    std::uint64_t const n = std::min<std::uint64_t>(bytes, piece.size());
+    if (n > 0) std::memcpy(to, piece.data(), n);
+    to += n;
+    bytes -= n;
+    inside_ += n;
+    if (inside_ == pieces_.front().size()) {
+      pieces_ = pieces_.subspan(1);
+      inside_ = 0;
+    }
   }
-  // From here on the place is taken: what does not come there, by an exception either, ends the
-  // log.
+}
+
+Result<Lsn> RedoLog::append(std::span<std::span<std::byte const> const> pieces) {
+  auto batch = begin(pieces);
+  return batch ? end(std::move(*batch)) : Result<Lsn>(batch.status());
+}
+
+// The guard of append_ is an object that outlives the call.
+Result<std::unique_ptr<RedoLog::Open>> RedoLog::begin(
+    std::span<std::span<std::byte const> const> pieces) {
+  auto batch = std::make_unique<Open>(*this, pieces);
+  for (auto const& piece : pieces) batch->bytes_ += piece.size();
+  append_.lock();
+  MutexLock const lock(mutex_);
+  Status s = failed_;
+  Lsn const end = end_of(tail_.lsn, batch->bytes_);
+  if (s.ok()) s = check_room(batch->bytes_, end);
+  if (!s.ok()) {
+    batch->log_ = nullptr;  // it has no place
+    append_.unlock();
+    return s;
+  }
+  PERDURE_ASSERT(end > tail_.lsn &&
+                 // nothing that is needed is overwritten
+                 end - keep_from_ <= identity_.ring_bytes);
+  batch->at_ = tail_;
+  batch->next_ = tail_.lsn;
+  batch->end_ = end;
+  tail_ = {end, tail_.next_batch + 1};
+  return batch;
+}
+
+// From begin() on the place is taken: what does not come there ends the log.
+RedoLog::Open::~Open() {
+  if (log_ == nullptr) return;
+  log_->let_go(next_ == end_);
+}
+
+void RedoLog::let_go(bool whole) {
+  if (!whole) {
+    MutexLock const lock(mutex_);
+    fail({Code::closed, "a batch was begun, and not ended"});
+  }
+  append_.unlock();
+}
+
+Result<Lsn> RedoLog::end(std::unique_ptr<Open> batch) {
   try {
-    if (Status s = append_groups(at, end, bytes, pieces); !s.ok()) return s;
+    if (Status s = write_known(*batch, batch->bytes_); !s.ok()) return s;
   } catch (...) {
     MutexLock const lock(mutex_);
     fail({Code::no_space, "out of memory"});
     throw;
   }
-  return end;
+  PERDURE_ASSERT(batch->next_ == batch->end_ && batch->written_ == batch->bytes_);
+  return batch->end_;
 }
 
-Status RedoLog::append_groups(LogPosition const& at, Lsn end, std::uint64_t bytes,
-                              std::span<std::span<std::byte const> const> pieces) {
-  PieceReader reader(pieces);
-  std::uint32_t part = 0;
-  for (Lsn lsn = at.lsn; lsn < end; ++part) {
-    PERDURE_ASSERT(lsn % kBlock == 0 && (bytes > 0 || part == 0));
-    std::uint64_t const payload = std::min(bytes, group_room(lsn) - sizeof(GroupHeader));
+Status RedoLog::write_known(Open& batch, std::uint64_t known) {
+  PERDURE_ASSERT(known <= batch.bytes_);
+  while (batch.next_ < batch.end_) {
+    Lsn const lsn = batch.next_;
+    std::uint64_t const left = batch.bytes_ - batch.written_;
+    PERDURE_ASSERT(lsn % kBlock == 0 && (left > 0 || batch.part_ == 0));
+    std::uint64_t const payload = std::min(left, group_room(lsn) - sizeof(GroupHeader));
+    if (batch.written_ + payload > known) return {};
     Lsn const next = lsn + group_bytes(payload);
     if (Status s = wait_for_buffer(next); !s.ok()) return s;
-    reader.copy(buffered(lsn) + sizeof(GroupHeader), payload);
-    PERDURE_ASSERT(next <= end);
-    bytes -= payload;
-    seal(lsn, payload, part, next == end, at.next_batch);
-    lsn = next;
+    batch.reader_.copy(buffered(lsn) + sizeof(GroupHeader), payload);
+    PERDURE_ASSERT(next <= batch.end_);
+    seal(lsn, payload, batch.part_++, next == batch.end_, batch.at_.next_batch);
+    batch.written_ += payload;
+    batch.next_ = next;
   }
-  PERDURE_ASSERT(bytes == 0);
   return {};
 }
 

@@ -62,6 +62,17 @@ Status format_log(BlockFile& file, PoolId const& pool_id, std::uint64_t ring_byt
 /// Reads and checks the header; refuses what it does not understand.
 Result<LogIdentity> read_identity(BlockFile& file);
 
+/// Copies from a list of pieces, as if they were one.
+class PieceReader {
+ public:
+  explicit PieceReader(std::span<std::span<std::byte const> const> pieces) : pieces_(pieces) {}
+  void copy(std::byte* to, std::uint64_t bytes);
+
+ private:
+  std::span<std::span<std::byte const> const> pieces_;
+  std::uint64_t inside_ = 0;
+};
+
 class RedoLog {
  public:
   /// Goes on at `end`, where replay stopped; groups before `keep_from` may be written over.
@@ -74,6 +85,20 @@ class RedoLog {
   /// Appends one batch, whose bytes are those of all pieces, and begins to write it. The place it
   /// returns is the batch's end. Code::no_space: the ring is full until a checkpoint truncates it.
   Result<Lsn> append(std::span<std::span<std::byte const> const> pieces);
+
+  /// A batch whose last bytes are known later than the others, which are written meanwhile. Other
+  /// batches wait for it. One that goes without end() ends the log: its place is taken.
+  class Open;
+  /// As append(). `pieces` and what they refer to stay.
+  Result<std::unique_ptr<Open>> begin(std::span<std::span<std::byte const> const> pieces)
+      PERDURE_NO_THREAD_SAFETY_ANALYSIS;
+  /// Writes what lies within the first `known` bytes; from one thread at a time.
+  Status write_known(Open& batch, std::uint64_t known);
+  Result<Lsn> end(std::unique_ptr<Open> batch);
+  /// Most bytes that a batch may have to be written at once.
+  [[nodiscard]] std::uint64_t group_payload() const {
+    return options_.group_bytes - sizeof(GroupHeader);
+  }
   /// The next batch is not in the log, but in the checkpoint that follows: none that lacks it goes
   /// on with what comes.
   void skip_batch();
@@ -98,8 +123,7 @@ class RedoLog {
   RedoLog(std::unique_ptr<BlockFile> file, LogIdentity const& identity, LogPosition end,
           Lsn keep_from, LogOptions const& options);
   Status begin_epoch();
-  Status append_groups(LogPosition const& at, Lsn end, std::uint64_t bytes,
-                       std::span<std::span<std::byte const> const> pieces);
+  void let_go(bool whole) PERDURE_NO_THREAD_SAFETY_ANALYSIS;
   /// Where what lies at `lsn` stands; only what is not durable is needed.
   [[nodiscard]] std::byte* buffered(Lsn lsn) const {
     return buffer_.data() + lsn % options_.buffer_bytes;
@@ -136,6 +160,27 @@ class RedoLog {
   Status failed_ PERDURE_GUARDED_BY(mutex_);
   bool stopping_ PERDURE_GUARDED_BY(mutex_) = false;
   std::thread committer_;
+};
+
+/// Holds RedoLog::append_ from begin() to its end.
+class RedoLog::Open {
+ public:
+  Open(RedoLog& log, std::span<std::span<std::byte const> const> pieces)
+      : log_(&log), reader_(pieces) {}
+  ~Open();  // by the thread that began it
+  Open(Open const&) = delete;
+  Open& operator=(Open const&) = delete;
+
+ private:
+  friend class RedoLog;
+  RedoLog* log_;
+  PieceReader reader_;
+  LogPosition at_;
+  Lsn end_ = 0;
+  Lsn next_ = 0;  // group
+  std::uint64_t written_ = 0;  // of its bytes
+  std::uint64_t bytes_ = 0;
+  std::uint32_t part_ = 0;
 };
 
 }  // namespace perdure::wal

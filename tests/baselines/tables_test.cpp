@@ -13,11 +13,13 @@
 #include <thread>
 
 #include "cpu_baseline.hpp"
+#include "support/properties.hpp"
 #include "support/store_driver.hpp"
 
 namespace perdure::cpu_baselines {
 namespace {
 
+using test::counterexample;
 using test::volume;
 
 bool is_volatile(std::string const& name) { return name == "boost-flat-map"; }
@@ -122,7 +124,8 @@ class EveryTable : public testing::TestWithParam<std::tuple<std::string, bool>> 
 
 TEST_P(EveryTable, AnswersAsAMapDoesOverOpenings) {
   auto const& [name, variable] = GetParam();
-  bool const good = rc::check([&, name = name, variable = variable] {
+  constexpr int kSequences = 30;  // each of up to 2,000 operations
+  auto const sequence = [&, name = name, variable = variable] {
     TableInFile t(name, variable);
     Model model;
     auto const keys = *rc::gen::inRange<std::uint64_t>(1, volume(3000));
@@ -136,8 +139,8 @@ TEST_P(EveryTable, AnswersAsAMapDoesOverOpenings) {
     }
     for (std::uint64_t k = 0; k < keys; ++k) must_be(t, model, k, variable);
     RC_ASSERT(t.table().stats(true).records == model.size());
-  });
-  EXPECT_TRUE(good);
+  };
+  EXPECT_EQ(counterexample("EveryTable/" + name, kSequences, sequence), "");
 }
 
 TEST_P(EveryTable, GrowsFarPastItsFirstSize) {

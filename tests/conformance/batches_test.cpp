@@ -18,6 +18,21 @@ TEST_P(Conformance, AbsentKeysAreNotFoundAndLeaveTheOutputAlone) {
   }
 }
 
+TEST_P(Conformance, VariableGetsOfFixedSizesFindTheSame) {
+  ASSERT_NO_FATAL_FAILURE(fill(0, 50));
+  std::vector<Bytes> const asked = keys(25, 75), held = values(25, 50);
+  Packed const k(asked, GetParam().key_bytes);
+  std::vector<KeyStatus> statuses(asked.size());
+  auto got = driver_->store().get_variable(k.column(), statuses);
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  std::vector<Bytes> const found = unpack(*got);
+  ASSERT_EQ(found.size(), asked.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(statuses[i], i < held.size() ? KeyStatus::ok : KeyStatus::not_found);
+    EXPECT_EQ(found[i], i < held.size() ? held[i] : Bytes{});
+  }
+}
+
 TEST_P(Conformance, PutOverAnExistingKeyReplacesItsValue) {
   ASSERT_NO_FATAL_FAILURE(fill(0, 200));
   ASSERT_NO_FATAL_FAILURE(fill(50, 150, 1));

@@ -44,6 +44,24 @@ TEST_P(Conformance, ALargeTableOfDashIsCountedWhenSomebodyAsks) {
   driver_->check_all();
 }
 
+TEST_P(Conformance, AReopenedTableIsAsLargeAsItWas) {
+  if (GetParam().single()) GTEST_SKIP() << "another index";
+  std::uint64_t n = 0;
+  std::uint64_t const begun = driver_->store().stats().slots;
+  auto const grown = [&] {
+    Stats const s = driver_->store().stats();
+    return s.slots >= 4 * begun && s.units_left == 0;
+  };
+  for (; !grown(); n += 200) ASSERT_NO_FATAL_FAILURE(fill(n, n + 200));
+  std::uint64_t const slots = driver_->store().stats().slots;
+  for (bool const killed : {true, false}) {
+    killed ? reopen_killed(GetParam().open()) : reopen();
+    EXPECT_EQ(driver_->store().stats().slots, slots);
+    EXPECT_EQ(driver_->store().stats().growths, 0u);
+  }
+  driver_->check_all();
+}
+
 TEST_P(Conformance, AReopenedPoolGoesOnGrowing) {
   std::uint64_t const n = volume(1500);
   for (std::uint64_t round = 0; round < 4; ++round) {

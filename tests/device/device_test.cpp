@@ -14,6 +14,7 @@
 
 #include "device_store.hpp"
 #include "explore/history.hpp"
+#include "support/whole_file.hpp"
 
 namespace perdure::test {
 namespace {
@@ -187,7 +188,7 @@ TEST_P(DeviceStore, ADamagedRecordIsReportedAndCanBeReplaced) {
   driver_->run_put({config_.key(1)}, {value});
   {
     std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
-    std::string const bytes{std::istreambuf_iterator<char>(file), {}};
+    std::string const bytes = whole_file(path());
     auto const at = bytes.find(value);
     ASSERT_NE(at, std::string::npos);
     file.seekp(static_cast<std::streamoff>(at));

@@ -2,15 +2,19 @@
 // them as damaged and leaves them as they were, or every answer is right.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <random>
+#include <span>
 #include <vector>
 
+#include "base/crc32c.hpp"
 #include "support/store_driver.hpp"
+#include "support/whole_file.hpp"
 #include "wal/entries.hpp"
 
 namespace perdure::test {
@@ -46,8 +50,8 @@ class EntryFlips : public ::testing::Test {
     whole_ = read();
   }
   [[nodiscard]] std::vector<char> read() const {
-    std::ifstream file(path_, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
+    std::string const bytes = whole_file(path_);
+    return {bytes.begin(), bytes.end()};
   }
   void write(std::vector<char> const& bytes) const {
     std::fstream file(path_, std::ios::binary | std::ios::in | std::ios::out);
@@ -122,6 +126,49 @@ TEST_F(EntryFlips, OfOneBitInEveryWordOfTheLogAreRefusedOrChangeNothing) {
   }
   EXPECT_GT(flipped, 150);
   EXPECT_GE(refused_, flipped - 1);
+}
+
+/// Of a value there is nothing in the pool but the value, and 24 bits of checksum in its entry.
+TEST_F(EntryFlips, OfOneBitOfEveryValueAreFoundByGetsScansAndVerify) {
+  for (auto const& [key, value] : contents_) {
+    SCOPED_TRACE("key " + std::to_string(key));
+    std::vector<char> damaged = whole_;
+    auto const* const bytes = reinterpret_cast<char const*>(value.data());
+    auto* const at =
+        static_cast<char*>(::memmem(damaged.data(), damaged.size(), bytes, sizeof value));
+    ASSERT_NE(at, nullptr);
+    auto const bit = static_cast<std::size_t>(key / 7919) * 3 % (8 * sizeof value);
+    at[bit / 8] ^= static_cast<char>(1 << bit % 8);
+    write(damaged);
+    auto store = Store::open(path_, open_);
+    ASSERT_TRUE(store.ok()) << store.status().message();  // it looks at no value
+    auto report = store->verify();
+    ASSERT_TRUE(report.ok());
+    ASSERT_EQ(report->fault_count, 1u);
+    EXPECT_NE(report->faults[0].find("checksum"), std::string::npos) << report->faults[0];
+    std::vector<std::uint64_t> const keys{key};
+    std::array<std::uint64_t, 2> out{};
+    std::vector<KeyStatus> statuses(1);
+    ASSERT_TRUE(store
+                    ->get(Column::of(keys),
+                          {reinterpret_cast<std::byte*>(out.data()), 16, 1, MemorySpace::host},
+                          statuses)
+                    .ok());
+    EXPECT_EQ(statuses[0], KeyStatus::corrupt);
+    ASSERT_TRUE(store->close().ok());
+    write(whole_);
+  }
+}
+
+/// What CRC-32C says of single bits, its low 24 bits must say too.
+TEST(ShortSums, SeeEachSingleBitOfAValue) {
+  std::vector<std::byte> value(1024);
+  std::uint32_t const whole = pm::short_sum(crc32c(0, value.data(), value.size()));
+  for (std::size_t bit = 0; bit < 8 * value.size(); ++bit) {
+    value[bit / 8] ^= std::byte{1} << bit % 8;
+    ASSERT_NE(pm::short_sum(crc32c(0, value.data(), value.size())), whole) << bit;
+    value[bit / 8] ^= std::byte{1} << bit % 8;
+  }
 }
 
 TEST_F(EntryFlips, ARepairIsRefusedToo) {

@@ -1,5 +1,6 @@
 // The fuzzers' targets on what is kept in corpus/, and on changes of it from a fixed seed, for a
-// few seconds each: what ctest can run with any compiler. The input under way lies in a file, which
+// few seconds each under a sanitizer, which sees more, and for one without: what ctest can run with
+// any compiler. The input under way lies in a file, which
 // stays if the program dies of it.
 #include <gtest/gtest.h>
 
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "support/sanitized.hpp"
 #include "targets.hpp"
 
 namespace perdure::test {
@@ -81,7 +83,7 @@ class Fuzzed {
 void fuzz(char const* name, void (*target)(std::uint8_t const*, std::size_t)) {
   Fuzzed fuzzed(name, target);
   fuzzed.replay();
-  fuzzed.mutate(std::chrono::seconds(5));
+  fuzzed.mutate(std::chrono::seconds(kSanitized ? 5 : 1));
 }
 
 TEST(Fuzz, OpensWhateverTheBytesWithoutACrash) { fuzz("pool", fuzz_pool); }

@@ -85,6 +85,7 @@ TEST(GrowthOnAFullMedium, LosesNoKeyAndSaysWhatItRefuses) {
   for (Residency const residency : {Residency::pm, Residency::mirrored}) {
     Config const config{"narrow", Device::cpu, Layout::word, {1, 2, 1}, 8, 8, false, 2, residency};
     for (std::uint64_t const levels : {6u, 8u, 12u, 16u}) {
+      if (residency == Residency::mirrored && levels % 8 == 0) continue;  // the same growths
       ScratchDir const scratch;
       std::string const path = scratch.file("pool");
       FullPool const full(config, path, kTop, (levels + 4) << 20);

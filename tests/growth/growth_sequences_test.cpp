@@ -6,10 +6,10 @@
 #include <rapidcheck.h>
 
 #include <ostream>
-#include <sstream>
 #include <vector>
 
 #include "full_pool.hpp"
+#include "support/properties.hpp"
 
 namespace perdure::test {
 namespace {
@@ -43,11 +43,6 @@ rc::Gen<Step> step() {
 }
 
 TEST_P(Growth, AnswersAsAMapDoesMeanwhile) {
-  rc::detail::TestMetadata metadata;
-  metadata.id = metadata.description = "Growth/" + GetParam().name;
-  rc::detail::TestParams params = rc::detail::configuration().testParams;
-  params.maxSuccess = static_cast<int>(volume(12));
-  params.disableShrinking = true;
   std::uint64_t met = 0;  // steps in the midst of a growth
   auto const take = [&](Driver& driver, Step const& s) {
     auto const k = keys(GetParam(), s.from, s.from + s.count);
@@ -79,24 +74,20 @@ TEST_P(Growth, AnswersAsAMapDoesMeanwhile) {
         return driver.replace(std::move(*store));
     }
   };
-  auto const result = rc::detail::checkTestable(
-      [&] {
-        auto const steps = *rc::gen::container<std::vector<Step>>(step());
-        auto driver = open_full();
-        if (*rc::gen::inRange(0, 2) == 0) begin(*driver);
-        for (Step const& s : steps) {
-          take(*driver, s);
-          RC_ASSERT(!HasFailure());
-        }
-        driver->check_held();
-        RC_ASSERT(!HasFailure());
-      },
-      metadata, params);
-  if (!result.template is<rc::detail::SuccessResult>()) {
-    std::ostringstream why;
-    rc::detail::printResultMessage(result, why);
-    FAIL() << why.str();
-  }
+  auto const sequence = [&] {
+    auto const steps = *rc::gen::container<std::vector<Step>>(step());
+    auto driver = open_full();
+    if (*rc::gen::inRange(0, 2) == 0) begin(*driver);
+    for (Step const& s : steps) {
+      take(*driver, s);
+      RC_ASSERT(!HasFailure());
+    }
+    driver->check_held();
+    RC_ASSERT(!HasFailure());
+  };
+  EXPECT_EQ(counterexample("Growth/" + GetParam().name, static_cast<int>(volume(8)), sequence,
+                           Shrink::no),
+            "");
   EXPECT_GT(met, 10u) << "hardly any step came into a growth";
 }
 

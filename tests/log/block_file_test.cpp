@@ -40,6 +40,28 @@ class ScratchFile {
 
 class BlockFileWays : public testing::TestWithParam<Way> {};
 
+TEST_P(BlockFileWays, ASyncIsARequestWhereThereIsIoUring) {
+  ScratchFile const scratch(GetParam().directory);
+  auto file = BlockFile::open(scratch.path, OpenMode::create, GetParam().options);
+  auto block = AlignedBuffer::make(kBlock);
+  ASSERT_TRUE(file.ok() && block.ok());
+  std::vector<Done> done;
+  ASSERT_TRUE((*file)->start({Verb::write, 0, block->data(), kBlock, 7}).ok());
+  while (done.empty()) ASSERT_TRUE((*file)->wait(done).ok());
+  EXPECT_EQ(done[0].tag, 7u);
+  done.clear();
+  ASSERT_TRUE((*file)->poll(done).ok());
+  EXPECT_TRUE(done.empty()) << "nothing is under way";
+  auto const begun = (*file)->start_sync(9);
+  ASSERT_TRUE(begun.ok()) << begun.status().message();
+  EXPECT_EQ(begun.value(), (*file)->method().io_uring);
+  while (begun.value() && done.empty()) ASSERT_TRUE((*file)->wait(done).ok());
+  if (begun.value()) {
+    EXPECT_EQ(done[0].tag, 9u);
+    EXPECT_TRUE(done[0].status.ok()) << done[0].status.message();
+  }
+}
+
 TEST_P(BlockFileWays, BatchesRoundTrip) {
   ScratchFile const scratch(GetParam().directory);
   std::vector<Batch> written;

@@ -22,6 +22,8 @@ namespace perdure::wal::test {
 using Wrong = std::optional<std::string>;
 using What = ForgetfulDisk::Event::What;
 
+// Bytes of a log of 1 MiB that are in use then.
+constexpr std::uint64_t kBeginsCheckpoint = (1u << 20) / 8 * 5;
 constexpr auto kSoon = std::chrono::milliseconds(40);  // in which what does not wait has ended
 constexpr auto kLong = std::chrono::seconds(5);  // after which what waits never ends
 
@@ -189,7 +191,7 @@ inline Wrong a_snapshot_waits_for_the_log() {
 inline Wrong a_checkpoint_waits_for_its_log() {
   HeldStore held;
   std::uint64_t batches = 0;
-  while (held.store().stats().log.used_bytes <= (1u << 19) - (100u << 10)) {
+  while (held.store().stats().log.used_bytes <= kBeginsCheckpoint - (100u << 10)) {
     if (Status s = held.put(1, ++batches, 20); !s.ok()) return s.message();  // 44 KiB of log
   }
   std::size_t const images = held.image_writes();
@@ -197,10 +199,12 @@ inline Wrong a_checkpoint_waits_for_its_log() {
   std::size_t const before = held.log_writes();
   auto fills = held.aside([&] { return held.put(1, 1000, 60); });  // brings a checkpoint about
   if (!held.writes_to_log(before)) return "a put writes nothing to the log";
+  auto copies = held.aside([&] { return held.put(1, 1001, 60); });  // goes on with it
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   bool const early = held.image_writes() != images;
   held.hold(false);
-  if (!fills.get().ok()) return "a put fails on a slow disk";
+  if (!fills.get().ok() || !copies.get().ok()) return "a put fails on a slow disk";
+  if (Status s = held.put(1, 1002, 20); !s.ok()) return s.message();
   if (held.image_writes() == images) return "no checkpoint came about";
   return early ? Wrong("an image is written of what is not durable in the log") : std::nullopt;
 }
@@ -286,8 +290,8 @@ inline Wrong either_image_serves() {
     };
     while (held.store().stats().log.checkpoints < 4)
       if (Status s = put_next(20); !s.ok()) return s.message();
-    // Nearly half of the log more, in which nothing is needed but what the older image lacks.
-    for (int more = 0; more < 11; ++more)
+    // As much more as brings no other checkpoint, which would write over one of them.
+    while (held.store().stats().log.used_bytes <= kBeginsCheckpoint - (80u << 10))
       if (Status s = put_next(20); !s.ok()) return s.message();
     if (Status s = put_next(10); !s.ok()) return s.message();
     held.disk().cut_power();
@@ -445,6 +449,11 @@ inline Wrong io_uring_writes_ask_for_durability() {
         return "an io_uring request asks for something else";
     }
   }
+  io_uring_sqe sqe{};
+  prepare_sync(sqe, 7, 42);
+  if (sqe.opcode != IORING_OP_FSYNC || sqe.fsync_flags != IORING_FSYNC_DATASYNC)
+    return "an io_uring request that is to sync does not";
+  if (sqe.fd != 7 || sqe.user_data != 42) return "an io_uring sync is of something else";
   return std::nullopt;
 }
 

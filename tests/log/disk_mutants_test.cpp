@@ -14,25 +14,39 @@
 namespace perdure::wal::test {
 namespace {
 
-/// Power cuts in lives like those of disk_store_test.cpp, the last requests first, until one shows
-/// something.
-Wrong power_cuts() {
-  for (std::uint64_t seed = 1; seed < 9; seed += 2) {
-    Life life(short_script(seed), seed);
+using MakeScript = Script (*)(std::uint64_t seed);
+
+/// Of every `by`-th seed from `first` on: a life without a mishap, and then one for each `every`-th
+/// of its requests, the last first, until one shows something.
+template <class Every>
+Wrong lives(MakeScript script, std::uint64_t first, std::uint64_t end, std::uint64_t by,
+            Mishap mishap, Every every) {
+  for (std::uint64_t seed = first; seed < end; seed += by) {
+    Life life(script(seed), seed);
     if (auto wrong = life.run({})) return wrong;
-    for (std::uint64_t at = life.requests(); at > 2; at -= 2)
-      if (auto wrong = Life(short_script(seed), seed).run({Mishap::power, at})) return wrong;
+    std::uint64_t const step = every(life.requests());
+    for (std::uint64_t at = life.requests(); at > step; at -= step)
+      if (auto wrong = Life(script(seed), seed).run({mishap, at})) return wrong;
   }
   return std::nullopt;
 }
 
-/// A kill at each request in which pools and logs take the place of others, and a power cut later.
+/// In lives like those of disk_store_test.cpp.
+Wrong power_cuts() {
+  return lives(short_script, 1, 9, 2, Mishap::power, [](std::uint64_t) { return 2; });
+}
+
+/// Kills while pools and logs take the place of others, and a power cut later. What that takes is
+/// drawn anew for each, so several lives are killed at some of their requests.
 Wrong kills_in_creations() {
-  Life life(renewing_script(23), 23);
-  if (auto wrong = life.run({})) return wrong;
-  for (std::uint64_t at = life.requests(); at > 1; --at)
-    if (auto wrong = Life(renewing_script(23), 23).run({Mishap::kill, at})) return wrong;
-  return std::nullopt;
+  return lives(renewing_script, 23, 39, 2, Mishap::kill, [](std::uint64_t) { return 8; });
+}
+
+/// What a checkpoint copied beside batches, and what was logged beside their execution, at the end
+/// of a life and after power cuts in it.
+Wrong checkpoints_beside_batches() {
+  auto const script = [](std::uint64_t seed) { return checkpoints_script(seed); };
+  return lives(script, 1, 5, 1, Mishap::power, [](std::uint64_t requests) { return requests / 8; });
 }
 
 Wrong short_writes() { return Life(short_script(2), 2).run({}); }
@@ -107,6 +121,10 @@ INSTANTIATE_TEST_SUITE_P(
                 a_checkpoint_waits_for_its_log},
         Planted{"image_not_synced", "image_not_synced", power_cuts},
         Planted{"image_overwrites_what_counts", "image_overwrites_what_counts", power_cuts},
+        Planted{"released_while_copied", "released_while_copied", checkpoints_beside_batches},
+        Planted{"words_not_frozen", "words_not_frozen", checkpoints_beside_batches},
+        Planted{"effects_before_they_are_known", "effects_before_they_are_known",
+                checkpoints_beside_batches},
         Planted{"snapshot_name_not_synced", "snapshot_name_not_synced", power_cuts},
         Planted{"snapshot_without_its_log", "snapshot_without_its_log",
                 a_snapshot_waits_for_the_log},
@@ -126,7 +144,7 @@ TEST(DiskMutants, NoneIsFoundWhereNoneIsPlanted) {
         damage_is_told_by_what_was_sealed_later, what_was_under_way_is_no_loss,
         the_newest_epoch_needs_no_header, a_loss_is_told_whenever_a_repair_ends,
         requests_ask_for_durability, plain_writes_are_synced_and_say_so,
-        perdure::test::a_record_waits_for_the_disk}) {
+        perdure::test::a_record_waits_for_the_disk, checkpoints_beside_batches}) {
     Wrong const wrong = check();
     EXPECT_FALSE(wrong) << *wrong;
   }

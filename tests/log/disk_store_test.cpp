@@ -70,6 +70,14 @@ TEST(StoreOnDisk, OutlivesErrorsInCheckpoints) {
   live_through(long_script(13), Mishap::error, 11, 13, false, ENOSPC);
 }
 
+TEST(StoreOnDisk, OutlivesPowerCutsWhileCheckpointsGoOnBesideBatches) {
+  live_through(checkpoints_script(25), Mishap::power, 13, 25);
+}
+
+TEST(StoreOnDisk, OutlivesErrorsWhileCheckpointsGoOnBesideBatches) {
+  live_through(checkpoints_script(27), Mishap::error, 17, 27);
+}
+
 TEST(StoreOnDisk, OutlivesPowerCutsInCreationsAndRestores) {
   live_through(renewing_script(15), Mishap::power, 5, 15);
 }

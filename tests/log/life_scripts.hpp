@@ -94,6 +94,25 @@ inline Script long_script(std::uint64_t seed) {
   return s;
 }
 
+/// Batches that bring checkpoints all the time, which are copied beside them: of a log some make up
+/// a seventh, and some so much that they are logged while they are executed.
+inline Script checkpoints_script(std::uint64_t seed, std::uint64_t batches = 24) {
+  std::mt19937_64 random(seed);
+  Script s;
+  s.value_bytes = 2048;
+  for (std::uint64_t batch = 1; batch <= batches; ++batch) {
+    Writes writes;
+    std::uint64_t const n = random() % 3 == 0 ? 160 : 70;
+    for (std::uint64_t i = 0; i < n; ++i) {
+      OpKind const kind = std::array{OpKind::put, OpKind::put, OpKind::put, OpKind::erase,
+                                     OpKind::update}[random() % 5];
+      writes.push_back({kind, random() % 200, batch * 1000 + i});
+    }
+    s.steps.push_back({Step::What::batch, {writes}});
+  }
+  return s;
+}
+
 /// Pools that are made from snapshots, and in place of others.
 inline Script renewing_script(std::uint64_t seed) {
   using What = Step::What;

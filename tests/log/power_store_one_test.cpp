@@ -19,6 +19,7 @@
 #include "power_stores.hpp"
 #include "support/folders.hpp"
 #include "support/store_driver.hpp"
+#include "support/whole_file.hpp"
 
 namespace perdure::test::power_stores {
 namespace {
@@ -170,12 +171,9 @@ TEST_F(PowerStoreOne, ADamagedImageIsReplacedByTheOtherAndTheLog) {
 /// Of the files of a directory, and one more.
 std::map<std::string, Bytes> contents_of(std::string const& directory, std::string const& file) {
   std::map<std::string, Bytes> contents;
-  auto const read = [&](std::string const& path) {
-    std::ifstream in(path, std::ios::binary);
-    contents[path].assign(std::istreambuf_iterator<char>(in), {});
-  };
-  for (auto const& entry : fs::directory_iterator(directory)) read(entry.path());
-  read(file);
+  for (auto const& entry : fs::directory_iterator(directory))
+    contents[entry.path()] = whole_file(entry.path());
+  if (fs::exists(file)) contents[file] = whole_file(file);
   return contents;
 }
 

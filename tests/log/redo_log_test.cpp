@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "log_on_disk.hpp"
+#include "support/sanitized.hpp"
 
 namespace perdure::wal::test {
 namespace {
@@ -381,7 +382,8 @@ TEST(RedoLog, AFailedWriteIsFatalAndToldToAll) {
 // Whatever else ended with it is not waited for, for ever.
 TEST(RedoLog, AFailedReadEndsTheReplayWhileOthersAreUnderWay) {
   constexpr std::uint64_t kSegments = 6;
-  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+  for (std::uint64_t seed = 1; seed <= (perdure::test::kSanitized ? kSegments : 5 * kSegments);
+       ++seed) {
     Disk const disk = formatted(kSegments * (2u << 20), seed);
     commit(*start(disk), batch_of(1, 5000));
     auto const file = file_on(disk);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "support/store_driver.hpp"
+#include "support/whole_file.hpp"
 
 namespace perdure::test {
 
@@ -27,10 +28,9 @@ class MirroredStore : public testing::TestWithParam<Device> {
   /// Flips a bit of the value in the pool's file.
   void damage(Bytes const& value) {
     std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
-    std::string const whole((std::istreambuf_iterator<char>(file)), {});
+    std::string const whole = whole_file(path());
     auto const at = whole.find(value);
     ASSERT_NE(at, std::string::npos);
-    file.clear();
     file.seekp(static_cast<std::streamoff>(at + 60));
     file.put(static_cast<char>(whole[at + 60] ^ 1));
   }

@@ -15,6 +15,7 @@
 #include <tuple>
 #include <vector>
 
+#include "support/sanitized.hpp"
 #include "support/store_driver.hpp"
 
 namespace perdure::test {
@@ -249,7 +250,7 @@ TEST_P(DashThreads, AnOpenedTableIsUsedWhileItIsSwept) {
   Config const& config = GetParam();
   for (bool const killed : {true, false}) {
     Together together(config, 900'000);  // above 16 MiB
-    std::uint64_t const n = 80'000;
+    std::uint64_t const n = kSanitized ? 30'000 : 80'000;
     for (std::uint64_t at = 0; at < n; at += 10'000) {
       std::vector<Bytes> keys, values;
       for (std::uint64_t i = at; i < at + 10'000; ++i) {

@@ -17,6 +17,7 @@
 #include <tuple>
 #include <vector>
 
+#include "support/properties.hpp"
 #include "support/store_driver.hpp"
 
 namespace perdure::test {
@@ -369,22 +370,14 @@ std::string complaint_of(Config const& config, std::vector<Step> const& steps) {
 class Sequences : public testing::TestWithParam<Config> {};
 
 TEST_P(Sequences, AnswerAsAMapDoes) {
-  rc::detail::TestMetadata metadata;
-  metadata.id = metadata.description = "Sequences/" + GetParam().name;
-  rc::detail::TestParams params = rc::detail::configuration().testParams;
   char const* const cases = std::getenv("PERDURE_MODEL_CASES");
-  params.maxSuccess = cases != nullptr ? std::atoi(cases) : static_cast<int>(volume(30));
-  auto const result = rc::detail::checkTestable(
-      [&] {
-        auto const steps = *rc::gen::container<std::vector<Step>>(step());
-        std::string const complaint = complaint_of(GetParam(), steps);
-        if (!complaint.empty()) RC_FAIL(complaint);
-      },
-      metadata, params);
-  if (result.template is<rc::detail::SuccessResult>()) return;
-  std::ostringstream why;
-  rc::detail::printResultMessage(result, why);
-  FAIL() << why.str();
+  int const sequences = cases != nullptr ? std::atoi(cases) : static_cast<int>(volume(30));
+  auto const sequence = [] {
+    auto const steps = *rc::gen::container<std::vector<Step>>(step());
+    std::string const complaint = complaint_of(GetParam(), steps);
+    if (!complaint.empty()) RC_FAIL(complaint);
+  };
+  EXPECT_EQ(counterexample("Sequences/" + GetParam().name, sequences, sequence), "");
 }
 
 char const* name_of(Layout layout) {

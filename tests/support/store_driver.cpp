@@ -11,24 +11,14 @@
 #include <iterator>
 #include <ostream>
 
+#include "support/sanitized.hpp"
+
 namespace perdure::test {
 namespace {
 
 namespace fs = std::filesystem;
 
 constexpr std::byte kUntouched{0xee};
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-#else
-constexpr bool kSanitized = false;
-#endif
 
 std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15u;

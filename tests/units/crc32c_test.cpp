@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -34,6 +37,42 @@ RC_GTEST_PROP(Crc32c, PartsGiveWhatTheWholeGives,
   std::uint32_t const first = crc32c(start, bytes.data(), cut);
   RC_ASSERT(crc32c(first, bytes.data() + cut, bytes.size() - cut) ==
             crc32c(start, bytes.data(), bytes.size()));
+}
+
+std::vector<std::byte> random_bytes(std::size_t n, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<std::byte> bytes(n);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  return bytes;
+}
+
+// Every way in which the two ends of a copy lie to lines and steps, and nothing beside it.
+TEST(CopyCrc32c, CopiesAndSumsWhereverBothEndsLie) {
+  auto const from = random_bytes(2048, 1);
+  for (std::size_t const bytes :
+       {0u, 1u, 31u, 63u, 64u, 127u, 128u, 129u, 191u, 192u, 255u, 256u, 300u, 511u, 1000u}) {
+    for (std::size_t to_at = 0; to_at < 70; to_at += 3) {
+      for (std::size_t from_at = 0; from_at < 40; from_at += 7) {
+        std::vector<std::byte> to(2048, std::byte{0xee});
+        auto const expected = crc32c(77, from.data() + from_at, bytes);
+        ASSERT_EQ(copy_crc32c(77, to.data() + to_at, from.data() + from_at, bytes), expected);
+        ASSERT_EQ(std::memcmp(to.data() + to_at, from.data() + from_at, bytes), 0);
+        for (std::size_t i = 0; i < to.size(); ++i) {
+          if (i >= to_at && i < to_at + bytes) continue;
+          ASSERT_EQ(to[i], std::byte{0xee}) << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(CopyCrc32c, LongCopiesToo) {
+  auto const from = random_bytes(300'000, 2);
+  for (std::size_t const bytes : {32'768u, 65'535u, 262'144u, 299'999u}) {
+    std::vector<std::byte> to(from.size());
+    ASSERT_EQ(copy_crc32c(0, to.data() + 1, from.data(), bytes), crc32c(0, from.data(), bytes));
+    ASSERT_EQ(std::memcmp(to.data() + 1, from.data(), bytes), 0);
+  }
 }
 
 RC_GTEST_PROP(Crc32c, ByteByByteArithmeticAgrees,

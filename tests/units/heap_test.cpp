@@ -255,6 +255,25 @@ RC_GTEST_PROP(SplitRecords, LieApartInGroupsWithTheirHeadsBeforeThem, ()) {
   RC_ASSERT(end <= 4 * kMinSuperblock);
 }
 
+RC_GTEST_PROP(BareRecords, AreValuesSideBySideAsManyAsFit, ()) {
+  auto const value_bytes = *rc::gen::inRange<std::uint32_t>(1, 5000);
+  RecordShape const shape(fixed_pool(*rc::gen::inRange<std::uint32_t>(1, 9), value_bytes, 2));
+  RC_ASSERT(shape.bare());
+  std::uint64_t const stride = shape.split_stride(), n = shape.capacity(stride);
+  RC_ASSERT(stride == aligned_up(value_bytes, kRecordAlign));
+  RC_ASSERT(n == (kMinSuperblock - kFirstRecord) / stride);
+  auto const inside = *rc::gen::inRange<std::uint64_t>(0, kMinSuperblock);
+  std::uint64_t i = n;
+  bool const is_one = inside >= kFirstRecord && (inside - kFirstRecord) % stride == 0 &&
+                      (inside - kFirstRecord) / stride < n;
+  RC_ASSERT(shape.index(stride, inside, i) == is_one);
+  if (is_one) RC_ASSERT(shape.address(stride, i) == inside);
+  for (std::uint64_t const record : {std::uint64_t{0}, n / 2, n - 1}) {
+    RC_ASSERT(shape.index(stride, shape.address(stride, record), i));
+    RC_ASSERT(i == record);
+  }
+}
+
 RC_GTEST_PROP(SplitRecords, AreFoundAtTheirPlacesAlone, ()) {
   RecordShape const shape(fixed_pool(*rc::gen::inRange<std::uint32_t>(1, 129),
                                      *rc::gen::inRange<std::uint32_t>(1, 800),

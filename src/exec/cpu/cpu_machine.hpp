@@ -171,9 +171,9 @@ class CpuMachine {
   template <class W, class M, class F>
   Status warps(std::size_t n, F body, M mem, Counts* total) {
     bool const is_lost = fault::lost_device.strikes();  // half way
-    workers_->for_chunks(is_lost ? n / 2 : n, kChunk, [&](std::size_t begin, std::size_t end) {
-      run_chunk<W>(begin, end, body, mem, total);
-    });
+    workers_->for_chunks(
+        is_lost ? n / 2 : n, kChunk / keys_of<F>(),
+        [&](std::size_t begin, std::size_t end) { run_chunk<W>(begin, end, body, mem, total); });
     return is_lost ? lost() : Status{};
   }
 
@@ -224,9 +224,10 @@ class CpuMachine {
     W warp;
     M mine = mem;
     Counts counts;
-    for (std::size_t b = begin; b < end; b += kBlock) {
-      typename F::template State<W> state[kBlock];
-      std::size_t const size = end - b < kBlock ? end - b : kBlock;
+    constexpr std::size_t kItems = block_of<F>();
+    for (std::size_t b = begin; b < end; b += kItems) {
+      typename F::template State<W> state[kItems];
+      std::size_t const size = end - b < kItems ? end - b : kItems;
       run_stages<0>(warp, mine, body, b, size, state, counts);
     }
     hwy::FlushStream();  // what this worker streamed comes before the end of the launch
@@ -238,6 +239,18 @@ class CpuMachine {
       if (counts.value[k] != 0)
         __atomic_fetch_add(&total->value[k], counts.value[k], __ATOMIC_RELAXED);
     }
+  }
+
+  /// A body whose items have many keys each says how many: a chunk has as many keys as others'.
+  template <class F>
+  static constexpr std::size_t keys_of() {
+    if constexpr (requires { F::kKeys; }) return F::kKeys;
+    return 1;
+  }
+  /// Items in flight. Two of many keys: one's lines come while the other's are asked for.
+  template <class F>
+  static constexpr std::size_t block_of() {
+    return keys_of<F>() == 1 ? kBlock : 2;
   }
 
   template <int kStage, class W, class M, class F, class State>

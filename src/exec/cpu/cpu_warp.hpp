@@ -9,6 +9,7 @@
 //   strided(n, f)                 the lanes share f(0) .. f(n-1)
 //   elect(f)                      one lane runs f; all get its 64-bit result
 //   equal, copy, crc32c           the lanes share the bytes
+//   copy_crc32c(crc, to, from, n)  both in one pass (CPU warps only: kReadsBackCheaply)
 //   fence, local_fence            what the warp wrote (and read) before comes before what it writes
 //                                 (and reads) afterwards: for everybody, or for the warps of this
 //                                 machine
@@ -48,7 +49,9 @@ class CpuWarp {
   static constexpr std::uint32_t kLanes = 32;
   static constexpr bool kJoinsEach = false;  // else see cuda_warp.cuh
   static constexpr bool kReadsBackCheaply = true;  // what it just wrote is in its cache
-  static constexpr std::size_t kShort = 224;  // bytes up to which a CRC is cheaper by instruction
+  static constexpr std::size_t kLine = 64;
+  // bytes up to which a CRC by instruction, and a copy without a call, is cheaper
+  static constexpr std::size_t kShort = 224;
 
   struct alignas(64) Lanes {
     std::uint64_t word[kLanes];
@@ -180,21 +183,25 @@ class CpuWarp {
     return std::memcmp(a, b, bytes) == 0;
   }
 
+  /// Keys and values are short, and sizes are not known here: what a call costs counts.
   HWY_INLINE void copy(std::byte* to, std::byte const* from, std::size_t bytes) const {
-    if (bytes == 8) {  // the commonest key: no call
+    if (bytes == 8) {  // the commonest key
       std::memcpy(to, from, 8);
+    } else if (bytes >= 32 && bytes <= kShort) {
+      copy_short(to, from, bytes);
     } else if (bytes != 0) {  // memcpy forbids null even then
       std::memcpy(to, from, bytes);
     }
   }
 
-  /// As copy, in whole 16 bytes and past the cache; a later fence() or order() orders it.
+  /// As copy, in whole 16 bytes and past the cache; a later fence() or order() orders it. Whole
+  /// lines, where vectors are that long, reach memory one by one.
   HWY_INLINE void stream(std::byte* to, std::byte const* from, std::size_t bytes) const {
-    hn::CappedTag<std::uint64_t, 2> const d;
-    for (std::size_t i = 0; i < bytes; i += 16) {
-      hn::Stream(hn::LoadU(d, reinterpret_cast<std::uint64_t const*>(from + i)), d,
-                 reinterpret_cast<std::uint64_t*>(to + i));
-    }
+    hn::CappedTag<std::uint64_t, 8> const line;
+    constexpr std::size_t kWide = hn::MaxLanes(decltype(line){}) * sizeof(std::uint64_t);
+    bool const wide = (reinterpret_cast<std::uintptr_t>(to) | bytes) % kWide == 0;
+    wide ? stream_by(line, to, from, bytes)
+         : stream_by(hn::CappedTag<std::uint64_t, 2>(), to, from, bytes);
   }
 
   /// A record of 160 bytes takes ISA-L, which folds long buffers, twice as long as the instruction.
@@ -212,14 +219,21 @@ class CpuWarp {
     return ~static_cast<std::uint32_t>(state);
   }
 
-  HWY_INLINE void prefetch(void const* at, std::size_t bytes) const {
-    for (std::size_t i = 0; i < bytes; i += 64)
-      prefetch_line(static_cast<std::byte const*>(at) + i);
+  /// Copies, past the caches where it is long, and continues the sum over the copy; ordered when it
+  /// returns.
+  HWY_INLINE std::uint32_t copy_crc32c(std::uint32_t crc, std::byte* to, std::byte const* from,
+                                       std::size_t bytes) const {
+    return perdure::copy_crc32c(crc, to, from, bytes);
   }
 
+  /// All lines that the bytes touch, wherever in a line they begin.
+  HWY_INLINE void prefetch(void const* at, std::size_t bytes) const {
+    std::size_t const before = reinterpret_cast<std::uintptr_t>(at) % kLine;
+    auto const* const first = static_cast<std::byte const*>(at) - before;
+    for (std::size_t i = 0; i < before + bytes; i += kLine) prefetch_line(first + i);
+  }
   HWY_INLINE void prefetch_to_write(void const* at, std::size_t bytes) const {
-    for (std::size_t i = 0; i < bytes; i += 64)
-      prefetch_line(static_cast<std::byte const*>(at) + i);
+    prefetch(at, bytes);
   }
 
   /// Everything this warp wrote is seen before anything it writes afterwards.
@@ -271,6 +285,26 @@ class CpuWarp {
   }
   static HWY_INLINE std::uint32_t fetch_and(std::uint32_t* at, std::uint32_t bits) {
     return __atomic_fetch_and(at, bits, __ATOMIC_ACQ_REL);
+  }
+
+ private:
+  /// 32 bytes or more; the last 32 may have been copied in part already.
+  static HWY_INLINE void copy_short(std::byte* to, std::byte const* from, std::size_t bytes) {
+    hn::CappedTag<std::uint8_t, 32> const d;
+    static_assert(hn::MaxLanes(decltype(d){}) == 32);
+    auto const* const source = reinterpret_cast<std::uint8_t const*>(from);
+    auto* const target = reinterpret_cast<std::uint8_t*>(to);
+    for (std::size_t i = 0; i + 32 < bytes; i += 32)
+      hn::StoreU(hn::LoadU(d, source + i), d, target + i);
+    hn::StoreU(hn::LoadU(d, source + bytes - 32), d, target + bytes - 32);
+  }
+
+  template <class D>
+  static HWY_INLINE void stream_by(D d, std::byte* to, std::byte const* from, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; i += hn::Lanes(d) * sizeof(std::uint64_t)) {
+      hn::Stream(hn::LoadU(d, reinterpret_cast<std::uint64_t const*>(from + i)), d,
+                 reinterpret_cast<std::uint64_t*>(to + i));
+    }
   }
 };
 

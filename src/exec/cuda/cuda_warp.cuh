@@ -392,6 +392,8 @@ class CudaWarp : public CudaAtoms {
 /// One thread by itself, for bodies that never compare lanes.
 class CudaSolo : public CudaAtoms {
  public:
+  static constexpr bool kReadsBackCheaply = false;  // as CudaWarp
+
   template <std::uint32_t kSlots>
   struct Row {
     std::uint64_t word[kSlots];

@@ -105,14 +105,21 @@ struct TableView {
   /// The record at a place that may_hold() one, as one access.
   template <class M>
   PERDURE_FN pm::RecordView record(M& mem, Offset at) const {
+    PERDURE_ASSERT(!kCostlyAssertions || !records.bare());
     (void)mem.read(at);
     return pm::view_record(mem.peek(Offset{0}), records, at, room(at));
+  }
+
+  /// Its value; of layout `log` there is nothing else.
+  template <class M>
+  PERDURE_FN std::byte const* value_of(M& mem, Offset at) const {
+    return records.bare() ? mem.read(at) : record(mem, at).value;
   }
 
   template <class W, class M>
   PERDURE_FN void prefetch_record(W& warp, M& mem, Offset at, std::uint64_t value_most) const {
     if (records.split()) {
-      mem.prefetch(warp, records.head(at), records.head_stride);
+      if (!records.bare()) mem.prefetch(warp, records.head(at), records.head_stride);
       mem.prefetch(warp, at, value_bytes < value_most ? value_bytes : value_most);
     } else {
       std::uint64_t const bytes = room(at), most = 64 + value_most;

@@ -28,7 +28,7 @@ inline constexpr std::uint32_t kMaxIdentityKey = 32;
 
 /// What stands behind the key in an identity.
 struct IdentityTail {
-  std::uint32_t value_sum;  // CRC-32C of the value
+  std::uint32_t value_sum;  // CRC-32C of the value; layout `log`: pm::short_sum() of it
   std::uint32_t known;  // kKeyKnown, kSumKnown
 };
 inline constexpr std::uint32_t kKeyKnown = 1;

@@ -33,7 +33,7 @@ struct Plan {
   std::uint64_t claim[2] = {kNoClaim, kNoClaim};  // slots to release afterwards
   Change change = Change::none;
   std::uint32_t lane = 0;
-  std::uint32_t value_sum = 0;  // CRC-32C of the new value, for the mirror
+  std::uint32_t value_sum = 0;  // of the new value, for the mirror: IdentityTail
   std::uint32_t known = 0;      // what the mirror may say of the new record
 
   static constexpr std::uint64_t kNoClaim = ~std::uint64_t{0};

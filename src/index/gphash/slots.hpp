@@ -2,7 +2,7 @@
 // whether it is right, and the sum of all. Invariant: slot numbers run over all levels, highest
 // first, the retiring one last; a level begins at a multiple of 32, so between levels there are
 // numbers without a slot, which read as empty. Layout `log`: slots are volatile; what is read here
-// are the words of the engine, which alone changes them.
+// are the words, keys and checksums of the engine's mirror, which alone changes them.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,7 @@ struct Entry {
   Offset record;
   std::span<std::byte const> key;
   std::span<std::byte const> value;
+  std::uint32_t value_sum = 0;  // layout `log` only, where no head has one
   bool readable = false;  // false: the slot leads outside any record
 };
 
@@ -80,12 +81,14 @@ class Slots {
   [[nodiscard]] Offset record_at(SlotAt at) const;
   [[nodiscard]] bool holds_entry(SlotAt at) const;
   [[nodiscard]] Entry read_entry(SlotAt at, std::uint64_t room) const;
+  [[nodiscard]] pm::RecordView view_at(SlotAt at, Offset record, std::uint64_t room) const;
   [[nodiscard]] std::vector<std::uint64_t> candidate_slots(std::span<std::byte const> key) const;
   [[nodiscard]] std::vector<std::uint64_t> slots_at(Candidates<ShapeAny> const& where) const;
 
-  /// Layout `log`: where the words are from here on, by slot number.
-  void show_words(std::uint64_t const* words) {
-    if (words_ != words) words_ = words;  // those who read side by side change nothing
+  /// Layout `log`: where words and identities are from here on.
+  void show_words(Mirror const& mirror) {
+    // those who read side by side change nothing
+    if (mirror_.words != mirror.words || mirror_.identities != mirror.identities) mirror_ = mirror;
   }
 
   /// Stores a word of a slot; ordered by whoever changes several. Not of layout `log`.
@@ -97,7 +100,7 @@ class Slots {
   pm::RecordHeap* heap_;
   bool in_place_;
   bool logged_;
-  std::uint64_t const* words_ = nullptr;  // layout `log`
+  Mirror mirror_;  // layout `log`
   TableView view_;
   std::uint64_t slots_ = 0;
 };
@@ -114,7 +117,7 @@ inline SlotAt Slots::locate(std::uint64_t number) const {
 inline std::uint64_t Slots::word_at(SlotAt at) const {
   if (at.slot >= in_place::level_slots(*at.level, view_.slots))
     return 0;  // rounding up to claim words
-  if (logged_) return words_[at.level->first_slot + at.slot];
+  if (logged_) return mirror_.words[at.level->first_slot + at.slot];
   return pm::load_word(pool_->base() + (at.level->base + at.slot * 8).bytes);
 }
 

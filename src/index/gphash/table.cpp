@@ -95,7 +95,10 @@ Status Table::create(std::uint32_t top_level, exec::Workers& workers) {
 
 /// In place of those that the root names now.
 void Table::publish_levels(std::span<Level const> levels, bool retires) {
-  if (logged_) return;
+  if (pool_->read_only()) {  // an opening puts entries into a table in memory
+    PERDURE_ASSERT(logged_);
+    return;
+  }
   pm::Root root = pool_->root();  // taking their runs may have grown the file
   put_levels(root, levels, retires);
   pool_->publish_root(root);
@@ -111,6 +114,11 @@ bool Table::may_hold(Level const& l) const {
 Status Table::attach() {
   auto named = read_levels(pool_->root(), view_.levels);
   if (!named) return named.status();
+  if (logged_) {  // to be filled: no level retires
+    std::ranges::copy(std::span(named->levels).first(view_.levels), view_.level);
+    retire(false);
+    return {};
+  }
   for (std::size_t i = 0; i < named->levels.size(); ++i) {
     Level const& level = named->levels[i];
     if (!may_hold(level)) {

@@ -31,7 +31,7 @@ class Table : public Slots {
 
   /// Its levels, empty. Those of layout `log` are the engine's: here they have sizes alone.
   Status create(std::uint32_t top_level, exec::Workers& workers);
-  /// Takes over the levels that the root names.
+  /// Takes over the levels that the root names; of layout `log`, their sizes.
   Status attach();
 
   void pool_grew() { view_.pool_bytes = pool_->bytes(); }

@@ -36,6 +36,11 @@ struct WordOps {
 
   PERDURE_FN static std::uint32_t slots(TableView const& t) { return Shape::slots(t); }
 
+  /// What the mirror keeps of a value's CRC-32C.
+  PERDURE_FN static std::uint32_t kept_sum(std::uint32_t value_sum) {
+    return kLogged ? pm::short_sum(value_sum) : value_sum;
+  }
+
   /// Whether there is a mirror now: a large table may have outgrown the memory for it.
   PERDURE_FN static bool mirrored(TableView const& t) {
     return kMirrored && t.mirror.words != nullptr;
@@ -73,6 +78,16 @@ struct WordOps {
     if (kMirrored && t.mirror.identities != nullptr) return {};
     std::uint32_t const hits = warp.match(lanes, ~word::kAddressMask, word::fingerprint(hash));
     return hits == 0 ? Offset{} : source(t, warp.broadcast(lanes, exec::lowest_bit(hits)));
+  }
+
+  /// All that reflect() will store to.
+  template <class W>
+  PERDURE_FN static void prefetch_mirror(W& warp, TableView const& t, std::uint64_t slot) {
+    if (!mirrored(t)) return;
+    warp.prefetch_to_write(t.mirror.words + slot, 8);
+    warp.prefetch_to_write(t.mirror.tags + slot, 1);
+    if (t.mirror.identities != nullptr)
+      warp.prefetch_to_write(t.mirror.identity(slot), t.mirror.identity_bytes);
   }
 
   /// Stores a slot's word; `plan` says what the mirror may know of its record, null nothing.
@@ -119,17 +134,22 @@ struct WordOps {
           if (!t.mirror.same_key<W>(slot, key.data, key.bytes)) continue;
           found.at = at;
           found.record.header = {0, t.value_bytes, t.key_bytes, 0, 0};
+          if constexpr (kLogged)
+            found.record = pm::view_bare(t.records, t.mirror.identity(slot),
+                                         t.mirror.value_sum<W>(slot), mem.peek(at));
           found.hit = true;
           found.read = false;
           break;
         }
       }
-      found.at = at;
-      read_record(mem, t, found);
-      found.hit = found.record.header.key_bytes == key.bytes &&
-                  warp.equal(found.record.key, key.data, key.bytes);
-      if (mutated("key_not_compared")) found.hit = true;
-      if (found.hit) break;
+      if constexpr (!kLogged) {  // else the mirror knows all keys
+        found.at = at;
+        read_record(mem, t, found);
+        found.hit = found.record.header.key_bytes == key.bytes &&
+                    warp.equal(found.record.key, key.data, key.bytes);
+        if (mutated("key_not_compared")) found.hit = true;
+        if (found.hit) break;
+      }
     }
     return found;
   }
@@ -137,7 +157,11 @@ struct WordOps {
   /// Reads the record of a key that was found without.
   template <class M>
   PERDURE_FN static void read_record(M& mem, TableView const& t, Found& found) {
-    found.record = t.record(mem, found.at);
+    if constexpr (kLogged) {
+      (void)mem.read(found.at);  // the mirror says the rest
+    } else {
+      found.record = t.record(mem, found.at);
+    }
     found.read = true;
   }
 

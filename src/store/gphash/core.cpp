@@ -121,10 +121,10 @@ Status Core::show_table() { return engine->set_table(table.view(), table.slots()
 
 Status Core::show_words() {
   if (!logged()) return {};
-  auto const words = engine->words();
-  if (!words) return words.status();
+  auto const mirror = engine->mirror();
+  if (!mirror) return mirror.status();
   std::lock_guard const guard(words_mutex_);
-  table.show_words(words.value());
+  table.show_words(mirror.value());
   return {};
 }
 

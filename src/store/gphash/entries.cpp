@@ -15,15 +15,14 @@
 namespace perdure {
 namespace {
 
-// A log is long when it has so many cells for each that its keys need, and some more: then they are
-// written anew, and the rest goes.
 #if defined(PERDURE_EXPLORE)
-constexpr std::uint64_t kLong = 1, kFewCells = 8;  // so that runs of a few batches come to it
+constexpr std::uint64_t kFewCells = 8;
 #else
-constexpr std::uint64_t kLong = 3, kFewCells = 1u << 16;
+constexpr std::uint64_t kFewCells = 1u << 16;
 #endif
 
 constexpr std::uint64_t kReplayed = 1u << 20;  // entries put into the table at a time
+constexpr std::size_t kChecked = 1u << 10;     // values that a worker looks at
 
 }  // namespace
 
@@ -83,40 +82,27 @@ Status Entries::copy() {
 // ------------------------------------------------------------------------------------------------
 // Opening
 
-Status Entries::make_table() {
-  PERDURE_ASSERT(core_.logged() && core_.table.slots() == 0);
-  // What the log holds at most; it may be a third of that.
-  std::uint64_t const segments = core_.entries.segments();
-  std::uint64_t const keys = segments * core_.entries.cells_each() / kLong;
-  pm::PoolHeader const& h = core_.pool.header();
-  std::uint32_t const top = gphash::top_level_for({h.levels, h.hashes, h.slots}, keys, 1.0);
-  return core_.table.create(top, core_.workers);
-}
-
-bool Entries::record_whole(wal::LogEntry const& entry, std::uint64_t number) const {
-  Offset const at = wal::record_of(entry);
-  gphash::TableView const& view = core_.table.view();
+bool Entries::value_whole(wal::LogEntry const& entry) const {
+  Offset const at = wal::record_of(entry.what);
   // The header of a superblock that was taken for it may be what is missing.
   if (!pm::HeapHeaders(core_.pool).has_record(at, core_.fixed_stride())) return false;
-  pm::RecordView const r = pm::view_record(core_.pool.base(), view.records, at, view.room(at));
-  auto const sum = [](std::uint32_t crc, std::byte const* data, std::size_t bytes) {
-    return crc32c(crc, data, bytes);
-  };
-  return static_cast<std::uint32_t>(r.header.sequence) == static_cast<std::uint32_t>(number) &&
-         r.header.key_bytes == view.key_bytes &&
-         hash_detail::load_tail(r.key, view.key_bytes) == entry.key &&
-         pm::record_sum(r, r.value, sum) == r.header.crc;
+  std::byte const* const value = core_.pool.base() + at.bytes;
+  std::uint32_t const bytes = core_.pool.header().value_bytes;
+  pm::will_read(value, bytes);
+  return pm::short_sum(crc32c(0, value, bytes)) == wal::value_sum_of(entry.what);
 }
 
-/// What one ordering point leaves of a batch may be its entries without all of its records.
-bool Entries::records_whole(Extent const& extent) const {
+/// What one ordering point leaves of a batch may be its entries without all of its values.
+bool Entries::values_whole(Extent const& extent) const {
   if (extent.kind != wal::ExtentKind::batch || mutated("last_records_not_checked")) return true;
   std::vector<wal::LogEntry> entries(extent.entries);
   core_.entries.copy(extent, 0, entries);
-  return std::ranges::all_of(entries, [&](wal::LogEntry const& entry) {
-    bool const puts = entry.what != 0 && (entry.what & wal::kErases) == 0;
-    return !puts || record_whole(entry, extent.number);
+  std::atomic<bool> whole{true};
+  core_.workers.for_chunks(entries.size(), kChecked, [&](std::size_t begin, std::size_t end) {
+    for (wal::LogEntry const& entry : std::span(entries).subspan(begin, end - begin))
+      if (wal::says_put(entry.what) && !value_whole(entry)) whole = false;
   });
+  return whole;
 }
 
 namespace {
@@ -189,7 +175,7 @@ Status Entries::replay(BatchWriter& writer) {
     return s;
   });
   if (!read.ok()) return named(read);
-  if (last && !records_whole(*last)) {
+  if (last && !values_whole(*last)) {
     log.drop_last();
     ++core_.recovery.dropped;
     core_.recovery.why_dropped = "the last batch was half written";

@@ -15,6 +15,16 @@ struct WriteBatch;
 
 class Entries {
  public:
+  // A log is long when it has so many cells for each that its keys need, and some more: then they
+  // are written anew, and the rest goes.
+#if defined(PERDURE_EXPLORE)
+  static constexpr std::uint64_t kLong = 1;  // so that runs of a few batches come to it
+#else
+  static constexpr std::uint64_t kLong = 3;
+#endif
+  // That a record may come to need of the pool: those, and one to write it anew.
+  static constexpr std::uint64_t kCellsARecord = kLong + 1;
+
   explicit Entries(Core& core) : core_(core) {}
 
   /// Room for the entries of a batch of so many operations. No session is running.
@@ -24,9 +34,7 @@ class Entries {
   /// The extent of a batch of that number, whose passes have ended. Ordered by the caller.
   void seal(WriteBatch const& batch);
 
-  /// Levels of a size that suits the log which the root names.
-  Status make_table();
-  /// An opening: puts into the table what the log says. A last batch whose records are not whole is
+  /// An opening: puts into the table what the log says. A last batch whose values are not whole is
   /// dropped.
   Status replay(BatchWriter& writer);
 
@@ -34,8 +42,8 @@ class Entries {
   using Extent = wal::EntryLog::Extent;
   Status copy();
   [[nodiscard]] bool is_long() const;
-  [[nodiscard]] bool records_whole(Extent const& extent) const;
-  [[nodiscard]] bool record_whole(wal::LogEntry const& entry, std::uint64_t number) const;
+  [[nodiscard]] bool values_whole(Extent const& extent) const;
+  [[nodiscard]] bool value_whole(wal::LogEntry const& entry) const;
 
   Core& core_;
 };

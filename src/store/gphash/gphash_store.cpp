@@ -74,6 +74,7 @@ Status GphashStore::close() {
 
 Status GphashStore::close_in() {
   if (core_.pool.read_only() || core_.health.failed()) return {};
+  log_.give_up();
   // So that it opens read-only, too. Without room for it, the next open goes on.
   if (core_.table.growing()) {
     if (Status s = growth_.complete(); !s.ok() && s.code() != Code::no_space) return s;

@@ -9,6 +9,7 @@
 
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
+#include "base/log.hpp"
 #include "store/gphash/growth.hpp"
 
 namespace perdure {
@@ -34,6 +35,12 @@ std::vector<std::uint32_t> finer(std::vector<std::uint32_t> const& units, std::u
     for (std::uint32_t part = 0; part < 1u << bits_more; ++part)
       all.push_back((unit << bits_more) + part);
   return all;
+}
+
+void tell(Core const& core, std::string_view what, std::string message) noexcept try {
+  log::note(LogLevel::info, what, core.path, std::move(message),
+            {{"slots", core.table.slots()}, {"records", core.counters.records()}});
+} catch (...) {  // growing needs the memory more
 }
 
 bool only_no_space(Status const& s) { return s.ok() || s.code() == Code::no_space; }
@@ -76,6 +83,7 @@ Status Growth::begin() {
   ++core_.generation;
   core_.counters.add_growth(1);
   Status const set = core_.show_table();
+  if (set.ok() && log::wants(LogLevel::info)) tell(core_, "growth_begun", "begins to grow");
   return set.code() == Code::no_space ? abandon(set) : set;
 }
 
@@ -195,6 +203,7 @@ Status Growth::note_moved(std::vector<std::uint32_t> const& units) {
   PERDURE_ASSERT(units.size() <= core_.table.units_left());
   if (units.size() == core_.table.units_left()) {
     core_.table.finish_growth();
+    if (log::wants(LogLevel::info)) tell(core_, "growth_ended", "has grown");
     return core_.show_table();
   }
   if (units.empty()) return {};

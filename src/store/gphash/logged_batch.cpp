@@ -12,10 +12,6 @@
 namespace perdure {
 namespace {
 
-bool changes(OpKind kind, std::uint8_t status) {
-  return kind != OpKind::get && status == static_cast<std::uint8_t>(KeyStatus::ok);
-}
-
 /// A wrong log_dir must not cost the pool at `path`. A file without a header is what an OS crash
 /// leaves of a pool on a disk: nothing is lost with it.
 Status check_replaceable(int fd, std::string const& path, wal::PoolId const& pool_id,
@@ -34,21 +30,8 @@ Status check_replaceable(int fd, std::string const& path, wal::PoolId const& poo
 
 }  // namespace
 
-Column Effective::Gathered::take(Column const& from, std::span<std::size_t const> which) {
-  PERDURE_ASSERT(from.space == MemorySpace::host && data.empty() && offsets.empty());
-  bool const variable = from.offsets != nullptr;
-  data.reserve(1);  // a column of no bytes is still one
-  if (variable) offsets.push_back(0);
-  for (std::size_t const i : which) {
-    std::size_t const begin = variable ? static_cast<std::size_t>(from.offsets[i]) : i * from.width;
-    std::size_t const end =
-        variable ? static_cast<std::size_t>(from.offsets[i + 1]) : begin + from.width;
-    PERDURE_ASSERT(!kCostlyAssertions || (i < from.count && begin <= end));
-    data.insert(data.end(), from.data + begin, from.data + end);
-    if (variable) offsets.push_back(static_cast<std::int64_t>(data.size()));
-  }
-  return {data.data(), variable ? offsets.data() : nullptr, from.width, which.size(),
-          MemorySpace::host};
+bool took_effect(OpKind kind, std::uint8_t status) {
+  return kind != OpKind::get && status == static_cast<std::uint8_t>(KeyStatus::ok);
 }
 
 Effective::Effective(Call const& call, std::span<std::uint8_t const> status)
@@ -57,11 +40,15 @@ Effective::Effective(Call const& call, std::span<std::uint8_t const> status)
   auto const kind = [&](std::size_t i) { return call.kinds.empty() ? call.kind : call.kinds[i]; };
   std::vector<std::size_t> which;
   for (std::size_t i = 0; i < status.size(); ++i) {
-    if (changes(kind(i), status[i])) which.push_back(i);
+    if (took_effect(kind(i), status[i])) which.push_back(i);
   }
   if (which.size() == status.size()) return;
-  ops_.keys = keys_.take(call.keys, which);
-  if (call.values.data != nullptr) ops_.values = values_.take(call.values, which);
+  keys_.take(call.keys, which);
+  keys_.stand_in_for(ops_.keys);
+  if (call.values.data != nullptr) {
+    values_.take(call.values, which);
+    values_.stand_in_for(ops_.values);
+  }
   if (call.kinds.empty()) return;
   for (std::size_t const i : which) kinds_.push_back(call.kinds[i]);
   ops_.kinds = kinds_;

@@ -18,6 +18,9 @@
 
 namespace perdure {
 
+/// Whether an operation with this status has changed something.
+[[nodiscard]] bool took_effect(OpKind kind, std::uint8_t status);
+
 /// The operations of a batch that changed something. Refers to the batch's columns where all did.
 class Effective {
  public:
@@ -28,14 +31,9 @@ class Effective {
   [[nodiscard]] bool empty() const { return ops_.keys.count == 0; }
 
  private:
-  struct Gathered {
-    std::vector<std::byte> data;
-    std::vector<std::int64_t> offsets;
-    [[nodiscard]] Column take(Column const& from, std::span<std::size_t const> which);
-  };
   wal::BatchOps ops_;
   std::vector<OpKind> kinds_;
-  Gathered keys_, values_;
+  wal::KeptColumn keys_, values_;
 };
 
 /// A batch of the log as the store runs it.

@@ -22,10 +22,6 @@ bool goes_with(wal::BatchOps const& a, wal::BatchOps const& b) {
          a.values.width == b.values.width;
 }
 
-std::size_t bytes_of(Column const& c) {
-  return c.offsets == nullptr ? c.count * c.width : static_cast<std::size_t>(c.offsets[c.count]);
-}
-
 }  // namespace
 
 bool LoggedQueue::give(std::uint64_t number, std::vector<std::byte>& payload) {
@@ -120,7 +116,7 @@ Column MergedBatches::gather(Gathered& to, ColumnOf const& column_of) {
   std::size_t bytes = 0;
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     at[p] = bytes;
-    bytes += bytes_of(column_of(parts_[p].batch.ops()));
+    bytes += wal::bytes_of(column_of(parts_[p].batch.ops()));
   }
   Column all = column_of(parts_.front().batch.ops());
   bool const variable = all.offsets != nullptr;
@@ -129,7 +125,7 @@ Column MergedBatches::gather(Gathered& to, ColumnOf const& column_of) {
   workers_->for_chunks(parts_.size(), 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t p = begin; p < end; ++p) {
       Column const column = column_of(parts_[p].batch.ops());
-      std::memcpy(to.data.data() + at[p], column.data, bytes_of(column));
+      std::memcpy(to.data.data() + at[p], column.data, wal::bytes_of(column));
       for (std::size_t i = 0; variable && i <= column.count; ++i) {
         if (i == column.count && p + 1 < parts_.size()) break;  // the next part begins with it
         to.offsets[parts_[p].begin + i] = static_cast<std::int64_t>(at[p]) + column.offsets[i];

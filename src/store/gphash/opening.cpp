@@ -76,7 +76,7 @@ Status can_run_logged(std::string const& path, OpenOptions const& o) {
 }
 
 /// Superblocks a new pool begins with: header, levels or the log, and the heap for the records
-/// expected. There is always room in the log to write it anew.
+/// expected.
 std::uint64_t superblocks_for(pm::PoolHeader const& h, std::uint32_t top, std::uint64_t records) {
   PERDURE_ASSERT(h.levels > 0 && top + 1 >= h.levels);  // each level has a bucket
   std::uint64_t n = 1;
@@ -87,7 +87,7 @@ std::uint64_t superblocks_for(pm::PoolHeader const& h, std::uint32_t top, std::u
   }
   if (h.logged()) {
     std::uint64_t const cells = h.superblock_bytes / wal::kCellBytes - wal::kHeaderCells;
-    n += (2 * records + cells - 1) / cells;
+    n += (Entries::kCellsARecord * records + cells - 1) / cells;
   }
   if (h.value_bytes == 0) return n + 1;  // sizes unknown: the heap grows as values come
   std::uint64_t const stride = h.key_bytes == 0
@@ -124,7 +124,7 @@ struct Opening {
 
   Status restored(CreateOptions const& create) {
     store.changes_.begin_opening();
-    if (Status s = attached(); !s.ok()) return s;
+    if (Status s = store.recovery_.attach(); !s.ok()) return s;
     // Of its own identity, so that no log directory of the pool it comes from can be taken for its
     // own.
     store.core_.pool.take_identity(static_cast<std::uint8_t>(create.durability));
@@ -144,13 +144,8 @@ struct Opening {
 
  private:
   Status recovered() {
-    if (Status s = attached(); !s.ok()) return s;
-    return filled();
-  }
-
-  Status attached() {
     if (Status s = store.recovery_.attach(); !s.ok()) return s;
-    return store.core_.logged() ? store.writer_.make_table_for_entries() : Status{};
+    return filled();
   }
 
   Status filled() {

@@ -41,42 +41,107 @@ Status PowerLog::append(Session& session, std::span<std::uint8_t const> status) 
   auto const batch = session.download(Download::columns);
   if (!batch) return batch.status();
   Effective const effective(batch.value().columns, status);
-  Status const done =
-      effective.empty() ? Status{} : append_pieces(wal::EncodedBatch(effective.ops()).pieces());
-  if (done.ok()) core_.health.unlogged = false;
-  return done;
+  return effective.empty() ? Status{} : append_pieces(wal::EncodedBatch(effective.ops()).pieces());
+}
+
+exec::Aside& PowerLog::aside() {
+  PERDURE_ASSERT(core_.is_exclusive());
+  if (aside_ == nullptr) aside_ = std::make_unique<exec::Aside>();
+  return *aside_;
 }
 
 /// What the log has no room for becomes durable with the checkpoint that makes room, for it has
-/// been executed.
+/// been executed. First it waits for the one that is running.
 Status PowerLog::append_pieces(std::span<std::span<std::byte const> const> pieces) {
   PERDURE_ASSERT(core_.power != nullptr);
   wal::RedoLog& log = core_.power->log();
   PERDURE_ASSERT(core_.is_exclusive() && !pieces.empty());
   wal::Lsn const before = log.position().lsn;
-  auto const lsn = log.append(pieces);
+  auto lsn = log.append(pieces);
   PERDURE_ASSERT(!lsn.ok() || lsn.value() > before);
+  if (!lsn.ok() && log.failure().ok() && core_.power->checkpoint_runs()) {
+    if (Status s = finish_running(); !s.ok()) return s;
+    lsn = log.append(pieces);
+  }
   if (lsn.ok()) return {};
   if (!log.failure().ok()) return lsn.status();
   log.skip_batch();
   return checkpoint();
 }
 
-/// Readers go on: nothing is written to the pool, for writers wait. One that fails ends writing,
-/// and no batch is lost with it: they are in the log.
+// ------------------------------------------------------------------------------------------------
+// Checkpoints
+
+Status PowerLog::checkpoint() {
+  PERDURE_ASSERT(core_.power != nullptr && (!core_.lock.announced() || core_.lock.has_writer()));
+  give_up();
+  return core_.power->checkpoint({core_.pool.base(), core_.pool.bytes()});
+}
+
+void PowerLog::give_up() {
+  if (!core_.power || !core_.power->checkpoint_runs()) return;
+  PERDURE_ASSERT(core_.is_exclusive());
+  core_.power->give_up_checkpoint();
+  hold_what_is_not_copied();
+}
+
+/// Readers go on: nothing is written to the pool, for writers wait, beside batches for a piece
+/// alone, and never for the disk. One that fails ends writing, and no batch is lost with it: they
+/// are in the log.
 void PowerLog::checkpoint_in_time(ExclusiveLock& store_lock) {
-  if (!core_.power || core_.health.failed() || !core_.power->wants_checkpoint()) return;
+  if (!core_.power || core_.health.failed()) return;
+  hold_what_is_not_copied();
+  if (!core_.power->checkpoint_runs() && !core_.power->wants_checkpoint()) return;
   PERDURE_ASSERT(store_lock.way() == Way::lock);
   store_lock.let_readers_in();
-  Status done = caught([this] { return checkpoint(); });
+  Status done = caught([this] { return can_go_beside() ? go_on() : checkpoint(); });
   if (done.ok()) return;
   store_lock.keep_readers_out();
   core_.health.fail_unheard(std::move(done));  // by the batch after which it came
 }
 
-Status PowerLog::checkpoint() {
-  PERDURE_ASSERT(core_.power != nullptr && (!core_.lock.announced() || core_.lock.has_writer()));
-  return core_.power->checkpoint({core_.pool.base(), core_.pool.bytes()});
+/// Records are never changed where they lie, and it is the heap that hands them out.
+bool PowerLog::can_go_beside() const {
+  return !core_.in_place() && !core_.logged() && core_.engine->lease() == nullptr;
+}
+
+Status PowerLog::go_on() {
+  wal::LogDir& power = *core_.power;
+  if (power.checkpoint_runs()) return power.go_on_with_checkpoint(frozen(), side_by_side());
+  if (Status s = frozen_.freeze(core_.pool, core_.heap, core_.workers); !s.ok()) return s;
+  if (Status s = power.begin_checkpoint(frozen_.bytes()); !s.ok()) return s;
+  core_.heap.hold_from(0);
+  return {};
+}
+
+/// Waits for the disk: space lacks.
+Status PowerLog::finish_running() {
+  PERDURE_ASSERT(core_.is_exclusive());
+  wal::LogDir& power = *core_.power;
+  Status s;
+  if (power.checkpoint_runs()) s = power.finish_checkpoint(frozen(), side_by_side());
+  hold_what_is_not_copied();
+  return s;
+}
+
+/// After the copying of a piece the records in it may be written anew.
+void PowerLog::hold_what_is_not_copied() {
+  wal::LogDir const& power = *core_.power;
+  core_.heap.hold_from(power.checkpoint_runs()
+                           ? power.checkpoint_copied() / core_.pool.superblock_bytes()
+                           : pm::RecordHeap::kHoldsNothing);
+}
+
+wal::ImageSource PowerLog::frozen() const {
+  return [this](std::uint64_t at, std::span<std::byte> into) { frozen_.read(at, into); };
+}
+
+wal::ForEach PowerLog::side_by_side() const {
+  return [this](std::size_t n, std::function<void(std::size_t)> const& f) {
+    core_.workers.for_chunks(n, 1, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) f(i);
+    });
+  };
 }
 
 }  // namespace perdure

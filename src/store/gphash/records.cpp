@@ -7,6 +7,7 @@
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "pm/record.hpp"
+#include "store/gphash/entries.hpp"
 
 namespace perdure {
 
@@ -38,6 +39,17 @@ Status Records::end_lease() {
   return {};
 }
 
+/// How many more to take than a batch needs, where they are to be had, so that few batches come
+/// here: half as many as are in use. Of layout `log` all that are free, but for what the entries of
+/// so many records may need; there are no levels to grow.
+std::uint64_t Records::superblocks_ahead() const {
+  std::uint64_t const used = core_.pool.superblocks_in_use();
+  if (!core_.logged()) return used / 2;
+  std::uint64_t const stride = core_.fixed_stride();
+  std::uint64_t const free = core_.pool.superblocks() - used;
+  return free * stride / (stride + Entries::kCellsARecord * wal::kCellBytes);
+}
+
 Status Records::take_leased(std::uint64_t records, std::function<Result<bool>()> const& take) {
   Status refused;
   for (;;) {
@@ -46,14 +58,9 @@ Status Records::take_leased(std::uint64_t records, std::function<Result<bool>()>
     if (*enough) return {};
     if (!refused.ok()) return refused;
     PERDURE_ASSERT(lease_.has_value());
-    // Half as many again as there are, where they are to be had, so that few batches come here.
     std::uint64_t const needed = (records + lease_->capacity - 1) / lease_->capacity;
     PERDURE_ASSERT(needed > 0);  // none are always there
-    std::uint64_t more = core_.pool.superblocks_in_use() / 2;
-    if (core_.logged()) {  // whose entries need some of what is free
-      std::uint64_t const free = core_.pool.superblocks() - core_.pool.superblocks_in_use();
-      more = std::min(more, free - free / 4);
-    }
+    std::uint64_t const more = superblocks_ahead();
     if (Status s = end_lease(); !s.ok()) return s;
     PERDURE_ASSERT(!leased());  // else it could give away what is leased
     refused = core_.heap.add_superblocks(core_.fixed_stride(), needed, more);

@@ -36,8 +36,8 @@ Status Recovery::attach() {
   auto const named = [&](Status const& s) {
     return s.ok() ? s : Status{s.code(), "pool " + core_.path + ": " + s.message()};
   };
-  Status const index = core_.logged() ? core_.entries.attach() : core_.table.attach();
-  if (!index.ok()) return named(index);
+  if (Status s = core_.table.attach(); !s.ok()) return named(s);
+  if (Status s = core_.logged() ? core_.entries.attach() : Status{}; !s.ok()) return named(s);
   if (Status s = core_.undo.attach(); !s.ok()) return named(s);
   return named(core_.dense.attach());
 }

@@ -58,8 +58,11 @@ Status Transactions::make_undo_room(std::uint64_t operations) {
     if (Status s = records_.end_lease(); !s.ok()) return s;
     if (operations > (std::uint64_t{1} << 31))
       return bad_argument("a transaction has at most 2^31 operations");
-    core_.heap.give_back_empty();
-    if (Status s = core_.undo.make_room(operations); !s.ok()) return s;
+    auto const make = [&] {
+      core_.heap.give_back_empty();
+      return core_.undo.make_room(operations);
+    };
+    if (Status s = log_.with_held_space(make); !s.ok()) return s;
   }
   PERDURE_ASSERT(operations <= core_.undo.capacity());
   core_.pool_may_have_grown();
@@ -152,7 +155,8 @@ Status Transactions::write_in(OpenTransaction& tx, Call const& call,
     if (tx.operations > 0 || !core_.options.grow) return done;
     // growth moves slots: no entry may name them
     if (!mutated("undo_entries_outlive_growth")) core_.undo.end();
-    if (Status s = growth_.make_room(waiting); !s.ok())
+    auto const grow = [&] { return growth_.make_room(waiting); };
+    if (Status s = log_.with_held_space(grow); !s.ok())
       return s.code() == Code::no_space ? done : core_.health.fail(s);
     tx.first_step = core_.undo.step() + 1;
   }
@@ -310,7 +314,8 @@ Result<std::shared_ptr<Transaction::State>> Transactions::begin(GphashStore& sto
   auto state = std::make_shared<Transaction::State>();
   Status const room = core_.health.whole_or_failed([&]() -> Status {
     core_.health.changing = true;
-    if (Status s = growth_.grow_for(how.max_operations, kTransactionLoad); !s.ok()) return s;
+    auto const grow = [&] { return growth_.grow_for(how.max_operations, kTransactionLoad); };
+    if (Status s = log_.with_held_space(grow); !s.ok()) return s;
     return make_undo_room(how.max_operations + (core_.dense.exists() ? 1 : 0));
   });
   if (!room.ok()) return room;
@@ -351,7 +356,9 @@ Status Transactions::end(Transaction::State& transaction, bool commit) {
   }
   if (done.ok()) log_.checkpoint_in_time(store_lock);
   if (!done.ok() || mutated("transaction_acknowledged_early")) return done;
-  return seen.wait_durable();
+  Status const durable = seen.wait_durable();
+  seen.wait_for_checkpoint();
+  return durable;
 }
 
 }  // namespace perdure

@@ -51,6 +51,7 @@ Status GphashStore::write(Call call, std::span<KeyStatus> statuses, CallOptions 
   }
   if (mutated("batch_acknowledged_early")) return done;
   Status const durable = seen.wait_durable();
+  seen.wait_for_checkpoint();
   return durable.ok() ? done : durable;
 }
 
@@ -71,8 +72,20 @@ Status BatchWriter::write_piece(Call const& call, std::span<KeyStatus> statuses)
   health.changing = true;
   if (Status s = growth_.advance(call.keys.count); !s.ok()) return health.fail(s);
   health.changing = false;
+  if (!core_.power) return execute(call, statuses, nullptr);
+  LoggedBeside beside(log_.aside());
+  if (Status s = beside.begin(core_.power->log(), call); !s.ok()) return health.fail(s);
+  return execute(call, statuses, beside.begun() ? &beside : nullptr);
+}
+
+/// With `beside`, its columns are going into the log meanwhile.
+Status BatchWriter::execute(Call const& call, std::span<KeyStatus> statuses, LoggedBeside* beside) {
+  Health& health = core_.health;
   WriteBatch batch(call, statuses);
-  if (Status s = prepare(batch, records_.can_lease()); !s.ok()) return s;
+  if (Status s = prepare(batch, records_.can_lease()); !s.ok()) {
+    Status const logged = beside != nullptr ? beside->end({}) : Status{};
+    return logged.ok() ? s : health.fail(logged);
+  }
   health.changing = true;
   health.unlogged = core_.power != nullptr;
   if (Status s = passes(batch); !s.ok()) return health.fail(s);
@@ -81,7 +94,10 @@ Status BatchWriter::write_piece(Call const& call, std::span<KeyStatus> statuses)
   if (!statuses.empty() || core_.power) {
     auto const status = answer(batch);
     if (!status) return health.fail(status.status());
-    if (Status s = log_.append(*batch.session, status.value()); !s.ok()) return health.fail(s);
+    Status const logged = beside != nullptr ? beside->end(status.value())
+                                            : log_.append(*batch.session, status.value());
+    if (!logged.ok()) return health.fail(logged);
+    health.unlogged = false;
   }
   if (Status s = batch.session->finish(); !s.ok()) return health.fail(s);
   core_.sessions.give(std::move(batch.session));
@@ -103,7 +119,7 @@ Status BatchWriter::prepare(WriteBatch& batch, bool from_lease) {
   batch.from_lease = from_lease;
   if (core_.logged()) {
     std::uint64_t const n = batch.call.keys.count;
-    if (Status s = core_.of_batch(entries_.make_room(n), n); !s.ok()) {
+    if (Status s = core_.of_batch(make_room_for_entries(n), n); !s.ok()) {
       if (s.code() == Code::no_space)
         std::fill(batch.statuses.begin(), batch.statuses.end(), KeyStatus::no_space);
       return s;
@@ -114,11 +130,23 @@ Status BatchWriter::prepare(WriteBatch& batch, bool from_lease) {
   return from_lease ? prepare_leased(batch) : prepare_reserved(batch);
 }
 
+/// Where nothing else is free, with what the heap has taken and not used.
+Status BatchWriter::make_room_for_entries(std::uint64_t operations) {
+  Status const s = entries_.make_room(operations);
+  if (s.code() != Code::no_space) return s;
+  if (Status ended = records_.end_lease(); !ended.ok()) return ended;
+  core_.heap.give_back_empty();
+  return entries_.make_room(operations);
+}
+
 /// With records of the heap.
 Status BatchWriter::prepare_reserved(WriteBatch& batch) {
   auto status = first_statuses(core_.pool.header(), batch.call);
   if (!status) return status.status();
-  if (Status s = records_.reserve(batch.call, *status, batch.reserved, batch.any_fits); !s.ok()) {
+  auto const reserve = [&] {
+    return records_.reserve(batch.call, *status, batch.reserved, batch.any_fits);
+  };
+  if (Status s = log_.with_held_space(reserve); !s.ok()) {
     std::fill(batch.statuses.begin(), batch.statuses.end(), KeyStatus::no_space);
     return s;
   }
@@ -229,7 +257,8 @@ Status BatchWriter::passes(WriteBatch& batch) {
       }
     }
     if (!refused) {
-      Status const s = core_.options.grow ? growth_.make_room(full) : Status{Code::no_space, ""};
+      auto const grow = [&] { return growth_.make_room(full); };
+      Status const s = core_.options.grow ? log_.with_held_space(grow) : Status{Code::no_space, ""};
       if (!s.ok() && s.code() != Code::no_space) return s;
       refused = !s.ok();
       batch.not_grown = s;
@@ -261,12 +290,12 @@ Status BatchWriter::replay(std::span<wal::LogEntry const> entries, ReplayArrays&
   std::uint32_t const key_bytes = core_.pool.header().key_bytes;
   arrays.keys.resize(n * key_bytes);
   arrays.kinds.resize(n);
-  arrays.records.resize(n);
+  arrays.said.resize(n);
   core_.workers.for_chunks(n, kReplayChunk, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
       std::memcpy(&arrays.keys[i * key_bytes], &entries[i].key, key_bytes);
-      arrays.kinds[i] = (entries[i].what & wal::kErases) != 0 ? OpKind::erase : OpKind::put;
-      arrays.records[i] = wal::record_of(entries[i]).bytes;
+      arrays.kinds[i] = wal::says_erase(entries[i].what) ? OpKind::erase : OpKind::put;
+      arrays.said[i] = entries[i].what;
     }
   });
   Call call;
@@ -277,7 +306,7 @@ Status BatchWriter::replay(std::span<wal::LogEntry const> entries, ReplayArrays&
   core_.health.changing = true;
   if (Status s = begin_session(batch, {}); !s.ok()) return s;
   auto const prepared =
-      batch.session->prepare({.records = arrays.records, .sequence = 1, .replays = true});
+      batch.session->prepare({.records = arrays.said, .sequence = 1, .replays = true});
   if (!prepared) return core_.of_batch(prepared.status(), n);
   if (Status s = passes(batch); !s.ok()) return s;
   if (batch.full) return table_is_full(batch);

@@ -14,6 +14,7 @@
 #include "store/gphash/core.hpp"
 #include "store/gphash/entries.hpp"
 #include "store/gphash/growth.hpp"
+#include "store/gphash/logged_beside.hpp"
 #include "store/gphash/power_log.hpp"
 #include "store/gphash/records.hpp"
 
@@ -44,7 +45,7 @@ struct WriteBatch {
 struct ReplayArrays {
   std::vector<std::byte> keys;
   std::vector<OpKind> kinds;
-  std::vector<std::uint64_t> records;
+  std::vector<std::uint64_t> said;  // LogEntry::what
 };
 
 class BatchWriter {
@@ -59,7 +60,6 @@ class BatchWriter {
 
   /// Layout `log`, at an opening: the table is what the log says from here on.
   Status recover_entries() { return entries_.replay(*this); }
-  Status make_table_for_entries() { return entries_.make_table(); }
   /// Puts entries of the log into the table, in their order.
   Status replay(std::span<wal::LogEntry const> entries, ReplayArrays& arrays);
 
@@ -75,7 +75,9 @@ class BatchWriter {
   void release_unused(WriteBatch const& batch, Downloaded const& outcome);
 
  private:
+  Status execute(Call const& call, std::span<KeyStatus> statuses, LoggedBeside* beside);
   Status begin_session(WriteBatch& batch, std::span<std::uint8_t const> status);
+  Status make_room_for_entries(std::uint64_t operations);
   Status prepare_reserved(WriteBatch& batch);
   Status prepare_leased(WriteBatch& batch);
   Status passes(WriteBatch& batch);

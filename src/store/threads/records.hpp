@@ -26,6 +26,10 @@ struct HostThread {
   static std::uint32_t crc32c(std::uint32_t crc, std::byte const* data, std::size_t bytes) {
     return perdure::crc32c(crc, data, bytes);
   }
+  static std::uint32_t copy_crc32c(std::uint32_t crc, std::byte* to, std::byte const* from,
+                                   std::size_t bytes) {
+    return perdure::copy_crc32c(crc, to, from, bytes);
+  }
   static void copy(std::byte* to, std::byte const* from, std::size_t bytes) {
     if (bytes != 0) pm::write_bytes(to, from, bytes);
   }

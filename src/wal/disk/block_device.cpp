@@ -144,22 +144,14 @@ class RingDevice final : public FileDevice {
 
   int start(Request const& r) override {
     PERDURE_ASSERT(begun_ && fd_ >= 0 && r.tag != kNoTag);
-    io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
-    if (sqe == nullptr) {  // full of what was taken back
-      if (int const error = submit(); error != 0) return error;
-      sqe = io_uring_get_sqe(&ring_);
-    }
-    if (sqe == nullptr) return EBUSY;
     bool const fixed =
         method_.fixed_buffers && r.data >= fixed_.data() && r.data < fixed_.data() + fixed_.size();
-    prepare(*sqe, fd_, r, fixed);
-    int const error = submit();
-    if (error == 0) return 0;
-    // Its place stays in the queue and goes with a later request, when the memory may be gone: it
-    // asks for nothing then.
-    io_uring_prep_nop(sqe);
-    io_uring_sqe_set_data64(sqe, kNoTag);
-    return error;
+    return begin([&](io_uring_sqe& sqe) { prepare(sqe, fd_, r, fixed); });
+  }
+
+  int start_sync(std::uint64_t tag) override {
+    PERDURE_ASSERT(begun_ && fd_ >= 0 && tag != kNoTag);
+    return begin([&](io_uring_sqe& sqe) { prepare_sync(sqe, fd_, tag); });
   }
 
   int wait(std::vector<Completion>& done) override {
@@ -194,6 +186,24 @@ class RingDevice final : public FileDevice {
   }
 
  private:
+  template <class Prepare>
+  int begin(Prepare const& prepare_request) {
+    io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
+    if (sqe == nullptr) {  // full of what was taken back
+      if (int const error = submit(); error != 0) return error;
+      sqe = io_uring_get_sqe(&ring_);
+    }
+    if (sqe == nullptr) return EBUSY;
+    prepare_request(*sqe);
+    int const error = submit();
+    if (error == 0) return 0;
+    // Its place stays in the queue and goes with a later request, when the memory may be gone: it
+    // asks for nothing then.
+    io_uring_prep_nop(sqe);
+    io_uring_sqe_set_data64(sqe, kNoTag);
+    return error;
+  }
+
   /// 0 once the kernel has taken all that was prepared.
   int submit() {
     for (;;) {

@@ -5,6 +5,7 @@
 // may be there.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -64,6 +65,9 @@ class BlockDevice {
   /// Cannot fail: who waits for it would wait for ever.
   virtual void wake() = 0;
   virtual int sync() = 0;
+  /// Begins a sync of what has completed by now, which completes as requests do. As start();
+  /// ENOSYS: this device has only sync().
+  virtual int start_sync(std::uint64_t /*tag*/) { return ENOSYS; }
   /// Requests within this memory may go faster. What came of it is in method().
   virtual void register_buffer(std::span<std::byte> buffer) = 0;
   [[nodiscard]] virtual std::uint64_t bytes() const = 0;

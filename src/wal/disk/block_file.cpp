@@ -35,6 +35,7 @@ Result<AlignedBuffer> AlignedBuffer::make(std::uint64_t bytes) {
   buffer.data_ = static_cast<std::byte*>(at);
   buffer.size_ = bytes;
   buffer.process_ = this_process();
+  static_cast<void>(::madvise(at, bytes, MADV_HUGEPAGE));  // fewer faults, where it is granted
   if (::madvise(at, bytes, MADV_DONTFORK) != 0)
     return Status{Code::io_error,
                   std::string("a buffer cannot be kept from children: ") + std::strerror(errno)};
@@ -108,13 +109,30 @@ Status BlockFile::start(Request const& request) {
   auto const free =
       std::find_if(pending_.begin(), pending_.end(), [](Pending const& p) { return !p.used; });
   if (free == pending_.end()) return error("beginning a request", request.offset, EBUSY);
-  *free = {request, 0, 0, true};
+  *free = {.request = request, .used = true};
   Status const s = caught([&] {
     mutex_.is_held();
     return start_rest(static_cast<std::size_t>(free - pending_.begin()));
   });
   if (!s.ok()) free->used = false;
   return s;
+}
+
+Result<bool> BlockFile::start_sync(std::uint64_t tag) {
+  {
+    MutexLock const lock(mutex_);
+    if (!broken_.ok()) return broken_;
+    auto const free =
+        std::find_if(pending_.begin(), pending_.end(), [](Pending const& p) { return !p.used; });
+    if (free == pending_.end()) return error("beginning to sync", 0, EBUSY);
+    *free = {.request = {.tag = tag}, .used = true, .syncs = true};
+    int const result = device_->start_sync(static_cast<std::uint64_t>(free - pending_.begin()));
+    if (result == 0) return true;
+    free->used = false;
+    if (result != ENOSYS) return error("beginning to sync", 0, result);
+  }
+  if (Status s = sync(); !s.ok()) return s;
+  return false;
 }
 
 Status BlockFile::start_rest(std::size_t slot) {
@@ -168,10 +186,26 @@ void BlockFile::drain() {
   }
 }
 
+/// The caller holds mutex_. One that was interrupted begins anew.
+void BlockFile::complete_sync(Pending& p, std::int64_t result, std::vector<Done>& done) {
+  PERDURE_ASSERT(p.used && p.syncs && p.done == 0);
+  int failed = result < 0 ? static_cast<int>(-result) : 0;
+  if ((failed == EINTR || failed == EAGAIN) && ++p.tries < kMaxTries) {
+    failed = device_->start_sync(static_cast<std::uint64_t>(&p - pending_.data()));
+    if (failed == 0) return;
+  }
+  p.used = false;
+  bool const dropped = mutated("disk_sync_error_dropped");
+  done.push_back({p.request.tag, 0, caught([&]() -> Status {
+                    return failed == 0 || dropped ? Status{} : error("syncing", 0, failed);
+                  })});
+}
+
 /// The caller holds mutex_. A request that does not go on has ended.
 void BlockFile::complete(Completion const& completion, std::vector<Done>& done) {
   PERDURE_ASSERT(completion.tag < pending_.size() && pending_[completion.tag].used);
   Pending& p = pending_[completion.tag];
+  if (p.syncs) return complete_sync(p, completion.result, done);
   Request const& r = p.request;
   bool const writes = r.verb != Verb::read;
   std::int64_t const n = completion.result;

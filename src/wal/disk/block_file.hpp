@@ -59,7 +59,15 @@ class BlockFile {
   /// is the device's: then nothing is in flight any more, whose ends are not told, and no request
   /// is begun from there on.
   Status wait(std::vector<Done>& done);
+  /// The ends that are there already, none perhaps. As wait().
+  Status poll(std::vector<Done>& done) {
+    wake();
+    return wait(done);
+  }
   void wake();
+  /// Begins a sync of all writes that have ended; its end comes as those of requests. False: the
+  /// device has no such request, and has been synced.
+  Result<bool> start_sync(std::uint64_t tag);
   /// A request may be begun without the queue being full.
   static constexpr std::size_t kMaxInFlight = 32;
 
@@ -82,11 +90,14 @@ class BlockFile {
     std::uint64_t done = 0;
     std::uint32_t tries = 0;
     bool used = false;
+    bool syncs = false;  // it has no bytes
   };
   static Result<std::unique_ptr<BlockFile>> create(std::string const& path,
                                                    IoOptions const& options);
   Status error(char const* what, std::uint64_t offset, int error) const;
   Status start_rest(std::size_t slot) PERDURE_REQUIRES(mutex_);
+  void complete_sync(Pending& p, std::int64_t result, std::vector<Done>& done)
+      PERDURE_REQUIRES(mutex_);
   void complete(Completion const& completion, std::vector<Done>& done) PERDURE_REQUIRES(mutex_);
   void drain();
   Result<Done> run_one(Request const& request);

@@ -24,4 +24,11 @@ inline void prepare(io_uring_sqe& sqe, int fd, Request const& r, bool fixed) {
   io_uring_sqe_set_data64(&sqe, r.tag);
 }
 
+/// What the disk itself still holds back of completed writes, and the file's new length.
+inline void prepare_sync(io_uring_sqe& sqe, int fd, std::uint64_t tag) {
+  mutated("disk_not_synced") ? io_uring_prep_nop(&sqe)
+                             : io_uring_prep_fsync(&sqe, fd, IORING_FSYNC_DATASYNC);
+  io_uring_sqe_set_data64(&sqe, tag);
+}
+
 }  // namespace perdure::wal

@@ -35,7 +35,8 @@ struct Reservation {
   // Layout `log`: where its entries go. `segments` is in host memory; empty: it has none.
   std::span<std::uint64_t const> segments = {};
   wal::EntryRegion entries = {};
-  bool replays = false;  // the records are written already
+  // The records are written already; `records` has LogEntry::what of each instead.
+  bool replays = false;
 };
 
 /// What of a batch to copy to host memory.
@@ -163,9 +164,10 @@ class Engine {
   virtual void set_pool_bytes(std::uint64_t bytes) = 0;
   virtual Result<std::unique_ptr<Session>> session() = 0;
   virtual UnitMover& units() = 0;
-  /// Layout `log`: the slot words, by number, as the host may read them until the table changes.
-  /// From a far machine they are copied when they are asked for, if they have changed since.
-  virtual Result<std::uint64_t const*> words() = 0;
+  /// Layout `log`: words and identities of the mirror, as the host may read them until the table
+  /// changes. From a far machine they are copied when they are asked for, if they have changed
+  /// since.
+  virtual Result<gphash::Mirror> mirror() = 0;
   /// Layout `log`: an entry for each key of the table, side by side in that region. What it counts:
   /// how many, and their sum. Ordered by the caller; no session is running.
   virtual Result<exec::Counts> copy_entries(std::span<std::uint64_t const> segments,

@@ -130,7 +130,7 @@ class EngineOn final : public Engine {
     return std::unique_ptr<Session>(new SessionOn<Machine, Ops>(state_));
   }
   UnitMover& units() override { return units_; }
-  Result<std::uint64_t const*> words() override { return state_.words_of_host(); }
+  Result<gphash::Mirror> mirror() override { return state_.mirror_of_host(); }
 
   Result<exec::Counts> copy_entries(std::span<std::uint64_t const> segments,
                                     wal::EntryRegion region) override {

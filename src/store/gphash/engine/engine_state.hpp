@@ -66,7 +66,9 @@ struct EngineState {
   GatherAutotuner gather;
   std::mutex mutex;       // guards get_counts, and mirror_report where gets may run
   exec::Counts get_counts;
-  std::unique_ptr<std::uint64_t[]> host_words;  // a far machine's, as they were when last asked for
+  // A far machine's, as they were when last asked for.
+  std::unique_ptr<std::uint64_t[]> host_words;
+  std::unique_ptr<std::byte[]> host_identities;
   bool words_changed = true;  // since; set by those who are alone, and read under `mutex`
 
   /// Gives the mirror the shape of the table's levels. Those that were there before keep what is
@@ -177,25 +179,22 @@ struct EngineState {
     for (std::uint32_t k = 0; k < exec::Counts::kNames; ++k) get_counts.value[k] += counts.value[k];
   }
 
-  /// The mirror's words where the host can read them. Those who ask at the same time wait for the
-  /// first.
-  Result<std::uint64_t const*> words_of_host() {
+  /// The mirror's words and identities where the host can read them. Those who ask at the same time
+  /// wait for the first.
+  Result<gphash::Mirror> mirror_of_host() {
     if constexpr (Machine::kPoolIsFar) {
       std::lock_guard const lock(mutex);
-      if (!words_changed) return host_words.get();
-      host_words = std::make_unique_for_overwrite<std::uint64_t[]>(mirror_slots);
-      Machine machine(machines);
-      if (Status s = machine.begin(); !s.ok()) return s;
-      auto* const to = reinterpret_cast<std::byte*>(host_words.get());
-      auto const* const from = reinterpret_cast<std::byte const*>(table.mirror.words);
-      if (Status s = machine.download_much(to, from, mirror_slots * sizeof *table.mirror.words);
-          !s.ok())
-        return s;
-      if (Status s = machine.wait(); !s.ok()) return s;
+      if (words_changed) {
+        if (Status s = download_mirror(); !s.ok()) return s;
+      }
       words_changed = false;
-      return host_words.get();
+      gphash::Mirror here;
+      here.words = host_words.get();
+      here.identities = host_identities.get();
+      here.identity_bytes = table.mirror.identity_bytes;
+      return here;
     }
-    return table.mirror.words;
+    return table.mirror;
   }
 
   [[nodiscard]] std::uint64_t unit_count() const { return std::uint64_t{1} << table.unit_bits; }
@@ -222,6 +221,21 @@ struct EngineState {
   }
 
  private:
+  Status download_mirror() {
+    gphash::Mirror const& from = table.mirror;
+    std::uint64_t const words = mirror_slots * sizeof *from.words;
+    std::uint64_t const identities = mirror_slots * from.identity_bytes;
+    host_words = std::make_unique_for_overwrite<std::uint64_t[]>(mirror_slots);
+    host_identities = std::make_unique_for_overwrite<std::byte[]>(identities);
+    Machine machine(machines);
+    if (Status s = machine.begin(); !s.ok()) return s;
+    auto* const to = reinterpret_cast<std::byte*>(host_words.get());
+    auto const* const from_words = reinterpret_cast<std::byte const*>(from.words);
+    if (Status s = machine.download_much(to, from_words, words); !s.ok()) return s;
+    Status const all = machine.download_much(host_identities.get(), from.identities, identities);
+    return all.ok() ? machine.wait() : all;
+  }
+
   [[nodiscard]] std::uint32_t entry_bytes() const { return (table.entry_bytes() + 31) / 32 * 32; }
   void show_cache() {
     gphash::Mirror& shown = table.mirror;

@@ -15,6 +15,7 @@
 #include "store/gphash/engine/engine.hpp"
 #include "store/gphash/engine/get_on.hpp"
 #include "store/gphash/engine/launcher.hpp"
+#include "store/gphash/engine/leased_records.hpp"
 #include "store/gphash/engine/write_buffers.hpp"
 #include "store/gphash/kernels/batch_ops.hpp"
 #include "store/gphash/kernels/lane_per_key_plan.hpp"
@@ -35,13 +36,16 @@ class SessionOn final : public Session {
 
  public:
   explicit SessionOn(EngineState<Machine>& state)
-      : state_(&state), launcher_(state), gets_(state, launcher_, lists_) {}
+      : state_(&state),
+        launcher_(state),
+        leased_(state, launcher_, writes_, lists_),
+        gets_(state, launcher_, lists_) {}
 
   Status upload(Call const& call, std::span<std::uint8_t const> status) override {
     Machine& machine = launcher_.machine;
     PERDURE_ASSERT(status.empty() || status.size() == call.keys.count);
     step_ = Step::uploaded;
-    ordered_ = statuses_here_ = false;
+    ordered_ = statuses_here_ = sorted_ = false;
     call_ = call;
     batch_ = {};
     batch_.n = call.keys.count;
@@ -94,30 +98,15 @@ class SessionOn final : public Session {
     PERDURE_ASSERT(reservation.sequence > 0);
     batch_.sequence = reservation.sequence;
     from_lease_ = reservation.from_lease;
-    // A record for each position, though not each may write: so nobody need count those that do.
-    stashed_ = reservation.from_lease && batch_.n <= RecordStash<Machine>::kLargestBatch &&
-               reservation.leased > 0;
-    batch_.any_fits =
-        reservation.from_lease ? stashed_ || reservation.leased == batch_.n : reservation.any_fits;
     batch_.replays = reservation.replays;
     if (Status s = show_entries(reservation); !s.ok()) return s;
-    if (Status s = reservation.from_lease ? make_room_to_take() : make_room_to_send(reservation);
-        !s.ok())
-      return s;
+    Status const room = from_lease_ ? leased_.make_room(batch_.n, reservation.leased)
+                                    : make_room_to_send(reservation);
+    if (!room.ok()) return room;
+    batch_.any_fits = from_lease_ ? leased_.any_fits() : reservation.any_fits;
     if (Status s = group_by_key(); !s.ok()) return s;
     step_ = Step::prepared;
-    if (!reservation.from_lease) return true;
-    if (stashed_) {
-      auto const taken = state_->stash.take(launcher_.machine, state_->records,
-                                            state_->free_records, pm::Memory(state_->options.base),
-                                            batch_.n, writes_.free, writes_.before);
-      if (!taken) return taken.status();
-      batch_.reserved = taken.value();
-      if (batch_.reserved != nullptr) return true;
-      stashed_ = false;  // so few are free: those that write
-      batch_.any_fits = reservation.leased == batch_.n;
-    }
-    return take_leased(reservation.leased);
+    return from_lease_ ? leased_.take(batch_) : Result<bool>(true);
   }
 
   Status plan(bool displace) override {
@@ -212,7 +201,7 @@ class SessionOn final : public Session {
           result.statuses = {status_.twin(), batch_.n};
           return {};
         case Download::reserved:
-          if (stashed_) {
+          if (from_lease_ && leased_.stashed()) {
             Status const copied =
                 launcher_.machine.copy(writes_.reserved.data(), batch_.reserved, batch_.n);
             if (!copied.ok()) return copied;
@@ -287,14 +276,6 @@ class SessionOn final : public Session {
     return writes_.used.need_twin(batch_.n);
   }
 
-  Status make_room_to_take() {
-    PERDURE_ASSERT(state_->records.bits != nullptr && state_->records.words() > 0);
-    std::uint64_t const most = std::max(state_->records.words(), batch_.n) + 1;
-    if (Status s = writes_.reserved.resize(batch_.n); !s.ok()) return s;
-    if (Status s = writes_.free.resize(most); !s.ok()) return s;
-    return writes_.before.resize(most);
-  }
-
   /// Sorts the operations by hash. All that planning and the end of the batch will need is there
   /// afterwards: in between, nothing may fail for want of memory.
   Status group_by_key() {
@@ -310,6 +291,7 @@ class SessionOn final : public Session {
     chained_ =
         kChains && batch_.n <= Machine::kChained && state_->table.mirror.identities != nullptr;
     if (chained_) return {};
+    if (std::exchange(sorted_, true)) return {};  // it is prepared once more
     if (Status s = machine.threads(batch_.n, HashBody{batch_}); !s.ok()) return s;
     return machine.sort(batch_.order, batch_.n);
   }
@@ -373,34 +355,6 @@ class SessionOn final : public Session {
     if (call.rmw == Rmw::replace) return false;
     if (call.kinds.empty()) return call.kind == OpKind::update;
     return std::ranges::find(call.kinds, OpKind::update) != call.kinds.end();
-  }
-
-  Result<bool> take_leased(std::uint64_t records) {
-    batch_.reserved = writes_.reserved.data();
-    if (Status s = state_->make_free(launcher_.machine, records); !s.ok()) return s;
-    if (records > 0) {
-      auto& into = batch_.any_fits ? writes_.reserved : lists_.spare;
-      auto const taken = take_records(launcher_.machine, state_->records, state_->free_records,
-                                      records, writes_.free, writes_.before, into);
-      if (!taken || !taken.value()) return taken;
-    }
-    if (batch_.any_fits) return true;
-    if (Status s = deal_records(records); !s.ok()) return s;
-    return true;
-  }
-
-  /// To the operations that may write; the others get none.
-  Status deal_records(std::uint64_t records) {
-    Machine& machine = launcher_.machine;
-    if (records == 0) return machine.fill(batch_.reserved, 0, batch_.n);
-    PERDURE_ASSERT(batch_.kinds != nullptr);  // else any fits, or there are none
-    FlagWritersBody const flag{batch_.kinds, batch_.n, writes_.free.data()};
-    if (Status s = machine.threads(batch_.n + 1, flag); !s.ok()) return s;
-    if (Status s = machine.sums_before(writes_.free.data(), writes_.before.data(), batch_.n + 1);
-        !s.ok())
-      return s;
-    return machine.threads(
-        batch_.n, DealRecordsBody{writes_.before.data(), lists_.spare.data(), batch_.reserved});
   }
 
   Status plan_groups() {
@@ -480,10 +434,10 @@ class SessionOn final : public Session {
   Step step_ = Step::none;  // the last that began, for assertions
   bool ordered_ = false;  // since then
   bool statuses_here_ = false;  // in their twin
-  bool stashed_ = false;  // its records are of the stash
   bool from_lease_ = false;
   bool chained_ = false;  // each pass is one launch: see run_chain()
   bool grouped_ = false;  // by its first pass
+  bool sorted_ = false;
   bool nothing_left_ = false;  // by lanes, in this pass
   bool released_ = false;  // and so are its records, by its last
   std::optional<wal::UndoRegion> undo_;  // of a chained pass
@@ -493,6 +447,7 @@ class SessionOn final : public Session {
   Buffer<std::uint8_t> status_, kinds_;
   WriteBuffers<Machine> writes_;
   Lists<Machine> lists_;
+  LeasedRecords<Machine> leased_;
   GetOn<Machine, Ops> gets_;
 };
 

@@ -30,9 +30,26 @@ using gphash::Verdict;
 struct WriteView : BatchView {
   Plan* plans = nullptr;  // per position of `order`; change == none: nothing to publish
   wal::EntryRegion entries;  // layout `log`: an entry a position
-  bool replays =
-      false;  // entries are read back: the records are there, and may be of later batches
+  // Entries are read back: the records are there, and may be of later batches. `reserved` has what
+  // the entries say instead.
+  bool replays = false;
 };
+
+/// The record is there, and an entry of the log said this of it.
+template <class Ops>
+PERDURE_FN void complete_replayed(Plan& plan, std::uint64_t hash, std::uint64_t what) {
+  Ops::complete(plan, hash, wal::record_of(what));
+  plan.value_sum = wal::value_sum_of(what);
+  plan.known = gphash::kKeyKnown | gphash::kSumKnown;
+}
+
+/// Whether this position's record is followed by the next one's, so that whole lines get written.
+PERDURE_FN bool streams_at(WriteView const& batch, gphash::TableView const& table,
+                           std::uint64_t j) {
+  if (!batch.any_fits || j + 1 >= batch.n) return false;
+  std::uint64_t const apart = batch.reserved[j + 1] - batch.reserved[j];
+  return apart <= table.records.reach(table.max_record);
+}
 
 /// Nothing to publish at this position, nothing to free.
 PERDURE_FN std::uint64_t leave(WriteView const& batch, std::uint64_t j) {
@@ -96,11 +113,9 @@ struct PlanBody {
       } else {
         Ops::prefetch_to_plan(warp, table, s.where, s.lanes);
       }
+      if (batch.replays) return;
       Offset const fresh{batch.reserved[batch.reservation(j, batch.order[j].index)]};
-      if (fresh && !streams(j)) {
-        mem.prefetch_to_write(
-            warp, fresh, table.max_record < 64 + kPrefetch ? table.max_record : 64 + kPrefetch);
-      }
+      if (fresh) prefetch_fresh(warp, mem, j, fresh);
     } else if constexpr (kStage == 2) {
       s.live = decide(warp, mem, j, s, counts);
     } else {
@@ -113,11 +128,19 @@ struct PlanBody {
     return {batch, table.value_bytes, j, key, found.hit, found.record};
   }
 
-  /// Whether this position's record is followed by the next one's, so that whole lines get written.
-  PERDURE_FN bool streams(std::uint64_t j) const {
-    if (!batch.any_fits || j + 1 >= batch.n) return false;
-    std::uint64_t const apart = batch.reserved[j + 1] - batch.reserved[j];
-    return apart <= table.records.reach(table.max_record);
+  PERDURE_FN bool streams(std::uint64_t j) const { return streams_at(batch, table, j); }
+
+  /// Of a record that is streamed, the lines of heads that begin with its own.
+  template <class W, class M>
+  PERDURE_FN void prefetch_fresh(W& warp, M& mem, std::uint64_t j, Offset fresh) const {
+    if (!streams(j)) {
+      mem.prefetch_to_write(warp, fresh,
+                            table.max_record < 64 + kPrefetch ? table.max_record : 64 + kPrefetch);
+    } else if (W::kReadsBackCheaply && table.records.split() && !table.records.bare()) {
+      Offset const head = table.records.head(fresh);
+      if (head.bytes % 64 < table.records.head_stride)
+        mem.prefetch_to_write(warp, head, table.records.head_stride);
+    }
   }
 
   /// Finds the key, folds its group, claims the slot that will change. False if nothing is to be
@@ -165,14 +188,13 @@ struct PlanBody {
     PERDURE_ASSERT(!kCostlyAssertions || !writes || batch.used[mine] == 0 ||
                    mutated("group_split_over_warps"));
     if (writes && batch.replays) {
-      Ops::complete(s.plan, s.key.hash, Offset{batch.reserved[mine]});
-      s.plan.known = gphash::kKeyKnown;
+      complete_replayed<Ops>(s.plan, s.key.hash, batch.reserved[mine]);
     } else if (writes) {
       bool const over = mutated("record_overwritten_in_place") && change == Change::replace;
       Offset const at{over ? s.found.at.bytes : batch.reserved[mine]};
       write(warp, mem, group, s.folded, at, sure);
       Ops::complete(s.plan, s.key.hash, at);
-      if constexpr (Ops::kMirrored) note_identity(warp, s);
+      if constexpr (Ops::kMirrored) note_identity(warp, mem, s, at);
       if (mutated("word_published_with_record") && s.plan.target)
         mem.store(warp, s.plan.target, s.plan.value);
     } else if (s.folded.arithmetic) {
@@ -193,13 +215,16 @@ struct PlanBody {
     counts[BatchCounts::unlinked] += unlinks;
   }
 
-  /// What the mirror will know of the new record: of an arithmetic result, only the key.
-  template <class W>
-  PERDURE_FN void note_identity(W& warp, State<W>& s) const {
+  /// What the mirror will know of the new record: of an arithmetic result, only the key, but in
+  /// layout `log`, whose entries say the sum.
+  template <class W, class M>
+  PERDURE_FN void note_identity(W& warp, M& mem, State<W>& s, Offset at) const {
     if (table.mirror.identities == nullptr) return;
     s.plan.known = gphash::kKeyKnown;
-    if (s.folded.arithmetic) return;
-    s.plan.value_sum = warp.crc32c(0, batch.values.at(s.folded.writer), s.folded.bytes);
+    if (s.folded.arithmetic && !Ops::kLogged) return;
+    std::byte const* const value =
+        s.folded.arithmetic ? mem.address(at) : batch.values.at(s.folded.writer);
+    s.plan.value_sum = Ops::kept_sum(warp.crc32c(0, value, s.folded.bytes));
     s.plan.known |= gphash::kSumKnown;
   }
 
@@ -268,7 +293,10 @@ struct PublishBody {
     if (plan.change == Change::none) return;
     PERDURE_ASSERT(!kCostlyAssertions || batch.order[j].index < batch.n);
     if constexpr (kStage == 0) {
-      if constexpr (!Ops::kLogged) mem.prefetch_to_write(warp, plan.target, 8);
+      if constexpr (!Ops::kLogged)
+        mem.prefetch_to_write(warp, plan.target, 8);
+      else if constexpr (W::kReadsBackCheaply)
+        Ops::prefetch_mirror(warp, table, plan.claim[0]);
     } else if constexpr (kStage == 1) {
       publish(warp, mem, j, plan, counts);
     } else {
@@ -292,7 +320,8 @@ struct PublishBody {
       std::byte const* const key = batch.keys.at(batch.order[j].index);
       entry = plan.change == Change::erase
                   ? wal::erase_entry(key, table.key_bytes)
-                  : wal::put_entry(key, table.key_bytes, gphash::word::record(plan.value));
+                  : wal::put_entry(key, table.key_bytes, gphash::word::record(plan.value),
+                                   plan.value_sum);
       ++counts[BatchCounts::entries];
       counts[BatchCounts::entry_sum] += wal::sum_of(entry);
     }

@@ -48,7 +48,8 @@ struct CopyEntriesBody {
   PERDURE_FN bool entry_of(std::uint64_t slot, wal::LogEntry& entry) const {
     std::uint64_t const word = W::load(table.mirror.words + slot);
     if (word == gphash::word::kEmpty) return false;
-    entry = wal::put_entry(table.mirror.identity(slot), table.key_bytes, Ops::source(table, word));
+    entry = wal::put_entry(table.mirror.identity(slot), table.key_bytes, Ops::source(table, word),
+                           table.mirror.template value_sum<W>(slot));
     return true;
   }
 

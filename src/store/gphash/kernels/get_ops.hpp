@@ -75,6 +75,19 @@ struct GetBody {
     });
   }
 
+  /// Whether the record is whole, or need not be looked at. Of a key that was found, its value is
+  /// in the caller's array then.
+  template <class W>
+  PERDURE_FN bool whole(W& warp, std::uint64_t i, gphash::Found const& found) const {
+    if (kMode == GetMode::locate || !found.hit)
+      return !batch.verify || pm::intact(warp, found.record);
+    PERDURE_ASSERT(!kCostlyAssertions || batch.out != nullptr);
+    std::byte* const to = batch.out + i * table.value_bytes;
+    if (batch.verify) return pm::copy_intact(warp, found.record, to);
+    warp.copy(to, found.record.value, table.value_bytes);
+    return true;
+  }
+
   template <class W, class M>
   PERDURE_FN void answer(W& warp, M& mem, std::uint64_t i, gphash::Found& found,
                          Counts& counts) const {
@@ -83,14 +96,10 @@ struct GetBody {
     if (found.at) {  // no hit, but a fingerprint that matched: perhaps this very key, damaged
       bool const odd = found.hit && table.value_bytes != 0 &&
                        found.record.header.value_bytes != table.value_bytes;
-      if (odd || (batch.verify && !pm::intact(warp, found.record))) {
+      if (odd || !whole(warp, i, found)) {
         status = code(KeyStatus::corrupt);
         ++counts[BatchCounts::corrupt];
       }
-    }
-    PERDURE_ASSERT(!kCostlyAssertions || kMode == GetMode::locate || batch.out != nullptr);
-    if (kMode == GetMode::copy && status == code(KeyStatus::ok)) {
-      warp.copy(batch.out + i * table.value_bytes, found.record.value, table.value_bytes);
     }
     warp.elect([&] {
       batch.status[i] = status;
@@ -117,8 +126,7 @@ struct CopyLocatedBody {
     Offset const at{batch.located[i]};
     if (!at) return;
     PERDURE_ASSERT(!kCostlyAssertions || table.may_hold(at));  // the get looked
-    pm::RecordView const r = table.record(mem, at);
-    warp.copy(batch.out + batch.out_offsets[i], r.value, batch.lengths[i]);
+    warp.copy(batch.out + batch.out_offsets[i], table.value_of(mem, at), batch.lengths[i]);
   }
 };
 

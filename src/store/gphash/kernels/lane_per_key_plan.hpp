@@ -20,6 +20,7 @@ template <class Ops>
 struct LanePerKeyPlanBody {
   using Where = typename Ops::Where;
   static constexpr int kStages = 3;
+  static constexpr std::uint32_t kKeys = kKeysPerItem;
   WriteView batch;
   gphash::TableView table;
   std::uint64_t* left = nullptr;  // positions for PlanBody
@@ -50,11 +51,15 @@ struct LanePerKeyPlanBody {
         s.where[lane].set(table, s.hash[lane]);
         for (std::uint32_t g = 0; g < Where::groups(table); ++g)
           warp.prefetch(search().row(s.where[lane], g), 1);
+        if constexpr (W::kReadsBackCheaply) prefetch_operation(warp, batch.order[j].index);
       });
     } else if constexpr (kStage == 1) {
       warp.each([&](std::uint32_t lane) {
         s.candidates[lane] =
             in(s.heads, lane) ? search().candidates(s.where[lane], s.hash[lane]) : 0;
+        if constexpr (W::kReadsBackCheaply) {
+          if (in(s.heads, lane)) prefetch_to_claim(warp, s.where[lane], s.candidates[lane]);
+        }
         if (s.candidates[lane] == 0) return;
         warp.prefetch(table.mirror.words +
                           s.where[lane].slot_number(table, exec::lowest_bit(s.candidates[lane])),
@@ -79,6 +84,23 @@ struct LanePerKeyPlanBody {
 
   PERDURE_FN static bool in(std::uint32_t mask, std::uint32_t lane) {
     return (mask >> lane & 1) != 0;
+  }
+
+  // A core has no other warps that could run while it waits for these.
+  template <class W>
+  PERDURE_FN void prefetch_operation(W& warp, std::uint64_t i) const {
+    warp.prefetch(batch.keys.at(i), table.key_bytes);
+    if (batch.values.data != nullptr) warp.prefetch(batch.values.at(i), table.value_bytes);
+  }
+  template <class W>
+  PERDURE_FN void prefetch_to_claim(W& warp, Where const& where, std::uint32_t candidates) const {
+    if (candidates != 0)
+      return search().prefetch_identity(warp,
+                                        where.slot_number(table, exec::lowest_bit(candidates)));
+    std::uint32_t const empties = search().empties(where);
+    if (empties == 0) return;
+    std::uint64_t const slot = where.slot_number(table, Where::less_loaded(table, empties));
+    warp.prefetch_to_write(table.claims + slot / 32, 4);
   }
   PERDURE_FN MirrorSearch<Ops> search() const { return {table}; }
   PERDURE_FN KeyRef key_at(std::uint64_t j, std::uint64_t hash) const {
@@ -190,15 +212,26 @@ struct LanePerKeyPlanBody {
     mem.write_each(mask);
     typename W::template Each<std::uint32_t> sums;
     pm::RecordHeader const header{0, table.value_bytes, table.key_bytes, 0, batch.sequence};
-    pm::write_each(warp, mask, table.records.split(), header, parts, sums);
+    pm::write_each(warp, mask, streaming(warp, first, mask), table.records, header, parts, sums);
     warp.each([&](std::uint32_t lane) {
       if (!in(mask, lane)) return;
-      decided[lane].plan.value_sum = sums[lane];
+      decided[lane].plan.value_sum = Ops::kept_sum(sums[lane]);
       decided[lane].plan.known = gphash::kKeyKnown | gphash::kSumKnown;
       Plan const& plan = decided[lane].plan;
       if (mutated("lane_per_key_publishes_with_record"))
         W::store(reinterpret_cast<std::uint64_t*>(mem.address(plan.target)), plan.value);
     });
+  }
+
+  /// Lanes whose records a CPU writes past its cache.
+  template <class W>
+  PERDURE_FN std::uint32_t streaming(W& warp, std::uint64_t first, std::uint32_t mask) const {
+    if constexpr (W::kReadsBackCheaply) {
+      return warp.ballot([&](std::uint32_t lane) {
+        return in(mask, lane) && streams_at(batch, table, first + lane);
+      });
+    }
+    return 0;
   }
 
   /// Records that are there already.
@@ -209,9 +242,8 @@ struct LanePerKeyPlanBody {
     warp.each([&](std::uint32_t lane) {
       if (!in(mask, lane)) return;
       Decided& s = decided[lane];
-      Ops::complete(s.plan, hash[lane],
-                    Offset{batch.reserved[batch.reservation(first + lane, s.folded.writer)]});
-      s.plan.known = gphash::kKeyKnown;
+      complete_replayed<Ops>(s.plan, hash[lane],
+                             batch.reserved[batch.reservation(first + lane, s.folded.writer)]);
     });
   }
 

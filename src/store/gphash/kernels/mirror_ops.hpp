@@ -96,6 +96,12 @@ struct MirrorSearch {
     return tagged(where, 0) & where.distinct_lanes(table);
   }
 
+  template <class W>
+  PERDURE_FN void prefetch_identity(W& warp, std::uint64_t slot) const {
+    gphash::Mirror const& mirror = table.mirror;
+    if (mirror.identities != nullptr) warp.prefetch(mirror.identity(slot), mirror.identity_bytes);
+  }
+
   /// `needed` is what must be known of a record for it to be left unread.
   template <class W>
   PERDURE_FN MirrorHit look_up(Where const& where, KeyRef const& key, std::uint32_t hits,
@@ -131,7 +137,8 @@ struct MirrorSearch {
 template <class Ops>
 struct MirrorGetBody {
   using Where = typename Ops::Where;
-  static constexpr int kStages = 3;
+  static constexpr int kStages = 4;
+  static constexpr std::uint32_t kKeys = kKeysPerItem;
   BatchView batch;
   gphash::TableView table;
   Deferred deferred;
@@ -162,7 +169,10 @@ struct MirrorGetBody {
         std::uint64_t const slot =
             s.where[lane].slot_number(table, exec::lowest_bit(s.candidates[lane]));
         warp.prefetch(table.mirror.words + slot, 8);
+        if constexpr (W::kReadsBackCheaply) search().prefetch_identity(warp, slot);
       });
+    } else if constexpr (kStage == 2) {
+      if constexpr (W::kReadsBackCheaply) prefetch_values(warp, mem, s);
     } else {
       finish(warp, mem, item, s, counts);
     }
@@ -172,6 +182,23 @@ struct MirrorGetBody {
   PERDURE_FN bool live(std::uint64_t i) const { return i < batch.n && batch.takes_part(i); }
 
   PERDURE_FN MirrorSearch<Ops> search() const { return {table}; }
+
+  /// Of the slots that look_up() will probably find, unless their values are gathered later; other
+  /// threads of a core have nothing to do meanwhile.
+  template <class W, class M>
+  PERDURE_FN void prefetch_values(W& warp, M& mem, State<W>& s) const {
+    if (deferred.entries != nullptr) return;
+    std::uint32_t some = warp.ballot([&](std::uint32_t lane) { return s.candidates[lane] != 0; });
+    for (; some != 0; some &= some - 1) {
+      std::uint32_t const lane = exec::lowest_bit(some);
+      Where const where = warp.broadcast(s.where, lane);
+      std::uint32_t const first = exec::lowest_bit(warp.broadcast(s.candidates, lane));
+      std::uint64_t const word = W::load(table.mirror.words + where.slot_number(table, first));
+      Offset const at = gphash::word::record(word);
+      if ((word & gphash::Mirror::kCached) == 0 && table.may_hold(at))
+        mem.prefetch(warp, at, table.value_bytes);
+    }
+  }
 
   template <class W, class M>
   PERDURE_FN void finish(W& warp, M& mem, std::uint64_t item, State<W>& s, Counts& counts) const {
@@ -221,7 +248,7 @@ struct MirrorGetBody {
                              Sums const& sums, Counts& counts) const {
     std::uint32_t const wrong = warp.ballot([&](std::uint32_t lane) {
       return (mask >> lane & 1) != 0 &&
-             sums[lane] != table.mirror.template value_sum<W>(hits[lane].slot);
+             Ops::kept_sum(sums[lane]) != table.mirror.template value_sum<W>(hits[lane].slot);
     });
     counts[BatchCounts::corrupt] += exec::popcount(wrong);
     warp.each([&](std::uint32_t lane) {
@@ -279,6 +306,7 @@ struct MirrorGetBody {
 template <class Ops>
 struct GatherBody {
   static constexpr int kStages = 2;
+  static constexpr std::uint32_t kKeys = kKeysPerItem;
   // a few warps keep it busy, and leave room for kernels beside
   static constexpr bool kWaitsForLink = true;
   BatchView batch;
@@ -368,7 +396,8 @@ struct GatherBody {
     std::uint32_t wrong = 0;
     if (batch.verify) {
       wrong = warp.ballot([&](std::uint32_t lane) {
-        return in(leaders, lane) && sums[lane] != table.mirror.template value_sum<W>(s.slot[lane]);
+        return in(leaders, lane) &&
+               Ops::kept_sum(sums[lane]) != table.mirror.template value_sum<W>(s.slot[lane]);
       });
     }
     auto const model = warp.shuffle(s.operation, leader);

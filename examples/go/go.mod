@@ -1,0 +1,3 @@
+module perdure.example
+
+go 1.21

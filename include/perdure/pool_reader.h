@@ -1,0 +1,63 @@
+// Reads a pool in place while another process writes it. Several readers and one writer: nobody
+// locks, waits for, or notices anybody, and no byte is copied but the values that are asked for.
+//
+// A reader trusts nothing that it finds. It follows the slot words of the table as they are at that
+// moment, and answers a value only if the record has the very key that was asked for, and its
+// CRC-32C is that of the bytes which the caller got. So whatever the writer does meanwhile, whether
+// it is killed, and whatever has become of the pool's bytes: an answer is a value that the pool
+// held under this key, whole. What a reader may miss is a key that the writer moves, or has put in,
+// while it is looked up: such a key is looked up again a few times, and then counts as absent. Two
+// keys of a batch may be answered from before and after one of the writer's batches.
+//
+// This is what a cache needs. Who must see batches whole looks at a copy: OpenOptions::live.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "perdure/batch.h"
+#include "perdure/export.h"
+#include "perdure/status.h"
+
+namespace perdure {
+
+struct PoolReaderOptions {
+  std::uint32_t threads = 0;  // that look up the keys of a call; 0 = one a core
+};
+
+/// Any number of threads may use one; so may a child that was forked, by one thread a call.
+class PERDURE_API PoolReader {
+ public:
+  struct PERDURE_INTERNAL State;  // the library's own
+  /// Index gphash, layout word, keys and values of fixed sizes, durability none or process.
+  static Result<PoolReader> open(std::string const& path, PoolReaderOptions const& options = {});
+  PoolReader(PoolReader&&) noexcept;
+  PoolReader& operator=(PoolReader&&) noexcept;
+  ~PoolReader();
+
+  /// Where a value goes, in host memory: its first `bytes` bytes. The whole record is verified,
+  /// whatever they are.
+  struct Target {
+    std::byte* to = nullptr;
+    std::uint32_t bytes = 0;
+  };
+
+  /// Answers key i with statuses[i]: ok and its value in targets[i]; not_found; or corrupt, where a
+  /// record of this key fails its checksum and nobody changes it. Of a key that is not ok, its
+  /// target may hold anything.
+  Status get(Column const& keys, std::span<Target const> targets, std::span<KeyStatus> statuses);
+
+  [[nodiscard]] std::uint32_t key_bytes() const;
+  [[nodiscard]] std::uint32_t value_bytes() const;
+  /// The path leads to another file by now, or to none: what is read here is what was there before.
+  [[nodiscard]] bool replaced() const;
+
+ private:
+  explicit PoolReader(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace perdure

@@ -1,0 +1,109 @@
+#include "watch.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "errors.hpp"
+#include "gil.hpp"
+#include "perdure/glance.h"
+#include "perdure/logging.h"
+#include "records.hpp"
+
+namespace perdure::python {
+namespace {
+
+void bind_glance(nb::module_& module) {
+  nb::enum_<PoolUse>(module, "PoolUse")
+      .value("nobody", PoolUse::nobody)
+      .value("reading", PoolUse::reading)
+      .value("writing", PoolUse::writing);
+  Record<Glance>(module, "Glance")
+      .field("use", &Glance::use)
+      .field("process", &Glance::process)
+      .field("closed_in_order", &Glance::closed_in_order)
+      .field("changes", &Glance::changes)
+      .field("changing", &Glance::changing)
+      .field("transactions", &Glance::transactions)
+      .field("records", &Glance::records)
+      .field("estimated", &Glance::estimated)
+      .field("slots", &Glance::slots)
+      .field("load_factor", &Glance::load_factor)
+      .field("growing", &Glance::growing)
+      .field("pool_bytes", &Glance::pool_bytes)
+      .field("max_bytes", &Glance::max_bytes)
+      .field("used_bytes", &Glance::used_bytes)
+      .field("repairs", &Glance::repairs)
+      .field("key_bytes", &Glance::key_bytes)
+      .field("value_bytes", &Glance::value_bytes)
+      .field("index", &Glance::index)
+      .field("layout", &Glance::layout)
+      .field("durability", &Glance::durability)
+      .field("bytes_read", &Glance::bytes_read)
+      .done();
+  module.def(
+      "glance",
+      [](std::string const& path) {
+        return value_or_raise(without_gil([&] { return glance(path); }));
+      },
+      nb::arg("path"));
+}
+
+nb::dict fields_of(LogEvent const& event) {
+  nb::dict fields;
+  for (LogField const& field : event.fields)
+    std::visit(
+        [&](auto const& value) { fields[nb::str(field.name.data(), field.name.size())] = value; },
+        field.value);
+  return fields;
+}
+
+/// A callable of Python's, which is released with the GIL held, whoever is the last to have it.
+std::shared_ptr<nb::object> shared(nb::object callable) {
+  return {new nb::object(std::move(callable)), [](nb::object* it) {
+            nb::gil_scoped_acquire const held;
+            delete it;
+          }};
+}
+
+/// `sink(level, name, pool, message, fields)`; None: nobody is told anything. The engine calls it
+/// without a lock of its own, from a call that let go of the GIL.
+void set_sink(nb::object sink, LogLevel least) {
+  LogSink call;
+  if (!sink.is_none())
+    call = [callable = shared(std::move(sink))](LogEvent const& event) {
+      nb::gil_scoped_acquire const held;
+      try {
+        (*callable)(event.level, nb::str(event.name.data(), event.name.size()), event.pool,
+                    event.message, fields_of(event));
+      } catch (nb::python_error& error) {
+        error.discard_as_unraisable("perdure's log sink");
+      }
+    };
+  without_gil([&] { set_log_sink(std::move(call), least); });
+}
+
+void bind_logging(nb::module_& module) {
+  nb::enum_<LogLevel>(module, "LogLevel", nb::is_arithmetic())
+      .value("debug", LogLevel::debug)
+      .value("info", LogLevel::info)
+      .value("warning", LogLevel::warning)
+      .value("error", LogLevel::error)
+      .value("off", LogLevel::off);
+  module.def("set_log_sink", &set_sink, nb::arg("sink").none(), nb::arg("least"));
+  // Stores may be closed after Python has ended, by what its last threads leave behind.
+  nb::module_::import_("atexit").attr("register")(
+      nb::cpp_function([] { set_sink(nb::none(), LogLevel::off); }));
+}
+
+}  // namespace
+
+void bind_watch(nb::module_& module) {
+  bind_glance(module);
+  bind_logging(module);
+}
+
+}  // namespace perdure::python

@@ -1,0 +1,210 @@
+// Readers of a pool beside its writer: they answer what it holds, whole, and nothing else.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include "lifetime/lifetime_store.hpp"
+#include "perdure/pool_reader.h"
+
+namespace perdure::test {
+namespace {
+
+struct Read {
+  std::vector<KeyStatus> statuses;
+  std::vector<std::byte> values;
+  std::uint32_t width = 0;
+
+  [[nodiscard]] std::span<std::byte const> value(std::size_t i) const {
+    return std::span(values).subspan(i * width, width);
+  }
+  [[nodiscard]] std::uint64_t word(std::size_t i, std::size_t at = 0) const {
+    std::uint64_t word = 0;
+    std::memcpy(&word, value(i).data() + at * sizeof word, sizeof word);
+    return word;
+  }
+};
+
+/// The first `width` bytes of each value; 0: all of them.
+Read read(PoolReader& reader, Words const& keys, std::uint32_t width = 0) {
+  Read r;
+  r.width = width != 0 ? width : reader.value_bytes();
+  r.statuses.resize(keys.size());
+  r.values.resize(keys.size() * r.width);
+  std::vector<PoolReader::Target> targets;
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    targets.push_back({r.values.data() + i * r.width, r.width});
+  Status const answered = reader.get(column(keys), targets, r.statuses);
+  EXPECT_TRUE(answered.ok()) << answered.message();
+  return r;
+}
+
+Result<Store> create(std::string const& path, std::uint32_t value_bytes, std::uint64_t records) {
+  CreateOptions o;
+  o.value_bytes = value_bytes;
+  o.expected_records = records;
+  o.file.overwrite = true;
+  return Store::create(path, o);
+}
+
+/// Values whose words are all the same, so that one that is of two moments shows.
+std::vector<std::byte> rows(Words const& keys, std::uint32_t value_bytes, std::uint64_t times) {
+  std::vector<std::byte> bytes(keys.size() * value_bytes);
+  for (std::size_t at = 0; at < bytes.size(); at += 8) {
+    std::uint64_t const word = keys[at / value_bytes] * times;
+    std::memcpy(bytes.data() + at, &word, 8);
+  }
+  return bytes;
+}
+
+Status put_rows(Store& store, Words const& keys, std::uint32_t value_bytes, std::uint64_t times) {
+  auto const bytes = rows(keys, value_bytes, times);
+  return store.put(column(keys), {bytes.data(), nullptr, value_bytes, keys.size()});
+}
+
+class PoolReaders : public testing::TestWithParam<std::uint32_t> {
+ protected:
+  [[nodiscard]] std::uint32_t bytes() const { return GetParam(); }
+  [[nodiscard]] std::string path() const { return scratch_.file("pool"); }
+  ScratchDir scratch_;
+};
+// Records that lie split, whole ones, and those with long values.
+INSTANTIATE_TEST_SUITE_P(Values, PoolReaders, testing::Values(8u, 2048u, 65'536u, 262'144u));
+
+TEST_P(PoolReaders, AnswerWhatTheWriterHasAndNothingElse) {
+  auto store = create(path(), bytes(), 32);
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  ASSERT_TRUE(put_rows(*store, words(1, 20), bytes(), 3).ok());
+  auto reader = PoolReader::open(path());
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  ASSERT_TRUE(store->erase(column(words(5, 1))).ok());
+  ASSERT_TRUE(put_rows(*store, words(21, 2), bytes(), 3).ok());
+  auto const all = read(*reader, words(1, 30));
+  auto const expected = rows(words(1, 30), bytes(), 3);
+  for (std::size_t i = 0; i < 30; ++i) {
+    bool const there = i < 22 && i != 4;
+    ASSERT_EQ(all.statuses[i], there ? KeyStatus::ok : KeyStatus::not_found) << i;
+    if (there) {
+      EXPECT_EQ(std::memcmp(all.value(i).data(), &expected[i * bytes()], bytes()), 0) << i;
+    }
+  }
+}
+
+TEST_P(PoolReaders, TakeTheFirstBytesOfAValueAndVerifyTheRest) {
+  auto store = create(path(), bytes(), 32);
+  ASSERT_TRUE(store.ok());
+  ASSERT_TRUE(put_rows(*store, words(1, 4), bytes(), 3).ok());
+  auto reader = PoolReader::open(path(), {.threads = 1});
+  ASSERT_TRUE(reader.ok());
+  EXPECT_EQ(read(*reader, words(1, 4), 8).word(2), 9u);
+  {
+    auto shown = store->view(column(words(2, 1)));
+    ASSERT_TRUE(shown.ok());
+    auto* const last = const_cast<std::byte*>((*shown)[0].data()) + bytes() - 1;
+    *last ^= std::byte{4};
+  }
+  auto const hurt = read(*reader, words(1, 4), 8);
+  EXPECT_EQ(hurt.statuses,
+            (std::vector{KeyStatus::ok, KeyStatus::corrupt, KeyStatus::ok, KeyStatus::ok}));
+}
+
+TEST_P(PoolReaders, FollowAGrowingPool) {
+  std::uint64_t const records = std::min<std::uint64_t>(20'000, (64u << 20) / bytes());
+  auto store = create(path(), bytes(), 16);
+  ASSERT_TRUE(store.ok());
+  auto reader = PoolReader::open(path());
+  ASSERT_TRUE(reader.ok());
+  for (std::uint64_t from = 0; from < records; from += records / 8) {
+    ASSERT_TRUE(put_rows(*store, words(1 + from, records / 8), bytes(), 3).ok());
+    Words const keys = words(1, from + records / 8);
+    auto const all = read(*reader, keys, 8);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      ASSERT_EQ(all.statuses[i], KeyStatus::ok) << i;
+      ASSERT_EQ(all.word(i), keys[i] * 3);
+    }
+  }
+  EXPECT_FALSE(reader->replaced());
+  std::filesystem::rename(path(), path() + ".moved");
+  EXPECT_TRUE(reader->replaced());
+}
+
+/// Puts, puts anew and erases the same few keys for ever; its parent kills it.
+[[noreturn]] void write_for_ever(std::string const& path, std::uint32_t bytes) {
+  auto store = Store::open(path, {.threads = 1});
+  if (!store.ok()) ::_exit(1);
+  std::minstd_rand random(7);
+  for (std::uint64_t times = 1;; ++times) {
+    Words const keys = words(1 + random() % 24, 1 + random() % 8);
+    Status const done =
+        random() % 4 == 0 ? store->erase(column(keys)) : put_rows(*store, keys, bytes, times);
+    if (!done.ok()) ::_exit(2);
+  }
+}
+
+TEST_P(PoolReaders, SeeEachValueWholeWhileAWriterWorksAndAfterItIsKilled) {
+  ASSERT_TRUE(create(path(), bytes(), 64).ok());
+  pid_t const writer = ::fork();
+  if (writer == 0) write_for_ever(path(), bytes());
+  auto reader = PoolReader::open(path(), {.threads = 2});
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  Words const keys = words(1, 32);
+  std::uint64_t found = 0, missed = 0;
+  auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+  for (bool alive = true; alive || missed == 0;) {
+    if (std::chrono::steady_clock::now() > end && alive) {
+      ::kill(writer, SIGKILL);
+      ::waitpid(writer, nullptr, 0);
+      alive = false;
+    }
+    auto const all = read(*reader, keys);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      ASSERT_NE(all.statuses[i], KeyStatus::corrupt) << i;
+      missed += all.statuses[i] == KeyStatus::not_found;
+      if (all.statuses[i] != KeyStatus::ok) continue;
+      ++found;
+      ASSERT_EQ(all.word(i) % keys[i], 0u);
+      for (std::size_t at = 0; at < bytes() / 8; ++at) ASSERT_EQ(all.word(i, at), all.word(i));
+    }
+  }
+  EXPECT_GT(found, 0u);
+}
+
+TEST(PoolReaderOf, OtherKindsIsRefusedByName) {
+  for (Kind const& kind : kinds()) {
+    PoolHome const home(kind);
+    auto store = home.create();
+    ASSERT_TRUE(store.ok()) << kind.name;
+    auto reader = PoolReader::open(store->path());
+    if (std::string_view(kind.name) == "word") {
+      EXPECT_TRUE(reader.ok()) << reader.status().message();
+      continue;
+    }
+    EXPECT_EQ(reader.status().code(), Code::unsupported) << kind.name;
+    EXPECT_NE(reader.status().message().find("live=True"), std::string::npos);
+  }
+}
+
+TEST(PoolReaderOf, NothingIsNotFoundAndWrongKeysAreRefused) {
+  ScratchDir const scratch;
+  EXPECT_EQ(PoolReader::open(scratch.file("none")).status().code(), Code::not_found);
+  auto store = create(scratch.file("pool"), 8, 16);
+  ASSERT_TRUE(store.ok());
+  auto reader = PoolReader::open(scratch.file("pool"));
+  ASSERT_TRUE(reader.ok());
+  Words const keys = words(1, 2);
+  std::vector<PoolReader::Target> targets(2);
+  std::vector<KeyStatus> one(1), two(2);
+  EXPECT_EQ(reader->get(column(keys), targets, one).code(), Code::invalid_argument);
+  Column narrow = column(keys);
+  narrow.width = 4;
+  EXPECT_EQ(reader->get(narrow, targets, two).code(), Code::invalid_argument);
+  EXPECT_TRUE(reader->get(column(keys), targets, two).ok());
+}
+
+}  // namespace
+}  // namespace perdure::test

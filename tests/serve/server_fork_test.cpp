@@ -1,0 +1,56 @@
+// Processes that fork beside a running server: the child has none, and whatever it does with its
+// copy, leaving included, no client of the parent's notices.
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "base/sanitizer.hpp"
+#include "clients.hpp"
+#include "lifetime/lifetime_store.hpp"
+
+namespace perdure::serve::test {
+namespace {
+
+std::optional<Store> store;
+std::optional<Server> server;  // destroyed by whoever exits
+
+TEST(ServerFork, AChildHasNoServerAndDisturbsNoClient) {
+  if (kThreadSanitizer) GTEST_SKIP() << "this sanitizer's own locks stay held in a child";
+  store = small_store();
+  server = started(*store);
+  {
+    Client client(server->port());
+    EXPECT_EQ(client.ask({"SET", "key", "value"}), "+OK\r\n");
+    EXPECT_EQ(perdure::test::in_child([] {
+                if (server->running()) return 1;
+                if (!server->wait(60'000)) return 2;
+                if (server->stop().code() != Code::closed) return 3;
+                Server moved = std::move(*server);
+                server.reset();
+                return 0;
+              }),
+              0);
+    EXPECT_EQ(client.ask({"GET", "key"}), "$5\r\nvalue\r\n") << "of a client that was there";
+    EXPECT_EQ(perdure::test::in_child([] { return 0; }), 0);
+    EXPECT_EQ(Client(server->port()).ask({"GET", "key"}), "$5\r\nvalue\r\n") << "of a new one";
+  }
+  // A child that lives on does not listen in its parent's stead.
+  int release[2];
+  ASSERT_EQ(::pipe(release), 0);
+  std::uint16_t const port = server->port();
+  ::pid_t const child = perdure::test::start_child([&] {
+    ::close(release[1]);
+    char byte = 0;
+    return static_cast<int>(::read(release[0], &byte, 1));
+  });
+  EXPECT_TRUE(server->stop().ok());
+  EXPECT_FALSE(Client(port).connected());
+  ::close(release[1]);
+  EXPECT_EQ(perdure::test::wait_for(child), 0);
+  ::close(release[0]);
+  server.reset();
+  store.reset();
+}
+
+}  // namespace
+}  // namespace perdure::serve::test
