@@ -31,7 +31,7 @@ shared=$libraries/libperdure.so
 nm --dynamic --defined-only --demangle --format=posix "$shared" | sed -E 's/\[abi:cxx11\]//; s/ [A-Za-z] [0-9a-f ]*$//' |
   sort -u >"$work/shown"
 grep -q '^perdure::Store::open(' "$work/shown" || fail "libperdure.so does not show perdure::Store::open"
-foreign=$(grep -vE '^perdure::(Store|ValuesView|Transaction|DeviceSession|Survival)::[^:]*(\(|$)|^perdure::[a-z_]+\(|^perdure_[a-z_]+$' "$work/shown" || true)
+foreign=$(grep -vE '^perdure::(Store|PoolReader|ValuesView|Transaction|DeviceSession|Survival)::[^:]*(\(|$)|^perdure::[a-z_]+\(|^perdure_[a-z_]+$' "$work/shown" || true)
 [ -z "$foreign" ] || fail "libperdure.so shows more than its interface: $(head -n 5 <<<"$foreign")"
 # In C: each function that the installed headers declare, and no other.
 sed -nE 's/^PERDURE_API .*[ *](perdure_[a-z_]+)\(.*/\1/p' "$work"/moved/include/perdure/{perdure,prestore}.h | sort >"$work/declared"
