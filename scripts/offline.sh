@@ -13,7 +13,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly packages=(libhwy-dev libhwy1 libisal-dev libisal2 liburing-dev liburing2 libgtest-dev libgmock-dev librapidcheck-dev libcli11-dev
-  nlohmann-json3-dev libspdlog-dev libfmt-dev)
+  nlohmann-json3-dev libspdlog-dev libspdlog1.10 libfmt-dev libfmt9 robin-map-dev libasio-dev libhiredis-dev libhiredis0.14 libssl-dev)
 readonly python=${PYTHON:-python3}
 readonly skip=" ${PERDURE_PACK_SKIP:-} "
 

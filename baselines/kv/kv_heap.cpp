@@ -20,7 +20,7 @@ class Heap final : public HeapDesign<btree::DramNodes> {
     if (workers.threads() == 1) {
       std::visit([&](auto& h) { BtreeLook(parts_, h).rebuild(superblocks, found); }, host);
     } else {
-      rebuild(std::get<Flushed>(host), superblocks, workers, found);
+      rebuild_by_all(std::get<Flushed>(host), superblocks, workers, found);
     }
     if (!found.full.ok()) return found.full;
     enters(host, pm::Part::space);
@@ -31,8 +31,8 @@ class Heap final : public HeapDesign<btree::DramNodes> {
   }
 
  private:
-  void rebuild(Flushed const& host, std::span<Superblock const> superblocks, exec::Workers& workers,
-               BtreeFound& found) {
+  void rebuild_by_all(Flushed const& host, std::span<Superblock const> superblocks,
+                      exec::Workers& workers, BtreeFound& found) {
     std::mutex mutex;
     workers.for_chunks(superblocks.size(), 1, [&](std::size_t from, std::size_t end) {
       BtreeFound mine;

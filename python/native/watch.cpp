@@ -69,6 +69,38 @@ std::shared_ptr<nb::object> shared(nb::object callable) {
           }};
 }
 
+/// Whether a handler of Python's for some signal is among what the exception came through.
+bool handler_raised(nb::python_error const& error) {
+  nb::module_ const signal = nb::module_::import_("signal");
+  nb::object const numbers = signal.attr("valid_signals")();
+  for (nb::object at = nb::borrow(error.traceback()); at.is_valid() && !at.is_none();
+       at = at.attr("tb_next")) {
+    nb::object const code = at.attr("tb_frame").attr("f_code");
+    for (nb::handle const number : numbers)
+      if (nb::getattr(signal.attr("getsignal")(number), "__code__", nb::none()).is(code))
+        return true;
+  }
+  return false;
+}
+
+int raise_now(void* error) {
+  std::unique_ptr<nb::python_error> const late(static_cast<nb::python_error*>(error));
+  late->restore();
+  return -1;
+}
+
+/// A signal's handler may run while the sink does, and what it raises is for the main thread, which
+/// the engine cannot be made to throw through: Python raises it when the engine's call has
+/// returned. What the sink itself raises concerns nobody's call.
+void hand_on(nb::python_error& error) {
+  bool const late = !error.matches(PyExc_Exception) || handler_raised(error);
+  auto kept = std::make_unique<nb::python_error>(std::move(error));
+  if (late && Py_AddPendingCall(&raise_now, kept.get()) == 0)
+    kept.release();
+  else
+    kept->discard_as_unraisable("perdure's log sink");
+}
+
 /// `sink(level, name, pool, message, fields)`; None: nobody is told anything. The engine calls it
 /// without a lock of its own, from a call that let go of the GIL.
 void set_sink(nb::object sink, LogLevel least) {
@@ -76,11 +108,12 @@ void set_sink(nb::object sink, LogLevel least) {
   if (!sink.is_none())
     call = [callable = shared(std::move(sink))](LogEvent const& event) {
       nb::gil_scoped_acquire const held;
+      nb::error_scope const others;  // a store may be closed while an exception is on its way
       try {
         (*callable)(event.level, nb::str(event.name.data(), event.name.size()), event.pool,
                     event.message, fields_of(event));
       } catch (nb::python_error& error) {
-        error.discard_as_unraisable("perdure's log sink");
+        hand_on(error);
       }
     };
   without_gil([&] { set_log_sink(std::move(call), least); });

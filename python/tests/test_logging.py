@@ -131,6 +131,43 @@ def test_a_handler_that_raises_or_opens_pools_itself_harms_nobody(
     raised.clear()
 
 
+def _times_out(number: int, frame: object) -> None:
+    raise TimeoutError(f"signal {number}")
+
+
+@pytest.mark.parametrize(
+    ("number", "handler", "raised"),
+    [
+        (signal.SIGINT, signal.default_int_handler, KeyboardInterrupt),
+        (signal.SIGTERM, lambda number, frame: sys.exit(128 + number), SystemExit),
+        (signal.SIGALRM, _times_out, TimeoutError),
+    ],
+    ids=["ctrl-c", "exit", "timeout"],
+)
+def test_what_a_signal_raises_while_an_event_is_told_is_raised_after_the_call(
+    pool: str, number: signal.Signals, handler: Any, raised: type[BaseException]
+) -> None:
+    class Signalled(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.perdure["event"] == "created":  # type: ignore[attr-defined]
+                os.kill(os.getpid(), number)
+
+    logger, log_handler = logging.getLogger("perdure"), Signalled()
+    before = signal.signal(number, handler)
+    logger.addHandler(log_handler)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    try:
+        with pytest.raises(raised):
+            perdure.create(pool, 8, 16)
+            sum(range(1000))
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(log_handler)
+        signal.signal(number, before)
+    perdure.open(pool).close()  # nothing of the call is left behind
+
+
 def test_events_of_many_threads_come_each_once(pool: str, told: Told) -> None:
     def life(number: int) -> None:
         for _ in range(5):

@@ -38,8 +38,8 @@ COMMANDS: dict[str, list[str] | None] = {
     "demo": None,
     "bench figure": ["bench", "figure", "--list"],
 }
-# These need another pool, or a program: test_json_of_others_is_not_replaced_unasked.
-OTHERS = {"count", "dirtbuster"}
+# These need another pool, or a program, or go on: test_json_of_others_is_not_replaced_unasked.
+OTHERS = {"count", "dirtbuster", "serve"}
 FORCEABLE = {"create", "export", "snapshot", "restore", "demo", "bench figure"}
 
 
@@ -125,11 +125,16 @@ def test_json_is_not_replaced_unasked(cli, files, command):
 def test_json_of_others_is_not_replaced_unasked(cli, tmp_path, pool):
     result = tmp_path / "result.json"
     perdure.create(pool, 8, 8, index="btree").close()
-    for begun, ended in (["count", pool], []), (["dirtbuster", "--steps", "1"], ["--", "true"]):
+    for begun, ended in (
+        (["count", pool], []),
+        (["dirtbuster", "--steps", "1"], ["--", "true"]),
+        (["serve", f"{pool}.new", "--port", "0"], []),
+    ):
         result.write_text('{"mine": 1}')
         refused = cli(*begun, "--json", result, *ended)
         assert refused.status == 2 and "exists already" in refused.err
         assert result.read_text() == '{"mine": 1}'
+    assert not Path(f"{pool}.new").exists()
     assert cli("count", pool, "--json", result, "--overwrite").status == 0
     assert "mine" not in json.loads(result.read_text())
 
