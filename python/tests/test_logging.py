@@ -131,6 +131,11 @@ def test_a_handler_that_raises_or_opens_pools_itself_harms_nobody(
     raised.clear()
 
 
+def _create_and_go_on(pool: str) -> None:
+    perdure.create(pool, 8, 16)
+    sum(range(1000))
+
+
 def _times_out(number: int, frame: object) -> None:
     raise TimeoutError(f"signal {number}")
 
@@ -159,8 +164,7 @@ def test_what_a_signal_raises_while_an_event_is_told_is_raised_after_the_call(
     logger.setLevel(logging.INFO)
     try:
         with pytest.raises(raised):
-            perdure.create(pool, 8, 16)
-            sum(range(1000))
+            _create_and_go_on(pool)
     finally:
         logger.setLevel(level)
         logger.removeHandler(log_handler)

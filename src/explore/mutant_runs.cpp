@@ -67,6 +67,8 @@ constexpr MutantInfo kMutants[] = {
     {"no_order_after_extent", "log", "a batch is acknowledged before its extent is ordered"},
     {"segments_used_before_root", "log", "a segment is used again while the root still names it"},
     {"entries_replayed_backwards", "log", "an older entry is replayed over a newer one"},
+    {"extent_head_replayed", "log", "the head of an extent is replayed as two entries"},
+    {"replayed_record_not_marked", "log", "what the log's entries lead to looks free"},
     {"recovery_keeps_half_inserts", "in_place", "states INSERT stay after recovery"},
     {"recovery_keeps_duplicates", "word", "both copies of a displaced word stay"},
     {"recovery_clears_both_duplicates", "word", "recovery clears the valid copy too"},

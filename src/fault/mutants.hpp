@@ -62,6 +62,8 @@ inline constexpr char const* kMutantNames[] = {
     "no_order_after_extent",
     "segments_used_before_root",
     "entries_replayed_backwards",
+    "extent_head_replayed",
+    "replayed_record_not_marked",
     // Root.
     "root_in_one_copy",
     "root_in_same_place",

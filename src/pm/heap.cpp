@@ -358,8 +358,7 @@ bool RecordHeap::index_of(Offset record, std::uint64_t& i) const {
 // ------------------------------------------------------------------------------------------------
 // Leases. A superblock that is leased counts as in use, so that it is never given back to the pool.
 
-RecordHeap::Lease RecordHeap::lease_out(std::uint64_t stride) {
-  if (superblocks_.size() < pool_->superblocks()) superblocks_.resize(pool_->superblocks());
+RecordHeap::Lease RecordHeap::empty_lease(std::uint64_t stride) const {
   Lease lease;
   lease.shape = shape_;
   lease.stride = stride;
@@ -367,14 +366,43 @@ RecordHeap::Lease RecordHeap::lease_out(std::uint64_t stride) {
   lease.words_each = (lease.capacity + 63) / 64 * 2;
   lease.bits.assign(superblocks_.size() * lease.words_each, ~0u);
   lease.leased.assign(superblocks_.size(), 0);
+  return lease;
+}
+
+void RecordHeap::copy_bitmap(Lease& lease, std::size_t superblock) const {
+  SuperblockMap const& s = superblocks_[superblock];
+  PERDURE_ASSERT(s.bitmap.size() * 2 <= lease.words_each && !s.unswept);
+  std::memcpy(lease.bits.data() + superblock * lease.words_each, s.bitmap.data(),
+              s.bitmap.size() * sizeof(std::uint64_t));
+  lease.leased[superblock] = 1;
+}
+
+RecordHeap::Lease RecordHeap::maps_to_mark(std::uint64_t stride) const {
+  Lease maps = empty_lease(stride);
+  for (std::size_t i = 1; i < superblocks_.size(); ++i)
+    if (superblocks_[i].stride == stride) copy_bitmap(maps, i);
+  return maps;
+}
+
+void RecordHeap::take_marks(Lease const& maps) {
+  PERDURE_ASSERT(maps.leased.size() == superblocks_.size());
+  for (std::size_t i = 1; i < maps.leased.size(); ++i) {
+    if (maps.leased[i] == 0) continue;
+    SuperblockMap& s = superblocks_[i];
+    PERDURE_ASSERT(s.stride == maps.stride && s.used == 0);
+    std::memcpy(s.bitmap.data(), maps.bits.data() + i * maps.words_each,
+                s.bitmap.size() * sizeof(std::uint64_t));
+  }
+}
+
+RecordHeap::Lease RecordHeap::lease_out(std::uint64_t stride) {
+  if (superblocks_.size() < pool_->superblocks()) superblocks_.resize(pool_->superblocks());
+  Lease lease = empty_lease(stride);
   for (std::size_t i = 1; i < superblocks_.size(); ++i) {
     SuperblockMap& s = superblocks_[i];
     if (s.stride != stride) continue;
     PERDURE_ASSERT(s.used > 0 || empty_ > 0);
-    PERDURE_ASSERT(s.bitmap.size() * 2 <= lease.words_each && !s.unswept);
-    std::memcpy(lease.bits.data() + i * lease.words_each, s.bitmap.data(),
-                s.bitmap.size() * sizeof(std::uint64_t));
-    lease.leased[i] = 1;
+    copy_bitmap(lease, i);
     if (s.used == 0) --empty_;
     s.used = s.capacity;
     s.listed = false;

@@ -34,6 +34,17 @@ class RecordHeap {
 
   [[nodiscard]] RecordShape const& shape() const { return shape_; }
 
+  /// Bitmaps of the superblocks of one stride, kept elsewhere; those of other strides, and what is
+  /// not of the heap, look full.
+  struct Lease {
+    RecordShape shape;
+    std::uint64_t stride = 0;
+    std::uint64_t capacity = 0;  // records a superblock
+    std::uint64_t words_each = 0;  // 32-bit words of bitmap a superblock
+    std::vector<std::uint32_t> bits;
+    std::vector<std::uint8_t> leased;  // by superblock
+  };
+
   /// Before recovery: keeps what may be heap superblocks out of the pool's hands, then lets them
   /// go.
   void guard_superblocks(bool on);
@@ -50,6 +61,9 @@ class RecordHeap {
   MarkBit bit_to_mark(Offset record);
   /// and notes that the record is in use.
   static Mark mark(MarkBit address);
+  /// The same for whoever marks elsewhere: maps without any mark, and what they have become.
+  [[nodiscard]] Lease maps_to_mark(std::uint64_t stride) const;
+  void take_marks(Lease const& maps);
   /// Recovery, step 3: counts what was marked.
   void finish_recovery();
   /// Back to before step 1.
@@ -105,17 +119,8 @@ class RecordHeap {
   };
   [[nodiscard]] std::vector<Superblock> superblocks() const;
 
-  /// Lends the superblocks of one stride to whoever keeps their bitmaps elsewhere; those of other
-  /// strides, and what is not of the heap, look full. Until end_lease() nothing of that stride is
-  /// reserved or released here.
-  struct Lease {
-    RecordShape shape;
-    std::uint64_t stride = 0;
-    std::uint64_t capacity = 0;  // records a superblock
-    std::uint64_t words_each = 0;  // 32-bit words of bitmap a superblock
-    std::vector<std::uint32_t> bits;
-    std::vector<std::uint8_t> leased;  // by superblock
-  };
+  /// Lends the superblocks of one stride to whoever keeps their bitmaps elsewhere. Until
+  /// end_lease() nothing of that stride is reserved or released here.
   [[nodiscard]] Lease lease_out(std::uint64_t stride);
   void end_lease(Lease const& lease);
 
@@ -146,6 +151,8 @@ class RecordHeap {
     }
   }
 
+  [[nodiscard]] Lease empty_lease(std::uint64_t stride) const;
+  void copy_bitmap(Lease& lease, std::size_t superblock) const;
   [[nodiscard]] bool index_of(Offset record, std::uint64_t& i) const;
   void free(Offset record);
 

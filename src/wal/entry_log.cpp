@@ -180,20 +180,33 @@ std::uint64_t EntryLog::sum_of_entries(Extent const& extent, exec::Workers& work
   return sum;
 }
 
+/// By its first word alone. Most cells behind the log's end have never been written.
+bool EntryLog::may_be_head(std::byte const* cell) const {
+  std::uint64_t number = 0;
+  pm::read_bytes(&number, cell, sizeof number);
+  return number > last_;
+}
+
 /// A head above all that were read, which its extent's entries bear out. A crash can leave none:
 /// the extent before it was ordered first. Behind the last extent there may be as many cells as the
 /// log has entries.
 bool EntryLog::another_follows(std::uint64_t position, exec::Workers& workers) const {
-  std::uint64_t const cells = segments_.size() * cells_each();
-  if (position >= cells) return false;
+  std::uint64_t const each = cells_each();
+  if (position >= segments_.size() * each) return false;
   std::mutex mutex;
   std::vector<Extent> heads;
-  workers.for_chunks(cells - position, kChunk, [&](std::size_t begin, std::size_t end) {
-    for (std::uint64_t at = position + begin; at < position + end; ++at) {
-      auto const extent = extent_at(at);
-      if (!extent) continue;
-      std::lock_guard const lock(mutex);
-      heads.push_back(*extent);
+  auto const look = [&](std::uint64_t at) {
+    auto const extent = extent_at(at);
+    if (!extent) return;
+    std::lock_guard const lock(mutex);
+    heads.push_back(*extent);
+  };
+  std::uint64_t const first = position / each;
+  workers.for_chunks(segments_.size() - first, 1, [&](std::size_t begin, std::size_t end) {
+    for (std::uint64_t segment = first + begin; segment < first + end; ++segment) {
+      std::byte const* const cells = cell(segment * each);
+      for (std::uint64_t i = segment == first ? position % each : 0; i < each; ++i)
+        if (may_be_head(cells + i * kCellBytes)) look(segment * each + i);
     }
   });
   return std::ranges::any_of(
@@ -241,19 +254,25 @@ Status EntryLog::reserve(std::uint64_t entries) {
   return {};
 }
 
-EntryRegion EntryLog::next() const {
+EntryRegion EntryLog::next() const { return region_at(end_ + kHeadCells); }
+
+std::span<std::uint64_t const> EntryLog::segments_for(std::uint64_t entries) const {
+  std::uint64_t const begin = end_ + kHeadCells;
+  PERDURE_ASSERT(entries == 0 || begin + entries <= segments_.size() * cells_each());
+  return segments_of(begin, begin + std::max<std::uint64_t>(entries, 1));
+}
+
+EntryRegion EntryLog::region_at(std::uint64_t begin) const {
   EntryRegion region;
-  region.first = (end_ + kHeadCells) % cells_each();
+  region.first = begin % cells_each();
   region.cells_each = static_cast<std::uint32_t>(cells_each());
   return region;
 }
 
-std::span<std::uint64_t const> EntryLog::segments_for(std::uint64_t entries) const {
-  std::uint64_t const first = (end_ + kHeadCells) / cells_each();
-  std::uint64_t const end =
-      (end_ + kHeadCells + std::max<std::uint64_t>(entries, 1) - 1) / cells_each() + 1;
-  PERDURE_ASSERT(entries == 0 || end <= segments_.size());
-  return std::span(segments_).subspan(first, std::min(end, segments_.size()) - first);
+std::span<std::uint64_t const> EntryLog::segments_of(std::uint64_t begin, std::uint64_t end) const {
+  PERDURE_ASSERT(begin < end);
+  std::uint64_t const first = begin / cells_each(), behind = (end - 1) / cells_each() + 1;
+  return std::span(segments_).subspan(first, std::min(behind, segments_.size()) - first);
 }
 
 void EntryLog::seal(std::uint64_t number, std::uint64_t entries, ExtentKind kind,

@@ -60,6 +60,11 @@ class EntryLog {
   /// Where the next extent's entries go: in segments(), which begins with the one of the first.
   [[nodiscard]] EntryRegion next() const;
   [[nodiscard]] std::span<std::uint64_t const> segments_for(std::uint64_t entries) const;
+  /// The segments in which cells from `begin` up to `end` lie, and where there the first of them
+  /// does.
+  [[nodiscard]] std::span<std::uint64_t const> segments_of(std::uint64_t begin,
+                                                           std::uint64_t end) const;
+  [[nodiscard]] EntryRegion region_at(std::uint64_t begin) const;
   /// The head of the extent whose entries have been written. Ordered by the caller.
   void seal(std::uint64_t number, std::uint64_t entries, ExtentKind kind, std::uint64_t sum);
 
@@ -67,7 +72,6 @@ class EntryLog {
   [[nodiscard]] std::uint64_t used() const { return end_ - begin_; }
   /// Cells behind the newest extent for which there are segments.
   [[nodiscard]] std::uint64_t room() const { return segments_.size() * cells_each() - end_; }
-  [[nodiscard]] std::uint64_t segments() const { return segments_.size(); }
   [[nodiscard]] std::uint64_t cells_each() const;
   [[nodiscard]] std::uint64_t last_number() const { return last_; }
 
@@ -89,6 +93,7 @@ class EntryLog {
   [[nodiscard]] std::optional<Extent> extent_at(std::uint64_t position) const;
   [[nodiscard]] std::uint64_t sum_of_entries(Extent const& extent, exec::Workers& workers) const;
   [[nodiscard]] bool another_follows(std::uint64_t position, exec::Workers& workers) const;
+  [[nodiscard]] bool may_be_head(std::byte const* cell) const;
   void write_header(std::uint64_t segment, std::uint64_t number) const;
   Status add_segment();
   void link(std::uint64_t segment);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "base/annotate.hpp"
 #include "base/offset.hpp"
 
 namespace perdure::gphash::slot_sums {
@@ -13,7 +14,7 @@ inline constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15u, kMix1 = 0xbf58476d1c
                                kMix2 = 0x94d049bb133111ebu;
 inline constexpr std::uint64_t kBack1 = 0x96de1b173f119089u, kBack2 = 0x319642b2d24d8ec3u;
 static_assert(kMix1 * kBack1 == 1 && kMix2 * kBack2 == 1);
-[[nodiscard]] constexpr std::uint64_t mixed(std::uint64_t word, Offset at) {
+[[nodiscard]] PERDURE_FN constexpr std::uint64_t mixed(std::uint64_t word, Offset at) {
   std::uint64_t x = word + at.bytes * kStep;
   x = (x ^ x >> 30) * kMix1;
   x = (x ^ x >> 27) * kMix2;

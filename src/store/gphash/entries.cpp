@@ -21,7 +21,7 @@ constexpr std::uint64_t kFewCells = 8;
 constexpr std::uint64_t kFewCells = 1u << 16;
 #endif
 
-constexpr std::uint64_t kReplayed = 1u << 20;  // entries put into the table at a time
+constexpr std::uint64_t kReplayed = 1u << 21;  // cells put into the table at a time
 constexpr std::size_t kChecked = 1u << 10;     // values that a worker looks at
 
 }  // namespace
@@ -107,57 +107,48 @@ bool Entries::values_whole(Extent const& extent) const {
 
 namespace {
 
-/// Of an operation that changed nothing.
-bool says_nothing(wal::LogEntry const& entry) { return entry.what == 0; }
-
-/// Collects entries of extents, and puts them into the table, many at a time.
+/// Collects cells of the log, extent by extent, and puts them into the table, many at a time.
 class Replay {
  public:
-  Replay(Core& core, BatchWriter& writer)
-      : core_(core),
-        writer_(writer),
-        waiting_(std::min(kReplayed, core.entries.segments() * core.entries.cells_each())) {}
+  Replay(Core& core, BatchWriter& writer) : core_(core), writer_(writer) {}
 
   Status add(wal::EntryLog::Extent const& extent) {
-    for (std::uint64_t from = 0; from < extent.entries;) {
-      std::uint64_t const n = std::min(waiting_.size() - count_, extent.entries - from);
-      take(extent, from, n);
-      from += n;
-      if (count_ < waiting_.size()) continue;
+    for (std::uint64_t done = 0; done < extent.entries;) {
+      go_to(extent.first + done);
+      std::uint64_t const n =
+          std::min(kReplayed - std::min(kReplayed, end_ - begin_), extent.entries - done);
+      end_ += n;
+      done += n;
+      if (end_ - begin_ < kReplayed) continue;
       if (Status s = put_into_table(); !s.ok()) return s;
     }
     return {};
   }
 
   Status put_into_table() {
-    auto const entries = std::span(waiting_).first(count_);
-    if (mutated("entries_replayed_backwards")) std::ranges::reverse(entries);
-    std::size_t n = count_;
-    if (gaps_.exchange(false)) {
-      n -= std::ranges::remove_if(entries, says_nothing).size();
-    }
-    count_ = 0;
-    return n == 0 ? Status{} : writer_.replay(entries.first(n), arrays_);
+    if (begin_ == end_) return {};
+    wal::EntryLog const& log = core_.entries;
+    CellsToReplay const cells{log.segments_of(begin_, end_), log.region_at(begin_), end_ - begin_,
+                              heads_};
+    Status done = writer_.replay(cells);
+    heads_.clear();
+    begin_ = end_;
+    return done;
   }
 
  private:
-  void take(wal::EntryLog::Extent const& extent, std::uint64_t from, std::uint64_t n) {
-    core_.workers.for_chunks(n, kChunk, [&](std::size_t begin, std::size_t end) {
-      auto const to = std::span(waiting_).subspan(count_ + begin, end - begin);
-      core_.entries.copy(extent, from + begin, to);
-      if (std::ranges::any_of(to, says_nothing)) gaps_ = true;
-    });
-    count_ += n;
+  /// Between there and what has been collected are the heads of extents.
+  void go_to(std::uint64_t position) {
+    if (begin_ == end_) begin_ = end_ = position;
+    for (; end_ < position; end_ += wal::kHeadCells)
+      heads_.push_back(static_cast<std::uint32_t>(end_ - begin_));
+    PERDURE_ASSERT(end_ == position);
   }
-
-  static constexpr std::size_t kChunk = 1u << 14;
 
   Core& core_;
   BatchWriter& writer_;
-  std::vector<wal::LogEntry> waiting_;
-  std::size_t count_ = 0;  // of them
-  std::atomic<bool> gaps_{false};  // some of these say nothing
-  ReplayArrays arrays_;
+  std::uint64_t begin_ = 0, end_ = 0;  // cells that wait
+  std::vector<std::uint32_t> heads_;   // among them
 };
 
 }  // namespace

@@ -39,15 +39,17 @@ Status Records::end_lease() {
   return {};
 }
 
-/// How many more to take than a batch needs, where they are to be had, so that few batches come
+/// How many more to take than the batch needs, where they are to be had, so that few batches come
 /// here: half as many as are in use. Of layout `log` all that are free, but for what the entries of
 /// so many records may need; there are no levels to grow.
-std::uint64_t Records::superblocks_ahead() const {
+std::uint64_t Records::superblocks_ahead(std::uint64_t needed) const {
   std::uint64_t const used = core_.pool.superblocks_in_use();
   if (!core_.logged()) return used / 2;
   std::uint64_t const stride = core_.fixed_stride();
+  std::uint64_t const each = stride + Entries::kCellsARecord * wal::kCellBytes;
   std::uint64_t const free = core_.pool.superblocks() - used;
-  return free * stride / (stride + Entries::kCellsARecord * wal::kCellBytes);
+  std::uint64_t const share = (free * stride + each - 1) / each;
+  return share - std::min(share, needed);
 }
 
 Status Records::take_leased(std::uint64_t records, std::function<Result<bool>()> const& take) {
@@ -60,7 +62,7 @@ Status Records::take_leased(std::uint64_t records, std::function<Result<bool>()>
     PERDURE_ASSERT(lease_.has_value());
     std::uint64_t const needed = (records + lease_->capacity - 1) / lease_->capacity;
     PERDURE_ASSERT(needed > 0);  // none are always there
-    std::uint64_t const more = superblocks_ahead();
+    std::uint64_t const more = superblocks_ahead(needed);
     if (Status s = end_lease(); !s.ok()) return s;
     PERDURE_ASSERT(!leased());  // else it could give away what is leased
     refused = core_.heap.add_superblocks(core_.fixed_stride(), needed, more);

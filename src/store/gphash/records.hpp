@@ -41,7 +41,7 @@ class Records {
   Status reserve_by_size(Call const& call, std::span<std::uint8_t const> status,
                          std::vector<std::uint64_t>& reserved);
 
-  [[nodiscard]] std::uint64_t superblocks_ahead() const;
+  [[nodiscard]] std::uint64_t superblocks_ahead(std::uint64_t needed) const;
 
   Core& core_;
   std::optional<pm::RecordHeap::Lease> lease_;  // while the engine has them

@@ -28,6 +28,7 @@ Status no_repair(std::string const& path, std::vector<std::string> const& wrong)
 }  // namespace
 
 Status Recovery::attach() {
+  begin_ = Clock::now();
   Status const known = pm::check_names(core_.path, core_.pool.root(), [](std::string_view name) {
     return gphash::is_level_name(name) || name == wal::kUndoRoom || name == pm::kDenseRoom ||
            name == pm::kRecordNumbers || name == wal::kEntrySegments || name == wal::kEntryNumbers;
@@ -87,7 +88,6 @@ Status Recovery::start_engine() {
 
 Status Recovery::run() {
   PERDURE_ASSERT(core_.engine != nullptr && !core_.lock.announced());
-  auto const begin = Clock::now();
   RecoveryReport& report = core_.recovery;
   gphash::Table& table = core_.table;
   report.clean = core_.pool.root().clean == 1;
@@ -100,8 +100,9 @@ Status Recovery::run() {
   if (!wrong.empty() && core_.logged()) return no_repair(core_.path, wrong);
   if (!wrong.empty() && !core_.options.repair) return changed_since_close(core_.path, wrong);
   if (Status s = undo_and_complete(); !s.ok()) return s;
-  if (Status s = core_.show_words(); !s.ok()) return s;
-  gphash::Survey found = gphash::survey(table, core_.workers);
+  auto surveyed = survey();
+  if (!surveyed) return surveyed.status();
+  gphash::Survey& found = *surveyed;
   if (report.clean && !grows) compare_slots(found, wrong);
   if (!wrong.empty()) {
     if (core_.logged()) return no_repair(core_.path, wrong);
@@ -123,8 +124,33 @@ Status Recovery::run() {
   core_.counters.set_records(found.records);
   core_.sequence = pm::leased_numbers(core_.pool);
   open_for_writing();
-  report.recover_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  report.recover_seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
   return {};
+}
+
+Result<gphash::Survey> Recovery::survey() {
+  if (core_.logged()) {
+    auto found = survey_by_engine();
+    if (!found) return found.status();
+    if (*found) return std::move(**found);
+    if (Status s = core_.show_words(); !s.ok()) return s;  // something is wrong: say what
+  }
+  return gphash::survey(core_.table, core_.workers);
+}
+
+/// Nothing where some words lead where they should not.
+Result<std::optional<gphash::Survey>> Recovery::survey_by_engine() {
+  core_.heap.find_superblocks();
+  pm::RecordHeap::Lease maps = core_.heap.maps_to_mark(core_.fixed_stride());
+  auto marked = core_.engine->mark_records(maps);
+  if (!marked) return marked.status();
+  if (marked->again != 0 || marked->astray != 0) return std::optional<gphash::Survey>();
+  core_.heap.take_marks(maps);
+  core_.heap.finish_recovery();
+  gphash::Survey found;
+  found.records = marked->records;
+  found.sum = marked->sum;
+  return std::optional(std::move(found));
 }
 
 void Recovery::dropped(std::uint64_t slots, char const* what) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -37,6 +38,9 @@ class Recovery {
  private:
   [[nodiscard]] EngineOptions engine_options() const;
   Status undo_and_complete();
+  /// What the slots lead to. In the heap it is marked.
+  [[nodiscard]] Result<gphash::Survey> survey();
+  [[nodiscard]] Result<std::optional<gphash::Survey>> survey_by_engine();
   void open_for_writing();
   [[nodiscard]] std::vector<std::string> changed_words();
   void compare_slots(gphash::Survey const& found, std::vector<std::string>& wrong);
@@ -47,6 +51,7 @@ class Recovery {
   Growth& growth_;
   Transactions& transactions_;
   PoolChanges& changes_;
+  std::chrono::steady_clock::time_point begin_;
   std::optional<pm::ClosingNote> left_;  // by the orderly close before this opening
   std::uint64_t astray_ = 0;             // slots that led to no record when it was opened
   std::uint64_t repair_dropped_ = 0;

@@ -56,6 +56,7 @@ void Recovery::compare_slots(gphash::Survey const& found, std::vector<std::strin
     wrong.push_back(core_.table.name(number) + ": half inserted");
   for (std::uint64_t const number : found.again)
     wrong.push_back(core_.table.name(number) + ": another slot leads to its record");
+  if (Status s = core_.show_words(); !s.ok()) return wrong.push_back(s.message());
   std::vector<std::string> faults = look_at_slots().faults;
   wrong.insert(wrong.end(), faults.begin(), faults.end());
   if (left_ && !core_.table.growing() &&

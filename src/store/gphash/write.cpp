@@ -18,7 +18,6 @@ namespace {
 using exec::Counts;
 
 constexpr std::uint64_t kManyOperations = 1u << 14;
-constexpr std::size_t kReplayChunk = 1u << 14;
 
 /// How many operations may write a record.
 std::uint64_t records_for(Call const& call) {
@@ -285,29 +284,15 @@ Status BatchWriter::seal(WriteBatch& batch) {
   return {};
 }
 
-Status BatchWriter::replay(std::span<wal::LogEntry const> entries, ReplayArrays& arrays) {
-  std::size_t const n = entries.size();
-  std::uint32_t const key_bytes = core_.pool.header().key_bytes;
-  arrays.keys.resize(n * key_bytes);
-  arrays.kinds.resize(n);
-  arrays.said.resize(n);
-  core_.workers.for_chunks(n, kReplayChunk, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      std::memcpy(&arrays.keys[i * key_bytes], &entries[i].key, key_bytes);
-      arrays.kinds[i] = wal::says_erase(entries[i].what) ? OpKind::erase : OpKind::put;
-      arrays.said[i] = entries[i].what;
-    }
-  });
+Status BatchWriter::replay(CellsToReplay const& cells) {
   Call call;
-  call.keys = {.data = arrays.keys.data(), .width = key_bytes, .count = n};
-  call.values = {.width = core_.pool.header().value_bytes, .count = n};
-  call.kinds = arrays.kinds;
+  call.keys.count = cells.count;
   WriteBatch batch(call, {});
   core_.health.changing = true;
-  if (Status s = begin_session(batch, {}); !s.ok()) return s;
-  auto const prepared =
-      batch.session->prepare({.records = arrays.said, .sequence = 1, .replays = true});
-  if (!prepared) return core_.of_batch(prepared.status(), n);
+  auto session = core_.sessions.take(*core_.engine);
+  if (!session) return session.status();
+  batch.session = std::move(*session);
+  if (Status s = batch.session->replay(cells); !s.ok()) return core_.of_batch(s, cells.count);
   if (Status s = passes(batch); !s.ok()) return s;
   if (batch.full) return table_is_full(batch);
   if (Status s = batch.session->finish(); !s.ok()) return s;

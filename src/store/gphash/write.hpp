@@ -41,13 +41,6 @@ struct WriteBatch {
   Status not_grown;  // why it stayed so
 };
 
-/// What entries of the log come to as a batch; its memory serves the next one.
-struct ReplayArrays {
-  std::vector<std::byte> keys;
-  std::vector<OpKind> kinds;
-  std::vector<std::uint64_t> said;  // LogEntry::what
-};
-
 class BatchWriter {
  public:
   BatchWriter(Core& core, Records& records, Growth& growth, PowerLog& log)
@@ -60,8 +53,8 @@ class BatchWriter {
 
   /// Layout `log`, at an opening: the table is what the log says from here on.
   Status recover_entries() { return entries_.replay(*this); }
-  /// Puts entries of the log into the table, in their order.
-  Status replay(std::span<wal::LogEntry const> entries, ReplayArrays& arrays);
+  /// Puts what cells of the log say into the table, in their order.
+  Status replay(CellsToReplay const& cells);
 
   // The steps. On failure of the first nothing has happened; of the others the store fails.
   Status prepare(WriteBatch& batch, bool from_lease);

@@ -35,8 +35,22 @@ struct Reservation {
   // Layout `log`: where its entries go. `segments` is in host memory; empty: it has none.
   std::span<std::uint64_t const> segments = {};
   wal::EntryRegion entries = {};
-  // The records are written already; `records` has LogEntry::what of each instead.
-  bool replays = false;
+};
+
+/// Layout `log`: cells to put into the table again.
+struct CellsToReplay {
+  std::span<std::uint64_t const> segments;  // that they lie in; host memory
+  wal::EntryRegion region;
+  std::uint64_t count = 0;
+  std::span<std::uint32_t const> heads;  // cells where a head of an extent begins
+};
+
+/// Of the records that a table's words lead to.
+struct MarkedRecords {
+  std::uint64_t records = 0;
+  std::uint64_t again = 0;  // words that lead to a record which another leads to
+  std::uint64_t astray = 0;  // and those that lead to none
+  std::uint64_t sum = 0;  // of all slots
 };
 
 /// What of a batch to copy to host memory.
@@ -69,6 +83,9 @@ class Session {
   /// Groups the operations by key and takes the records. False: so many are not free in the lease,
   /// and nothing was taken.
   virtual Result<bool> prepare(Reservation const& reservation) = 0;
+  /// In the place of upload() and prepare(): a batch of what these cells say. Its records are
+  /// there.
+  virtual Status replay(CellsToReplay const& cells) = 0;
   /// A pass begins: phase one. Without `displace`, an insert takes an empty slot or none.
   virtual Status plan(bool displace) = 0;
   /// Logs what publish() will overwrite. Displaces nothing: plan() must not have either.
@@ -172,6 +189,9 @@ class Engine {
   /// how many, and their sum. Ordered by the caller; no session is running.
   virtual Result<exec::Counts> copy_entries(std::span<std::uint64_t const> segments,
                                             wal::EntryRegion region) = 0;
+  /// Layout `log`: marks in these maps the records that the table's words lead to. No session is
+  /// running.
+  virtual Result<MarkedRecords> mark_records(pm::RecordHeap::Lease& maps) = 0;
   /// Null: sessions cannot take records themselves.
   virtual RecordLease* lease() = 0;
   virtual CacheLoader& cache() = 0;

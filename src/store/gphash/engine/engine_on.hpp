@@ -138,6 +138,11 @@ class EngineOn final : public Engine {
     return Status{Code::unsupported, "this layout has no log of entries"};
   }
 
+  Result<MarkedRecords> mark_records(pm::RecordHeap::Lease& maps) override {
+    if constexpr (Ops::kLogged) return entries_.mark(maps);
+    return Status{Code::unsupported, "this layout marks records on the host"};
+  }
+
   RecordLease* lease() override { return Ops::kMirrored ? &lease_ : nullptr; }
   CacheLoader& cache() override { return cache_; }
 

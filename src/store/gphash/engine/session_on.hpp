@@ -18,6 +18,7 @@
 #include "store/gphash/engine/leased_records.hpp"
 #include "store/gphash/engine/write_buffers.hpp"
 #include "store/gphash/kernels/batch_ops.hpp"
+#include "store/gphash/kernels/entry_ops.hpp"
 #include "store/gphash/kernels/lane_per_key_plan.hpp"
 #include "store/gphash/kernels/mirror_ops.hpp"
 
@@ -98,7 +99,6 @@ class SessionOn final : public Session {
     PERDURE_ASSERT(reservation.sequence > 0);
     batch_.sequence = reservation.sequence;
     from_lease_ = reservation.from_lease;
-    batch_.replays = reservation.replays;
     if (Status s = show_entries(reservation); !s.ok()) return s;
     Status const room = from_lease_ ? leased_.make_room(batch_.n, reservation.leased)
                                     : make_room_to_send(reservation);
@@ -107,6 +107,24 @@ class SessionOn final : public Session {
     if (Status s = group_by_key(); !s.ok()) return s;
     step_ = Step::prepared;
     return from_lease_ ? leased_.take(batch_) : Result<bool>(true);
+  }
+
+  Status replay(CellsToReplay const& cells) override {
+    if constexpr (Ops::kLogged) {
+      PERDURE_ASSERT(cells.count > 0 && !cells.segments.empty());
+      if (Status s = launcher_.begin(nullptr); !s.ok()) return s;
+      call_ = {};
+      batch_ = {};
+      batch_.n = cells.count;
+      batch_.kind = OpKind::put;
+      batch_.sequence = 1;
+      batch_.replays = true;
+      ordered_ = statuses_here_ = sorted_ = from_lease_ = false;
+      if (Status s = bring(cells); !s.ok()) return s;
+      step_ = Step::prepared;
+      return group_by_key();
+    }
+    return {Code::unsupported, "this layout has no log of entries"};
   }
 
   Status plan(bool displace) override {
@@ -268,6 +286,30 @@ class SessionOn final : public Session {
     if (Status s = launcher_.send(writes_.segments, reservation.segments); !s.ok()) return s;
     batch_.entries.segments = writes_.segments.data();
     return {};
+  }
+
+  /// The columns of a batch that replays them.
+  Status bring(CellsToReplay const& cells) {
+    std::uint32_t const width = state_->table.key_bytes;
+    if (Status s = replayed_keys_.resize(batch_.n * width); !s.ok()) return s;
+    if (Status s = kinds_.resize(batch_.n); !s.ok()) return s;
+    if (Status s = status_.resize(batch_.n); !s.ok()) return s;
+    if (Status s = writes_.reserved.resize(batch_.n); !s.ok()) return s;
+    if (Status s = launcher_.send(writes_.segments, cells.segments); !s.ok()) return s;
+    if (Status s = launcher_.send(heads_, cells.heads); !s.ok()) return s;
+    ReplayView view{cells.region,           batch_.n,      width,
+                    replayed_keys_.data(),  kinds_.data(), status_.data(),
+                    writes_.reserved.data()};
+    view.region.segments = writes_.segments.data();
+    Machine& machine = launcher_.machine;
+    ReplayCellsBody const body{view, state_->options.base};
+    if (Status s = machine.threads(batch_.n, body); !s.ok()) return s;
+    batch_.keys = {replayed_keys_.data(), nullptr, width};
+    batch_.values = {nullptr, nullptr, state_->table.value_bytes};
+    batch_.kinds = kinds_.data();
+    batch_.status = status_.data();
+    if (cells.heads.empty()) return {};
+    return machine.threads(cells.heads.size(), SkipHeadsBody{view, heads_.data()});
   }
 
   Status make_room_to_send(Reservation const& reservation) {
@@ -445,6 +487,8 @@ class SessionOn final : public Session {
   WriteView batch_;
   Deferred planned_;
   Buffer<std::uint8_t> status_, kinds_;
+  Buffer<std::byte> replayed_keys_;
+  Buffer<std::uint32_t> heads_;  // among the cells that are replayed
   WriteBuffers<Machine> writes_;
   Lists<Machine> lists_;
   LeasedRecords<Machine> leased_;
