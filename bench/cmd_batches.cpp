@@ -43,6 +43,8 @@ struct Options {
   std::uint32_t write_batch = 20;
   std::uint32_t in_flight = 1;
   std::uint32_t repeats = 5;
+  std::uint64_t steady = 0;
+  double fill = 1;
   std::uint64_t seed = 1;
   bool verify_reads = true;
   std::string pool;
@@ -114,6 +116,7 @@ class Bench {
     Scramble const scramble(o_.records);
     gets(store, "get, Zipf", [&](Random& random) { return scramble(zipf(random)); }, true);
     updates(store, uniform);
+    if (o_.steady > 0) steady_updates(store, uniform);
     erases(store);
     Stats const stats = store.stats();
     require(store.close(), "close");
@@ -128,7 +131,7 @@ class Bench {
     CreateOptions make;
     make.key_bytes = o_.key_bytes;
     make.value_bytes = o_.value_bytes;
-    make.expected_records = o_.records;
+    make.expected_records = static_cast<std::uint64_t>(static_cast<double>(o_.records) / o_.fill);
     make.layout = layout_named(o_.layout);
     OpenOptions open;
     open.device = device_named(o_.device);
@@ -293,15 +296,16 @@ class Bench {
     rows_.push_back(row);
   }
 
-  void check(Row& row, std::vector<KeyStatus> const& statuses, std::size_t first, bool hit) {
+  void check(Row& row, std::vector<KeyStatus> const& statuses, std::size_t first, bool hit,
+             std::uint64_t version = 0) {
     out_.fetch(statuses.size());
     std::size_t const step = std::max<std::size_t>(1, statuses.size() / kMostChecked);
     std::atomic<std::uint64_t> faults = 0;
     on_all_cores(statuses.size() / step, [&](std::size_t k) {
       std::size_t const i = k * step;
-      bool const good =
-          hit ? statuses[i] == KeyStatus::ok && dataset_.holds(out_.host(i), ids_[first + i], 0)
-              : statuses[i] == KeyStatus::not_found;
+      bool const good = hit ? statuses[i] == KeyStatus::ok &&
+                                  dataset_.holds(out_.host(i), ids_[first + i], version)
+                            : statuses[i] == KeyStatus::not_found;
       if (!good) ++faults;
     });
     row.faults += faults;
@@ -321,6 +325,41 @@ class Bench {
     std::vector<KeyStatus> statuses(n, KeyStatus::corrupt);
     require(store.get(keys_.column(0, n), out_.output(n), statuses), "get");
     check(row, statuses, 0, true);
+    rows_.push_back(row);
+  }
+
+  /// All records are written anew, many times over, by batches that were made before: later ones
+  /// take what earlier ones freed. A sample is a tenth of the operations.
+  template <class Choose>
+  void steady_updates(Store& store, Choose choose) {
+    std::size_t const n = std::size_t{1} << o_.write_batch;
+    std::uint64_t const batches = std::max<std::uint64_t>(1, o_.records / n);
+    std::vector<std::pair<Array, Array>> made;
+    for (std::uint64_t version = 1; version <= batches; ++version) {
+      draw_ids(n, choose);
+      auto& [keys, values] =
+          made.emplace_back(Array(n, o_.key_bytes, space_), Array(n, o_.value_bytes, space_));
+      on_all_cores(n, [&](std::size_t i) {
+        dataset_.write_key(ids_[i], keys.host(i));
+        dataset_.write_value(ids_[i], version, values.host(i));
+      });
+      keys.send(n);
+      values.send(n);
+    }
+    Row row{"update, steady", n, {}, 0};
+    constexpr std::uint64_t kSamples = 10;
+    for (std::uint64_t r = 0; r < kSamples; ++r) {
+      std::uint64_t done = 0;
+      double const seconds = timed([&] {
+        for (; done < o_.steady / kSamples; done += batches * n)
+          for (auto& [keys, values] : made)
+            require(store.put(keys.column(0, n), values.column(0, n)), "put");
+      });
+      row.mops.push_back(static_cast<double>(done) / seconds * 1e-6);
+    }
+    std::vector<KeyStatus> statuses(n, KeyStatus::corrupt);
+    require(store.get(made.back().first.column(0, n), out_.output(n), statuses), "get");
+    check(row, statuses, 0, true, batches);
     rows_.push_back(row);
   }
 
@@ -439,6 +478,11 @@ Command add_batches(CommandLine& program) {
                "Check each record's checksum (default: yes)");
   app.add_option("--pool", o->pool,
                  "Where the pool is made; removed in the end (default: a file in /dev/shm)");
+  app.add_option("--steady", o->steady,
+                 "So many updates more, of all records over and over; 0 = none");
+  app.add_option("--fill", o->fill, "Share of the pool's room that the records take")
+      .shows_default()
+      .check(range(0.1, 1.0));
   app.add_option("--seed", o->seed).shows_default();
   app.add_option("--json", o->json, "Write the results to this file; - = standard output")
       .check(new_file());
