@@ -72,6 +72,7 @@ class EntryLog {
   [[nodiscard]] std::uint64_t used() const { return end_ - begin_; }
   /// Cells behind the newest extent for which there are segments.
   [[nodiscard]] std::uint64_t room() const { return segments_.size() * cells_each() - end_; }
+  [[nodiscard]] std::uint64_t segments() const { return segments_.size(); }
   [[nodiscard]] std::uint64_t cells_each() const;
   [[nodiscard]] std::uint64_t last_number() const { return last_; }
 
