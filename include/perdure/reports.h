@@ -37,7 +37,7 @@ struct RecoveryReport {
   std::string log_report;  // durability power: which image was used, where the log ended and why
   double replay_seconds = 0;
   double map_seconds = 0;
-  double recover_seconds = 0;
+  double recover_seconds = 0;  // all that an opening does between mapping the pool and that replay
 };
 
 /// Since open or the last reset; zero unless count_accesses. Of a Dash index reads and writes are

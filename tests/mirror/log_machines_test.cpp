@@ -65,6 +65,15 @@ TEST_P(LogMachines, ShowTheHostWhatTheDeviceHasChanged) {
   driver_->check_all();
 }
 
+TEST_P(LogMachines, NeverGrowAPoolThatWasMadeForItsRecords) {
+  constexpr std::uint64_t kRecords = 120'000, kBatch = 20'000;
+  make(kRecords);
+  std::uint64_t const made = driver_->store().stats().space.pool_bytes;
+  for (std::uint64_t at = 0; at < kRecords; at += kBatch) put(at, at + kBatch);
+  EXPECT_EQ(driver_->store().stats().space.pool_bytes, made);
+  driver_->check_all();
+}
+
 TEST_P(LogMachines, WriteBatchesOfFewKeysManyTimesOver) {
   make(4000);
   put(0, 64);
