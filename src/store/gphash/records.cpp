@@ -40,8 +40,8 @@ Status Records::end_lease() {
 }
 
 /// How many more to take than the batch needs, where they are to be had, so that few batches come
-/// here: half as many as are in use. Of layout `log` all that are the heap's share: the rest is what
-/// the entries of so many records may need, and there are no levels to grow.
+/// here: half as many as are in use. Of layout `log` all that are the heap's share: the rest is
+/// what the entries of so many records may need, and there are no levels to grow.
 std::uint64_t Records::superblocks_ahead(std::uint64_t needed) const {
   std::uint64_t const used = core_.pool.superblocks_in_use();
   if (!core_.logged()) return used / 2;

@@ -143,7 +143,9 @@ Result<std::optional<gphash::Survey>> Recovery::survey_by_engine() {
   core_.heap.find_superblocks();
   pm::RecordHeap::Lease maps = core_.heap.maps_to_mark(core_.fixed_stride());
   auto marked = core_.engine->mark_records(maps);
-  if (!marked) return marked.status();
+  if (!marked)
+    return Status{marked.status().code(), "pool " + core_.path + ": the map of its records: " +
+                                              marked.status().message() + "; free some memory"};
   if (marked->again != 0 || marked->astray != 0) return std::optional<gphash::Survey>();
   core_.heap.take_marks(maps);
   core_.heap.finish_recovery();
