@@ -410,6 +410,7 @@ class Bench {
                          {"residency", o_.residency},
                          {"gather", o_.gather},
                          {"in_flight", o_.in_flight},
+                         {"fill", o_.fill},
                          {"cache", o_.cache},
                          {"cache_records", stats.memory.cache_records},
                          {"space", space_ == MemorySpace::device ? "device" : "host"},

@@ -9,6 +9,7 @@
 
 #include "errors.hpp"
 #include "gil.hpp"
+#include "long_call.hpp"
 #include "perdure/glance.h"
 #include "perdure/logging.h"
 #include "records.hpp"
@@ -89,11 +90,11 @@ int raise_now(void* error) {
   return -1;
 }
 
-/// A signal's handler may run while the sink does, and what it raises is for the main thread, which
-/// the engine cannot be made to throw through: Python raises it when the engine's call has
-/// returned. What the sink itself raises concerns nobody's call.
+/// A signal's handler may run while the sink does, on the main thread. What it raises cannot be
+/// thrown through the engine: Python raises it when the engine's call has returned. What the sink
+/// itself raises concerns nobody's call.
 void hand_on(nb::python_error& error) {
-  bool const late = !error.matches(PyExc_Exception) || handler_raised(error);
+  bool const late = on_main_thread() && (!error.matches(PyExc_Exception) || handler_raised(error));
   auto kept = std::make_unique<nb::python_error>(std::move(error));
   if (late && Py_AddPendingCall(&raise_now, kept.get()) == 0)
     kept.release();
