@@ -257,7 +257,8 @@ Status BatchWriter::passes(WriteBatch& batch) {
     }
     if (!refused) {
       auto const grow = [&] { return growth_.make_room(full); };
-      Status const s = core_.options.grow ? log_.with_held_space(grow) : Status{Code::no_space, ""};
+      bool const may_grow = core_.options.grow || batch.replays;
+      Status const s = may_grow ? log_.with_held_space(grow) : Status{Code::no_space, ""};
       if (!s.ok() && s.code() != Code::no_space) return s;
       refused = !s.ok();
       batch.not_grown = s;
@@ -288,6 +289,7 @@ Status BatchWriter::replay(CellsToReplay const& cells) {
   Call call;
   call.keys.count = cells.count;
   WriteBatch batch(call, {});
+  batch.replays = true;
   core_.health.changing = true;
   auto session = core_.sessions.take(*core_.engine);
   if (!session) return session.status();

@@ -35,6 +35,8 @@ struct WriteBatch {
   bool from_lease = false;
   bool any_fits = false;  // each of the records fits every operation
   std::uint64_t sequence = 0;  // its number
+  bool replays =
+      false;  // what the log of entries says: all of it has a place, refused growth or not
   exec::Counts done;  // by all its passes
   bool full = false;  // the table is, and some operations wait
   std::uint64_t refused = 0;  // new keys that found no room in the last pass
