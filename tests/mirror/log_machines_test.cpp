@@ -65,6 +65,28 @@ TEST_P(LogMachines, ShowTheHostWhatTheDeviceHasChanged) {
   driver_->check_all();
 }
 
+/// Entries are put into the table many at a time, and may find no room where single ones did.
+TEST_P(LogMachines, OpenFullTablesThoughGrowthIsRefused) {
+  OpenOptions open = config_.open();
+  open.grow = false;
+  make(1000, open);
+  std::vector<Bytes> const value = values(0, 1);
+  std::uint64_t held = 0;
+  for (std::uint64_t n = 0, refused = 0; refused < 200; ++n) {
+    std::vector<Bytes> const key = keys(n, n + 1);
+    Packed const k(key, config_.key_bytes), v(value, config_.value_bytes);
+    KeyStatus status{};
+    Status const put = driver_->store().put(k.column(), v.column(), std::span(&status, 1));
+    ASSERT_TRUE(put.ok() || put.code() == Code::no_space) << put.message();
+    put.ok() ? ++held : ++refused;
+  }
+  std::string const copy = scratch_.file("killed");
+  copy_as_if_killed(driver_->store().path(), copy);
+  auto store = Store::open(copy, open);
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  EXPECT_EQ(store->stats().records, held);
+}
+
 TEST_P(LogMachines, NeverGrowAPoolThatWasMadeForItsRecords) {
   constexpr std::uint64_t kRecords = 120'000;
   make(kRecords);
