@@ -261,7 +261,7 @@ class BlockCache:
             return len(self._slots)
 
     def close(self) -> None:
-        """Closes the pools in order. A second call does nothing."""
+        """Closes the pools in order. Calling it again has no effect."""
         with self._lock:
             if not self._closed:
                 self._closed = True
