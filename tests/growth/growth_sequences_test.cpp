@@ -37,9 +37,11 @@ rc::Gen<Step> step() {
                                                   {1, Act::verify},
                                                   {1, Act::close},
                                                   {1, Act::kill}});
+  // Small steps too: a growth is over after few large ones.
+  auto const count = rc::gen::oneOf(rc::gen::inRange(1u, 60u), rc::gen::inRange(1u, 3000u));
   return rc::gen::build<Step>(rc::gen::set(&Step::act, act),
                               rc::gen::set(&Step::from, rc::gen::inRange(0u, 50000u)),
-                              rc::gen::set(&Step::count, rc::gen::inRange(1u, 3000u)));
+                              rc::gen::set(&Step::count, count));
 }
 
 TEST_P(Growth, AnswersAsAMapDoesMeanwhile) {
@@ -74,10 +76,12 @@ TEST_P(Growth, AnswersAsAMapDoesMeanwhile) {
         return driver.replace(std::move(*store));
     }
   };
+  std::uint32_t sequences = 0;
   auto const sequence = [&] {
-    auto const steps = *rc::gen::container<std::vector<Step>>(step());
+    auto const length = *rc::gen::inRange<std::size_t>(8, 64);
+    auto const steps = *rc::gen::container<std::vector<Step>>(length, step());
     auto driver = open_full();
-    if (*rc::gen::inRange(0, 2) == 0) begin(*driver);
+    if (sequences++ % 4 != 0) begin(*driver);  // a growth of its own begins in the midst of a batch
     for (Step const& s : steps) {
       take(*driver, s);
       RC_ASSERT(!HasFailure());
