@@ -11,8 +11,8 @@
 #                   perdure::rocks beside RocksDB's Release build, with targets; on a GPU where
 #                   there is one
 #   make docs       the documentation's site, in build/docs/html
-#   make fuzz       fuzz pools, logs, images, snapshots, tables and traces for FUZZ_SECONDS (60)
-#                   each
+#   make fuzz       fuzz pools, logs, images, snapshots, a server's requests, tables and traces for
+#                   FUZZ_SECONDS (60) each
 #   make explore    crash simulated runs until EXPLORE_STATES (1000000) distinct states of each kind
 #   make soak       kill a loading store SOAK_KILLS (1000) times and check each time; on a GPU, trap
 #                   kernels too

@@ -1,6 +1,6 @@
 """Measures `perdure serve` beside Redis, in turns within one run: scripts/bench_serve.py [PART ...]
 
-Parts: throughput, single, power, latency, memory (and start); default: all. Needs redis-tools,
+Parts: throughput, single, power, latency, connections, memory (and start); default: all. Needs redis-tools,
 whose redis-check-rdb is the server's binary under another name; scripts/setup.sh --test and
 scripts/build.sh PERDURE_BENCH=ON come before. RUNS (5), REQUESTS (1000000), KEYS (10000000, of
 memory and start), SHM (/dev/shm, for pools) and DISK (build, for logs and append-only files)
@@ -92,6 +92,11 @@ class Server:
             int(v) for k, _, v in (row.partition(":") for row in text.split("\r\n")) if k == name
         )
 
+    def own_mib(self, of: str = "RssAnon") -> float:
+        """By default, the memory that is its own: the pool's is the file's."""
+        rows = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return next(int(row.split()[1]) / 1024 for row in rows if row.startswith(of + ":"))
+
     def cpu_seconds(self) -> float:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -119,7 +124,8 @@ def servers(**commands: Command) -> Iterator[dict[str, Server]]:
 def benchmark(server: Server, requests: int, *how: str) -> tuple[float, float]:
     """Requests a second by redis-benchmark, and microseconds of the server's CPU for each."""
     cpu = server.cpu_seconds()
-    arguments = ["-p", str(server.port), "-n", str(requests), "-r", str(KEY_SPACE), "-c", "50"]
+    clients = [] if "-c" in how else ["-c", "50"]
+    arguments = ["-p", str(server.port), "-n", str(requests), "-r", str(KEY_SPACE), *clients]
     answer = subprocess.run(
         ["redis-benchmark", "--csv", *arguments, *how], check=True, capture_output=True, text=True
     )
@@ -263,12 +269,27 @@ def memory_and_start() -> None:
     say("start", f"after SIGKILL, {KEYS:,} keys, s", median, "<= 1", median <= 1, detail)
 
 
+def connections() -> None:
+    """10,000 clients at once, ten million requests: what the server takes for them at most."""
+    with servers(perdure=perdure("--max-clients", "10100")) as those:
+        server = those["perdure"]
+        before = server.own_mib()
+        for kind in ("set", "get"):
+            how = ("-c", "10000", "-P", "16", "-d", "128", "-t", kind)
+            rate, _ = benchmark(server, 10 * REQUESTS, *how)
+            most = server.own_mib("VmHWM") - server.own_mib("RssShmem")
+            detail = f"{rate:,.0f}/s; {before:.0f} MiB before, {server.own_mib():.0f} after"
+            what = f"{10 * REQUESTS:,} {kind.upper()}s, MiB at most"
+            say("connections", what, most, "", None, detail)
+
+
 def main(parts: list[str]) -> None:
     known = {
         "throughput": lambda: throughput("throughput", 16, 1.0, REQUESTS),
         "single": lambda: throughput("single", 1, 0.9, REQUESTS // 5),
         "power": power,
         "latency": latency,
+        "connections": connections,
         "memory": memory_and_start,
     }
     unknown = [part for part in parts if part not in known]

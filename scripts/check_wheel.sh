@@ -31,12 +31,14 @@ pythons() {
 # Uses the package of wheel $2 in venv $1; the rest is what the wheel ought to be.
 use() {
   (cd / && "$1/bin/python" - "$pool" "$work/log" "$1" "$2" "$3" <<'PYTHON'
+import socket
 import sys
 from importlib.metadata import files, version
 from pathlib import Path
 
 import numpy as np
 import perdure
+import perdure.serve
 
 pool, log, venv, name, with_cuda = sys.argv[1:]
 assert perdure.__file__.startswith(venv), f"imported from {perdure.__file__}"
@@ -47,15 +49,23 @@ assert tops <= {"perdure", f"{name.replace('-', '_')}.libs", "..", f"{name.repla
 papers = [str(file) for file in files(name) if "figures" in str(file)]
 assert not papers, f"what reproduces the papers' figures is no part of a wheel: {papers}"
 texts = {Path(file).name for file in files(name) if "licenses" in str(file)}
-assert {"LICENSE", "NOTICE", "highway.txt", "isa-l.txt", "liburing.txt", "nanobind.txt"} <= texts, texts
+others = ("asio", "highway", "hiredis", "isa-l", "liburing", "nanobind", "openssl", "robin-map")
+assert {"LICENSE", "NOTICE", *(f"{name}.txt" for name in others)} <= texts, texts
 keys = np.arange(1000, dtype=np.uint64)
 with perdure.create(pool, 8, 8, durability="power", log_dir=log, log_bytes=1 << 20) as store:
     store.put(keys, keys * 3)
 with perdure.open(pool, log_dir=log) as store:
     values = store.get(keys, dtype=np.uint64)[0]
 assert (np.asarray(values).ravel() == keys * 3).all()
+with perdure.serve.Server(f"{pool}-served", port=0) as server:
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        client.sendall(b"SET key value\r\nGET key\r\n")
+        said = b""
+        while len(said) < 16:
+            said += client.recv(64)
+    assert said == b"+OK\r\n$5\r\nvalue\r\n", said
 mapped = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if ".so" in line}
-strays = [so for so in mapped if any(part in so for part in ("libhwy", "libisal", "liburing")) and not so.startswith(venv)]
+strays = [so for so in mapped if any(part in so for part in ("libhwy", "libisal", "liburing", "libssl", "libcrypto")) and not so.startswith(venv)]
 assert not strays, f"the system's libraries are in use: {strays}"
 print(f"{name} {perdure.__version__} under Python {sys.version.split()[0]}: {len(keys)} records there and back")
 PYTHON

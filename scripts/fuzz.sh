@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Fuzzes with libFuzzer, ASan and UBSan what opens pools, logs, images and snapshots, and with
-# Atheris what reads tables and traces in Python: each for SECONDS. Begins with what is kept in
+# Fuzzes with libFuzzer, ASan and UBSan what opens pools, logs, images and snapshots and what a
+# server's clients send, and with Atheris what reads tables and traces in Python: each for SECONDS. Begins with what is kept in
 # tests/fuzz/corpus and python/tests/corpus; what it learns stays in build/fuzz/corpus, what it
 # finds in build/fuzz/found.
-#   scripts/fuzz.sh [SECONDS [TARGET ...]]     default 60, all: pool log image snapshot parquet csv
-#                                              trace
+#   scripts/fuzz.sh [SECONDS [TARGET ...]]     default 60, all: pool log image snapshot server
+#                                              parquet csv trace
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 seconds=${1:-60}
-[ $# -gt 1 ] && targets=("${@:2}") || targets=(pool log image snapshot parquet csv trace)
+[ $# -gt 1 ] && targets=("${@:2}") || targets=(pool log image snapshot server parquet csv trace)
 
 # Runs one fuzzer over a target's corpus; its command line is libFuzzer's, whoever calls it.
 fuzz() {
@@ -45,11 +45,16 @@ for target in "${targets[@]}"; do
       built=yes
       fuzz "$target" "tests/fuzz/corpus/$target" "build/fuzz/tests/fuzz/perdure_fuzz_$target" -max_len=257
       ;;
+    server)
+      [ -n "$built" ] || build_native
+      built=yes
+      fuzz server tests/fuzz/corpus/server build/fuzz/tests/fuzz/perdure_fuzz_server -max_len=4096
+      ;;
     parquet | csv | trace)
       fuzz "$target" "python/tests/corpus/$target" .venv/bin/python python/tests/fuzz_with_atheris.py "$target" -max_len=65536
       ;;
     *)
-      echo "no such target: $target (pool log image snapshot parquet csv trace)" >&2
+      echo "no such target: $target (pool log image snapshot server parquet csv trace)" >&2
       exit 2
       ;;
   esac

@@ -81,13 +81,14 @@ cu13_sources() {
 build_wheel() {
   local variant=$1 sources=$2 version=$3 venv=$PWD/build/wheels/venv-$3
   shift 3
-  local raw=$logs/raw-$variant-$version root=
-  [ "$variant" = "${variant#lib}" ] || root=../../  # from its folder, packaging/libperdure
+  local raw=$logs/raw-$variant-$version root='' serve=ON
+  # From its folder, packaging/libperdure. A static perdure::serve would need its user's OpenSSL.
+  [ "$variant" = "${variant#lib}" ] || { root=../../ && serve=OFF; }
   rm -rf "$raw"
   echo "wheels: $variant for Python $version (log: $logs/$variant-$version.log)"
   # Paths and names that pip, CMake and auditwheel find are those of the venv.
   PATH=$venv/bin:$PATH quietly "$variant-$version" "$venv/bin/python" -m pip wheel -v --disable-pip-version-check --no-build-isolation \
-    --no-deps -w "$raw" --config-settings build-dir="${root}build/wheel-$variant" --config-settings cmake.define.PERDURE_ROCKS=OFF --config-settings cmake.define.PERDURE_SERVE=OFF \
+    --no-deps -w "$raw" --config-settings build-dir="${root}build/wheel-$variant" --config-settings cmake.define.PERDURE_ROCKS=OFF --config-settings cmake.define.PERDURE_SERVE="$serve" \
     "$@" "$sources"
   PATH=$venv/bin:$PATH quietly "$variant-$version-repair" "$venv/bin/python" -m auditwheel repair -w dist "$raw"/*.whl
 }

@@ -46,27 +46,29 @@ void Executor::run(std::span<Request const> requests, std::int64_t now_ms) {
 }
 
 void Executor::run_turn(std::span<Request const> requests, std::int64_t now_ms) {
-  remember(requests);
-  Status const together = caught([&] { return try_turn(requests, now_ms); });
+  Status const together = attempt(requests, now_ms);
   if (together.ok()) return;
-  set_back();
   for (Request const& request : requests) {
-    remember({&request, 1});
     Status alone = requests.size() == 1 || mutated("serve_redo_left_out")
                        ? together
-                       : caught([&] { return try_turn({&request, 1}, now_ms); });
+                       : attempt({&request, 1}, now_ms);
     if (alone.ok()) continue;
-    set_back();
+    // What makes space is not refused for space.
     if (alone.code() == Code::no_space && request.command != nullptr &&
-        request.command->run != &run_exec) {
-      remember({&request, 1});
-      // What makes space is not refused for space.
-      alone = caught([&] { return try_turn({&request, 1}, now_ms, true); });
-      if (alone.ok()) continue;
-      set_back();
-    }
-    refuse(request, alone);
+        request.command->run != &run_exec)
+      alone = attempt({&request, 1}, now_ms, true);
+    if (!alone.ok()) refuse(request, alone);
   }
+}
+
+/// Whole, or as if it had not been tried.
+Status Executor::attempt(std::span<Request const> requests, std::int64_t now_ms, bool in_pieces) {
+  Status const done = caught([&] {
+    remember(requests);
+    return try_turn(requests, now_ms, in_pieces);
+  });
+  if (!done.ok()) set_back();
+  return done;
 }
 
 Status Executor::try_turn(std::span<Request const> requests, std::int64_t now_ms, bool in_pieces) {
@@ -191,17 +193,25 @@ void Executor::run_command(Request const& request, Command const* command) {
 
 void Executor::refuse(Request const& request, Status const& why) {
   server_.refused_writes.fetch_add(1, std::memory_order_relaxed);
-  Session& session = *request.session;
-  Reply reply(session.out, session.state.protocol);
-  if (session.state.in_multi) {  // EXEC, of which nothing is done
-    end_multi(session, server_);
+  if (why.code() == Code::closed && server_.failure.ok()) {
+    server_.failure = why;
+    server_.stop_asked = true;
   }
-  if (keys_.was_too_large())
-    reply.error(kTooLong);
-  else if (why.code() == Code::no_space)
-    reply.error("OOM command not allowed when used memory > 'maxmemory'.");
-  else
-    reply.error("MISCONF " + why.message());
+  Session& session = *request.session;
+  std::size_t const sent = session.out.size();
+  try {
+    Reply reply(session.out, session.state.protocol);
+    if (session.state.in_multi) end_multi(session, server_);  // EXEC, of which nothing is done
+    if (keys_.was_too_large())
+      reply.error(kTooLong);
+    else if (why.code() == Code::no_space)
+      reply.error("OOM command not allowed when used memory > 'maxmemory'.");
+    else
+      reply.error("MISCONF " + why.message());
+  } catch (std::bad_alloc const&) {  // not even for an error: it is dropped
+    session.out.resize(sent);
+    session.state.closing = true;
+  }
 }
 
 bool Executor::expire_some(std::int64_t now_ms) try {

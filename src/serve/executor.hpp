@@ -42,7 +42,8 @@ class Executor {
   };
 
   void run_turn(std::span<Request const> requests, std::int64_t now_ms);
-  Status try_turn(std::span<Request const> requests, std::int64_t now_ms, bool in_pieces = false);
+  Status attempt(std::span<Request const> requests, std::int64_t now_ms, bool in_pieces = false);
+  Status try_turn(std::span<Request const> requests, std::int64_t now_ms, bool in_pieces);
   void will_read_queued(Session const& session);
   void remember(std::span<Request const> requests);
   void set_back();

@@ -124,9 +124,11 @@ struct RequestReader::Callbacks {
   static void set_resp3(Functions& all) {
     if constexpr (requires { all.createDouble; }) {
       all.createDouble = [](redisReadTask const* task, double, char*, std::size_t) -> void* {
-        return other(task, ',');
+        return caught([&] { return other(task, ','); });
       };
-      all.createBool = [](redisReadTask const* task, int) -> void* { return other(task, '#'); };
+      all.createBool = [](redisReadTask const* task, int) -> void* {
+        return caught([&] { return other(task, '#'); });
+      };
     }
   }
 

@@ -195,6 +195,8 @@ void Server::Impl::run() {
       run_turn();
     }
     leave();
+    std::lock_guard const lock(mutex);
+    failure = server.failure;
   } catch (std::exception const& error) {
     std::lock_guard const lock(mutex);
     failure = {Code::io_error, std::string("the server failed: ") + error.what()};

@@ -32,7 +32,8 @@ struct ServerState {
   bool saving = false;
   bool last_save_failed = false;
   bool any_killed = false;  // CLIENT KILL
-  bool stop_asked = false;  // SHUTDOWN
+  bool stop_asked = false;  // SHUTDOWN, or `failure`
+  Status failure = {};  // of the store: it answers nothing more until it is opened anew
   std::uint64_t scan_generation = 0;  // numbering of slots that the last SCAN met
   std::uint64_t expiring_records = 0;  // that the last whole pass over the pool met
 

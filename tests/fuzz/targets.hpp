@@ -16,5 +16,9 @@ void fuzz_log(std::uint8_t const* data, std::size_t size);
 void fuzz_image(std::uint8_t const* data, std::size_t size);
 /// A snapshot that is restored.
 void fuzz_snapshot(std::uint8_t const* data, std::size_t size);
+/// A server's clients, who send these bytes. Here byte 0 says how they are cut into pieces and
+/// which client sends each, and what else there is: a password, a pool that is soon full, RESP3,
+/// time that passes. All that follows is sent.
+void fuzz_server(std::uint8_t const* data, std::size_t size);
 
 }  // namespace perdure::test

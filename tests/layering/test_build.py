@@ -144,6 +144,22 @@ def test_an_unknown_instruction_set_is_refused_by_name(tmp_path: Path) -> None:
     assert done.returncode != 0 and "'sse9'" in done.stderr and "avx2;avx512" in done.stderr
 
 
+def test_the_server_is_built_where_its_libraries_are_and_named_where_it_was_asked_for(
+    tmp_path: Path,
+) -> None:
+    lacking = [*LEAST, "CMAKE_DISABLE_FIND_PACKAGE_OpenSSL=ON"]
+    done = configure(ROOT, tmp_path / "on", *lacking, "PERDURE_SERVE=ON")
+    assert done.returncode != 0
+    assert "OpenSSL for PERDURE_SERVE=ON" in done.stderr and "libssl-dev" in done.stderr
+    done = configure(ROOT, tmp_path / "auto", *lacking)
+    assert done.returncode == 0, done.stderr
+    assert "perdure/serve.h and what stands on it are not built" in done.stdout
+    assert "perdure_serve" not in all_targets(tmp_path / "auto")
+    done = configure(ROOT, tmp_path / "off", *LEAST, "PERDURE_SERVE=OFF")
+    assert done.returncode == 0, done.stderr
+    assert "perdure_serve" not in all_targets(tmp_path / "off")
+
+
 def test_every_preset_builds_and_tests() -> None:
     presets = json.loads((ROOT / "CMakePresets.json").read_text())
     names = {

@@ -102,8 +102,11 @@ class Turns {
   }
 
   /// Runs what was asked as one turn: each request's reply, in the order in which they were asked.
-  std::vector<std::string> run(std::int64_t now_ms) {
+  /// `told`: when the turn itself begins and ends.
+  std::vector<std::string> run(std::int64_t now_ms, void (*told)(bool runs) = [](bool) {}) {
+    told(true);
     executor_.run(turn_, now_ms);
+    told(false);
     turn_.clear();
     executor_.end_turn();
     std::vector<std::string_view> out;
