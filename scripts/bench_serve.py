@@ -1,10 +1,10 @@
 """Measures `perdure serve` beside Redis, in turns within one run: scripts/bench_serve.py [PART ...]
 
-Parts: throughput, single, power, latency, connections, memory (and start); default: all. Needs redis-tools,
-whose redis-check-rdb is the server's binary under another name; scripts/setup.sh --test and
-scripts/build.sh PERDURE_BENCH=ON come before. RUNS (5), REQUESTS (1000000), KEYS (10000000, of
-memory and start), SHM (/dev/shm, for pools) and DISK (build, for logs and append-only files)
-change how much and where.
+Parts: throughput, single, power, latency, connections, memory (and start); default: all. Needs
+redis-tools, whose redis-check-rdb is the server's binary under another name; scripts/setup.sh
+--test and scripts/build.sh PERDURE_BENCH=ON come before. RUNS (5), REQUESTS (1000000), KEYS
+(10000000, of memory and start), SHM (/dev/shm, for pools) and DISK (build, for logs and
+append-only files) change how much and where.
 
 A ratio is the median of the ratios of neighbouring runs. Each server has the machine to itself
 while it is measured, but for the client.
