@@ -184,7 +184,24 @@ Crasher::Forward Runner::run(SimSchedule const& schedule) {
   };
   forward.wrong = whole();
   end_run(forward, scheduler);
+  if (!forward.wrong) forward.wrong = read_beside(forward.windows, contents);
   return forward;
+}
+
+/// Of a transaction, which may abort, a reader sees what was never there; of a session's operations
+/// nobody noted each.
+std::optional<std::string> Runner::read_beside(std::vector<Window> const& windows,
+                                               Contents const& end) {
+  Writing const writing = scenario_->writing;
+  if (scenario_->layout != Layout::word ||
+      (writing != Writing::plainly && writing != Writing::atomically))
+    return std::nullopt;
+  medium_.back_to(base_);
+  auto const held = [&](std::size_t k, std::uint64_t value) {
+    return std::ranges::any_of(
+        oracles_, [&](Oracle const& o) { return o.old[k] == value || o.fresh[k] == value; });
+  };
+  return reader_.check(arena_, windows, *scenario_, held, end);
 }
 
 // ------------------------------------------------------------------------------------------------

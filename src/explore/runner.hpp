@@ -10,6 +10,7 @@
 
 #include "explore/crashes.hpp"
 #include "explore/dense_steps.hpp"
+#include "explore/reader_moments.hpp"
 
 namespace perdure::explore {
 
@@ -38,6 +39,7 @@ class Runner final : public Crasher {
   std::optional<std::string> run_step(Store& store, Batch const& batch, Stepping stepping,
                                       std::uint64_t number, Contents& contents,
                                       std::optional<std::uint64_t>& step);
+  std::optional<std::string> read_beside(std::vector<Window> const& windows, Contents const& end);
   std::optional<std::string> read_step(Store& store, std::optional<std::uint64_t>& step);
   std::optional<std::string> check_step(Store& store, std::optional<std::uint64_t> step);
   std::optional<std::string> further_step(Store& store, std::optional<std::uint64_t>& step);
@@ -47,6 +49,7 @@ class Runner final : public Crasher {
                                         std::optional<std::uint64_t>& step);
 
   DenseArrays dense_;
+  ReaderMoments reader_;
   Contents filled_{};  // what the scenario's pool holds before the run
   std::optional<Scenario> scenario_;
   std::vector<Oracle> oracles_;

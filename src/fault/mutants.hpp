@@ -32,6 +32,9 @@ inline constexpr char const* kMutantNames[] = {
     "erase_forgets_slot",
     "key_not_compared",
     "group_split_over_warps",
+    // A reader beside the writer.
+    "reader_trusts_fingerprint",
+    "reader_ignores_checksum",
     // Displacement.
     "displaced_copy_skipped",
     "displaced_slot_cleared_early",

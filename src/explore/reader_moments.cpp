@@ -1,0 +1,95 @@
+#include "explore/reader_moments.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "explore/judging.hpp"
+#include "pm/pool.hpp"
+#include "store/gphash/pool_look.hpp"
+
+namespace perdure::explore {
+namespace {
+
+constexpr int kMoments = 8;  // of a run
+
+void store(std::vector<std::byte>& bytes, std::uint32_t word, std::uint64_t value) {
+  std::memcpy(bytes.data() + std::uint64_t{word} * 8, &value, sizeof value);
+}
+
+}  // namespace
+
+std::optional<std::string> ReaderMoments::check(Arena const& medium,
+                                                std::vector<Window> const& windows,
+                                                Scenario const& scenario, Held const& held,
+                                                Contents const& end) {
+  if (std::ranges::any_of(windows, &Window::too_large)) return std::nullopt;
+  begin(medium, windows);
+  std::size_t const all = events_.size();
+  for (int n = 0; n < kMoments; ++n) {
+    std::size_t at[3];
+    for (auto& moment : at) moment = (random_ = mix(random_, all)) % (all + 1);
+    std::ranges::sort(at);
+    move_to(at[0], at[1], at[2]);
+    if (auto wrong = read(scenario, held, nullptr)) return "beside the writer, " + *wrong;
+  }
+  move_to(all, all, all);
+  if (auto wrong = read(scenario, held, &end)) return "once the writer is idle, " + *wrong;
+  return std::nullopt;
+}
+
+void ReaderMoments::begin(Arena const& medium, std::vector<Window> const& windows) {
+  std::uint64_t bytes = medium.file_bytes;
+  events_.clear();
+  before_.clear();
+  random_ = 1;
+  for (Window const& window : windows) {
+    bytes = std::max(bytes, window.file_bytes);
+    for (Event const& e : window.events) {
+      events_.push_back(&e);
+      before_.push_back(medium.now(e.word));
+      random_ = mix(random_, mix(e.word, e.value));
+    }
+  }
+  words_.assign(medium.data(), medium.data() + bytes);
+  records_ = words_;
+}
+
+void ReaderMoments::move_to(std::size_t words_at, std::size_t records_from,
+                            std::size_t records_to) {
+  for (std::size_t i = 0; i < events_.size(); ++i) {
+    store(words_, events_[i]->word, before_[i]);
+    store(records_, events_[i]->word, before_[i]);
+  }
+  for (std::size_t i = 0; i < records_to; ++i) {
+    Event const& e = *events_[i];
+    if (i < words_at) store(words_, e.word, e.value);
+    if (i < records_from || mix(random_, i) % 2 == 0) store(records_, e.word, e.value);
+  }
+}
+
+std::optional<std::string> ReaderMoments::read(Scenario const& scenario, Held const& held,
+                                               Contents const* exactly) const {
+  auto const header = pm::Pool::header_in(kArenaPath, words_.data());
+  auto const root = pm::newest_root(words_.data());
+  if (!header || !root) return std::nullopt;  // it is being written: the reader keeps what it has
+  auto const table = gphash::table_of(kArenaPath, header.value(), *root, words_.size());
+  if (!table) return std::nullopt;
+  gphash::PoolLook const look(words_.data(), records_.data(), table.value());
+  for (std::size_t k = 0; k < kKeys; ++k) {
+    std::uint64_t value = 0;
+    auto const* const key = reinterpret_cast<std::byte const*>(&scenario.keys[k]);
+    KeyStatus const status = look.at(key, reinterpret_cast<std::byte*>(&value), sizeof value);
+    bool const found = status == KeyStatus::ok;
+    if (found && !held(k, value))
+      return "a reader finds " + name_of(k) + " with " + std::to_string(value) +
+             ", which it never had";
+    if (exactly == nullptr) continue;
+    if (found != (*exactly)[k].has_value() || (found && value != *(*exactly)[k]))
+      return "a reader finds " + name_of(k) + " with " +
+             (found ? std::to_string(value) : std::string("nothing")) + ", and it is " +
+             shown((*exactly)[k]);
+  }
+  return std::nullopt;
+}
+
+}  // namespace perdure::explore
