@@ -12,6 +12,7 @@
 
 #include "errors.hpp"
 #include "gil.hpp"
+#include "log_sink.hpp"
 #include "perdure/serve.h"
 
 namespace nb = nanobind;
@@ -35,12 +36,23 @@ class ServedPool {
     store_.emplace(value_or_raise(std::move(opened)));
     server_.emplace(value_or_raise(Server::start(*store_, options)));
   }
+  ServedPool(ServedPool const&) = delete;
+  ServedPool& operator=(ServedPool const&) = delete;
+  /// Without the GIL: the server's thread may need it for an event, and is waited for.
+  ~ServedPool() {
+    nb::gil_scoped_release const released;
+    server_.reset();
+    store_.reset();
+  }
   bool wait(std::uint64_t most_ms) {
     return without_gil([&] { return server_->wait(most_ms); });
   }
   void close() {
-    auto const [stopped, closed] =
-        without_gil([&] { return std::pair(server_->stop(), store_->close()); });
+    Status stopped, closed;
+    without_gil([&] {
+      stopped = server_->stop();  // whoever it still answers needs the store
+      closed = store_->close();
+    });
     raise_unless_ok(stopped);
     raise_unless_ok(closed);
   }
@@ -153,6 +165,7 @@ NB_MODULE(_serve, module) {
   using perdure::ServeOptions;
   register_errors();
   bind_options(module);
+  bind_log_sink(module);
   nb::class_<ServedPool>(module, "ServedPool")
       .def(nb::init<std::string const&, PoolOptions const&, ServeOptions const&>(), nb::arg("path"),
            nb::arg("pool"), nb::arg("options"), nb::call_guard<nb::gil_scoped_release>())

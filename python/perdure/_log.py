@@ -18,9 +18,9 @@ LevelName = Literal["debug", "info", "warning", "error"]
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}  # of logging
 
 
-def begin() -> None:
-    """From here on the engine's events come to the logger, until Python ends."""
-    _native.set_log_sink(_of_engine, _native.LogLevel.debug)
+def begin(module: Any = _native) -> None:
+    """From here on the events of this module's engine come to the logger, until Python ends."""
+    module.set_log_sink(_of_engine, _native.LogLevel.debug)
 
 
 def tell(level: LevelName, event: str, pool: str, message: str, **fields: object) -> None:

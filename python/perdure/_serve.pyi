@@ -1,7 +1,14 @@
 """The extension module over perdure/serve.h, with a pool of its own. Users go through
 perdure.serve."""
 
+from collections.abc import Callable
 from typing import Any
+
+from perdure._native import LogLevel
+
+def set_log_sink(
+    sink: Callable[[LogLevel, str, str, str, dict[str, Any]], None] | None, least: LogLevel
+) -> None: ...
 
 class PoolOptions:
     def __init__(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from typing import Any, Literal
 
+from perdure import _log
 from perdure.options import PathLike
 
 try:
@@ -27,6 +28,8 @@ except ImportError as _error:
         " -C cmake.define.PERDURE_SERVE=ON)",
         name="perdure._serve",
     ) from _error
+
+_log.begin(_serve)
 
 __all__ = ["Server"]
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import logging
 import re
 import signal
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
 
+import perdure.serve
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from serve_world import Client, Program, program, request
@@ -131,3 +136,39 @@ def test_a_port_in_use_is_said(pools: Path, cli) -> None:
         assert other.status != 0
         assert f"--http-port {server.http_port}" in other.err
         assert server.end(signal.SIGTERM) == 0
+
+
+def test_the_log_has_the_events_of_the_server_and_of_its_pool(pools: Path) -> None:
+    command = [sys.executable, "-m", "perdure.cli", "--log-level", "info", "--log-format", "json"]
+    command += ["serve", str(pools / "pool"), "--port", "0", "--requirepass", "right"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = []
+        while not said or "listening at" not in said[-1]:
+            said.append(process.stderr.readline())
+            assert said[-1], "it has ended"
+        found = re.search(r"listening at .*:(\d+)", said[-1])
+        assert found
+        client = Client(int(found[1]))
+        assert client.ask("auth", "wrong")[0] == "-"
+        process.send_signal(signal.SIGTERM)
+        said += process.stderr.read().splitlines()
+    events = [json.loads(line) for line in said if line.startswith("{")]
+    assert [event["event"] for event in events] == [
+        *("created", "serving", "passwords_refused", "served", "closed")
+    ]
+    assert all(event["pool"] == str(pools / "pool") for event in events)
+    assert events[1]["port"] == int(found[1]) and events[1]["password"] is True
+    assert events[2]["level"] == "warning" and events[2]["count"] == 1
+
+
+def test_a_server_that_is_let_go_of_ends_though_its_end_is_logged(
+    pools: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "perdure")
+    server = perdure.serve.Server(pools / "pool", port=0)
+    Client(server.port).ask("ping")
+    del server
+    gc.collect()
+    told = [one.perdure["event"] for one in caplog.records if one.name == "perdure"]  # type: ignore[attr-defined]
+    assert told == ["created", "serving", "served", "closed"]

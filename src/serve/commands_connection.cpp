@@ -20,6 +20,8 @@ bool is_password(std::string_view given, std::string_view password) {
 bool authenticate(Call& call, std::string_view user, std::string_view password) {
   std::string_view const right = call.server.options.password;
   if (user != "default" || (!right.empty() && !is_password(password, right))) {
+    call.server.wrong_passwords.fetch_add(1, std::memory_order_relaxed);
+    call.server.last_wrong_password = call.session.address;
     call.reply.error("WRONGPASS invalid username-password pair or user is disabled.");
     return false;
   }

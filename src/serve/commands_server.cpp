@@ -88,7 +88,7 @@ void stats_section(Info& info, ServerState const& server) {
   info.line("total_commands_processed", server.commands);
   info.line("total_net_input_bytes", server.bytes_in);
   info.line("total_net_output_bytes", server.bytes_out);
-  info.line("rejected_connections", server.rejected_connections);
+  info.line("rejected_connections", server.rejected_full + server.rejected_strangers);
   info.line("expired_keys", server.expired_keys);
   info.line("evicted_keys", std::uint64_t{0});
   info.line("keyspace_hits", server.hits);

@@ -14,11 +14,13 @@
 #include <thread>
 #include <unordered_map>
 
+#include "base/log.hpp"
 #include "base/process.hpp"
 #include "perdure/serve.h"
 #include "serve/connection.hpp"
 #include "serve/executor.hpp"
 #include "serve/latencies.hpp"
+#include "serve/server_events.hpp"
 
 namespace perdure {
 namespace {
@@ -106,6 +108,9 @@ struct Server::Impl final : ConnectionOwner {
   void look_after_all();
   void expire();
   void leave();
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(SteadyClock::now() - began).count();
+  }
   Status save(bool wait);
   void saved(Status const& status);
 
@@ -115,6 +120,7 @@ struct Server::Impl final : ConnectionOwner {
   Store& store;
   ServerState server{.options = options};
   Executor executor{store, server};
+  ServerEvents events{store.path(), server};
   Latencies latencies;
   std::atomic<std::uint64_t> clients = 0;
   SteadyClock::time_point began = SteadyClock::now();
@@ -185,24 +191,30 @@ Status Server::Impl::listen() {
 }
 
 void Server::Impl::run() {
-  accept();
-  look_after_all();
-  expire();
+  Status ended_by;
   try {
+    accept();
+    look_after_all();
+    expire();
     while (!server.stop_asked) {
+      log::Delivery const delivery;
       if (asking.empty()) io.run_one();  // else the last turn left requests for the next
       io.poll();
       run_turn();
     }
     leave();
-    std::lock_guard const lock(mutex);
-    failure = server.failure;
+    ended_by = server.failure;
   } catch (std::exception const& error) {
-    std::lock_guard const lock(mutex);
-    failure = {Code::io_error, std::string("the server failed: ") + error.what()};
+    ended_by = {Code::io_error, std::string("the server failed: ") + error.what()};
   }
   connections.clear();
+  {
+    log::Delivery const delivery;
+    events.look();
+    events.ended(ended_by, seconds());
+  }
   std::lock_guard const lock(mutex);
+  failure = ended_by;
   running = false;
   ended.notify_all();
 }
@@ -260,7 +272,7 @@ void Server::Impl::admit(tcp::socket socket) {
   server.sessions.emplace(last_id, &connection->session());
   clients.store(connections.size(), std::memory_order_relaxed);
   if (!full && !stranger) return connection->start();
-  server.rejected_connections.fetch_add(1, std::memory_order_relaxed);
+  (full ? server.rejected_full : server.rejected_strangers).fetch_add(1, std::memory_order_relaxed);
   connection->reject(full ? "ERR max number of clients reached" : kProtected);
 }
 
@@ -307,6 +319,7 @@ void Server::Impl::run_turn() {
 
 void Server::Impl::look_after_all() {
   auto const now = SteadyClock::now();
+  events.look();
   auto const all = connections;
   for (auto const& [id, connection] : all) connection->look_after(now);
   looking.expires_after(kLookEvery);
@@ -350,6 +363,7 @@ Status Server::Impl::save(bool wait) {
 void Server::Impl::saved(Status const& status) {
   server.saving = false;
   server.last_save_failed = !status.ok();
+  if (!status.ok()) events.not_saved(status);
   if (status.ok()) server.last_save_s = wall_ms() / 1000;
 }
 
@@ -358,6 +372,8 @@ Result<Server> Server::start(Store& store, ServeOptions const& options) {
   if (Status s = check_options(options); !s.ok()) return s;
   auto impl = std::make_unique<Impl>(store, options);
   if (Status s = impl->listen(); !s.ok()) return s;
+  log::Delivery const delivery;
+  impl->events.began();
   impl->loop = std::thread([at = impl.get()] { at->run(); });
   return Server(std::move(impl));
 }
@@ -421,7 +437,7 @@ ServeStats Server::stats() const {
   stats.largest_turn = s.largest_turn;
   stats.clients = impl_->clients;
   stats.connections = s.connections;
-  stats.rejected_connections = s.rejected_connections;
+  stats.rejected_connections = s.rejected_full + s.rejected_strangers;
   stats.dropped_slow = s.dropped_slow;
   stats.hits = s.hits;
   stats.misses = s.misses;
@@ -429,7 +445,7 @@ ServeStats Server::stats() const {
   stats.refused_writes = s.refused_writes;
   stats.bytes_in = s.bytes_in;
   stats.bytes_out = s.bytes_out;
-  stats.seconds = std::chrono::duration<double>(SteadyClock::now() - impl_->began).count();
+  stats.seconds = impl_->seconds();
   stats.latency_us = impl_->latencies.all();
   return stats;
 }

@@ -32,13 +32,15 @@ struct ServerState {
   bool saving = false;
   bool last_save_failed = false;
   bool any_killed = false;  // CLIENT KILL
+  std::string last_wrong_password = {};  // the address it came from
   bool stop_asked = false;  // SHUTDOWN, or `failure`
   Status failure = {};  // of the store: it answers nothing more until it is opened anew
   std::uint64_t scan_generation = 0;  // numbering of slots that the last SCAN met
   std::uint64_t expiring_records = 0;  // that the last whole pass over the pool met
 
   // Read by any thread.
-  std::atomic<std::uint64_t> commands = 0, connections = 0, rejected_connections = 0, turns = 0;
+  std::atomic<std::uint64_t> commands = 0, connections = 0, turns = 0;
+  std::atomic<std::uint64_t> rejected_full = 0, rejected_strangers = 0, wrong_passwords = 0;
   std::atomic<std::uint64_t> hits = 0, misses = 0, expired_keys = 0, refused_writes = 0;
   std::atomic<std::uint64_t> bytes_in = 0, bytes_out = 0, dropped_slow = 0, largest_turn = 0;
 
