@@ -21,6 +21,9 @@
 #   make example-bindings
 #                   builds and runs examples/rust and examples/go over the C interface (cargo, go),
 #                   and examples/java where there is a Java 22
+#   make test-serve-clients
+#                   Jedis, go-ycsb and the dashboard in Chromium against perdure serve (java, mvn,
+#                   go, node, redis-tools)
 #   make wheels     the Python wheels perdure and perdure-cu13, in dist/
 #   make packages   the wheel libperdure, the source package, vcpkg's port and Conan's recipe, tried
 #   make format     lay out C++ and Python as .clang-format and ruff have it
@@ -38,7 +41,7 @@ ROCKS_KILLS ?= 200
 RECORDS ?= 16000000
 export PERDURE_CUDA
 
-.PHONY: demo test test-all test-gpu test-kv bench bench-gpu bench-rocks fuzz explore soak rocks-fuzz example-bindings wheels packages docs format build setup clean distclean
+.PHONY: demo test test-all test-gpu test-kv bench bench-gpu bench-rocks fuzz explore soak rocks-fuzz example-bindings test-serve-clients wheels packages docs format build setup clean distclean
 .NOTPARALLEL:
 
 demo: build
@@ -93,6 +96,9 @@ rocks-fuzz: setup
 
 example-bindings: setup
 	scripts/example_bindings.sh
+
+test-serve-clients: build
+	scripts/serve_clients.sh
 
 wheels:
 	@PERDURE_CUDA=ON scripts/setup.sh
