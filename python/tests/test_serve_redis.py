@@ -188,6 +188,12 @@ def groups(sequence: list[tuple[int, Words]], pipelined: bool) -> Iterator[tuple
         yield at, group
 
 
+def hits_and_misses(client: Client) -> tuple[int, int]:
+    text = client.ask("info", "stats")[1].decode()
+    found = dict(line.split(":") for line in text.split("\r\n") if ":" in line)
+    return int(found["keyspace_hits"]), int(found["keyspace_misses"])
+
+
 # A push compares the same sequences each time; PERDURE_SERVE_SEQUENCES asks for that many others.
 SEQUENCES = int(os.environ.get("PERDURE_SERVE_SEQUENCES", "0"))
 
@@ -203,16 +209,25 @@ def test_two_connections_are_answered_as_redis_answers_them(
     pair: Pair, sequence: list[tuple[int, Words]], pipelined: bool, protocol: bytes
 ) -> None:
     twins = (Twins(pair.clients()), Twins(pair.clients()))
+    looking = pair.clients()
     try:
         for one in twins:
             one.ask([(b"hello", protocol), (b"flushall",)])
+        before = [hits_and_misses(client) for client in looking]
         for which, group in groups(sequence, pipelined):
             twins[which].ask(group)
         for one in twins:
             one.ask([(b"ping", b"end")])
+        counted = [
+            tuple(now - then for now, then in zip(hits_and_misses(client), at_first, strict=True))
+            for client, at_first in zip(looking, before, strict=True)
+        ]
+        assert counted[0] == counted[1], (pipelined, sequence)
     finally:
         for one in twins:
             one.close()
+        for client in looking:
+            client.close()
 
 
 def test_every_command_is_drawn(pair: Pair) -> None:

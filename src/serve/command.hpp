@@ -90,8 +90,12 @@ void wrong_arity(Call& call);
 /// Nothing is queued or watched any more.
 void end_multi(Session& session, ServerState& server);
 
-/// The key's value if it is of that type or there is none; else the error has been said.
-std::optional<Value> get_typed(Call& call, std::string_view key, Type type);
+/// A command looked at a key without changing it: a hit or a miss, whatever the type.
+void count_read(Call& call, Value const& value);
+/// The key's value, for such a command.
+Value read_key(Call& call, std::string_view key);
+/// A key's value if it is of that type or there is none; else the error has been said.
+std::optional<Value> typed(Call& call, Value const& value, Type type);
 /// False: longer than a value may be, which has been said.
 bool check_length(Call& call, std::size_t bytes);
 

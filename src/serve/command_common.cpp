@@ -99,8 +99,18 @@ void wrong_arity(Call& call) {
                    "' command");
 }
 
-std::optional<Value> get_typed(Call& call, std::string_view key, Type type) {
+void count_read(Call& call, Value const& value) {
+  bool const hit = value.type != Type::none;
+  (hit ? call.server.hits : call.server.misses).fetch_add(1, std::memory_order_relaxed);
+}
+
+Value read_key(Call& call, std::string_view key) {
   Value const value = call.keys.get(key);
+  count_read(call, value);
+  return value;
+}
+
+std::optional<Value> typed(Call& call, Value const& value, Type type) {
   if (value.type == type || value.type == Type::none) return value;
   if (value.type == Type::damaged)
     call.reply.error(

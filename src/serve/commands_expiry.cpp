@@ -51,12 +51,11 @@ void run_del(Call& call) {
 void run_exists(Call& call) {
   std::int64_t found = 0;
   for (std::size_t i = 1; i < call.count(); ++i)
-    found += call.keys.get(call[i]).type != Type::none ? 1 : 0;
-  (found != 0 ? call.server.hits : call.server.misses).fetch_add(1, std::memory_order_relaxed);
+    found += read_key(call, call[i]).type != Type::none ? 1 : 0;
   call.reply.integer(found);
 }
 
-void run_type(Call& call) { call.reply.status(name_of(call.keys.get(call[1]).type)); }
+void run_type(Call& call) { call.reply.status(name_of(read_key(call, call[1]).type)); }
 
 namespace {
 
@@ -127,7 +126,7 @@ void run_expire(Call& call) {
 }
 
 void run_ttl(Call& call) {
-  Value const value = call.keys.get(call[1]);
+  Value const value = read_key(call, call[1]);
   if (value.type == Type::none) return call.reply.integer(-2);
   if (value.expires_ms == 0) return call.reply.integer(-1);
   std::int64_t const left = value.expires_ms - call.keys.now_ms();
@@ -135,7 +134,7 @@ void run_ttl(Call& call) {
 }
 
 void run_expiretime(Call& call) {
-  Value const value = call.keys.get(call[1]);
+  Value const value = read_key(call, call[1]);
   if (value.type == Type::none) return call.reply.integer(-2);
   if (value.expires_ms == 0) return call.reply.integer(-1);
   call.reply.integer(call.command.name.starts_with('p') ? value.expires_ms

@@ -7,7 +7,13 @@
 namespace perdure::serve {
 namespace {
 
-std::optional<Value> get_hash(Call& call) { return get_typed(call, call[1], Type::hash); }
+std::optional<Value> get_hash(Call& call) {
+  return typed(call, call.keys.get(call[1]), Type::hash);
+}
+/// The same for a command that only reads it.
+std::optional<Value> read_hash(Call& call) {
+  return typed(call, read_key(call, call[1]), Type::hash);
+}
 
 /// Fields, to be changed and written back whole. Order is kept, as clients may see it.
 class Editor {
@@ -88,11 +94,11 @@ void run_hsetnx(Call& call) {
 }
 
 void run_hget(Call& call) {
-  if (auto const hash = get_hash(call)) reply_field(call, find_field(hash->bytes, call[2]));
+  if (auto const hash = read_hash(call)) reply_field(call, find_field(hash->bytes, call[2]));
 }
 
 void run_hmget(Call& call) {
-  auto const hash = get_hash(call);
+  auto const hash = read_hash(call);
   if (!hash) return;
   call.reply.array(call.count() - 2);
   for (std::size_t i = 2; i < call.count(); ++i)
@@ -101,7 +107,7 @@ void run_hmget(Call& call) {
 
 /// HGETALL, HKEYS, HVALS
 void run_hgetall(Call& call) {
-  auto const hash = get_hash(call);
+  auto const hash = read_hash(call);
   if (!hash) return;
   bool const names = call.command.name != "hvals", values = call.command.name != "hkeys";
   std::size_t const count = count_fields(hash->bytes);
@@ -131,17 +137,17 @@ void run_hdel(Call& call) {
 }
 
 void run_hlen(Call& call) {
-  if (auto const hash = get_hash(call))
+  if (auto const hash = read_hash(call))
     call.reply.integer(static_cast<std::int64_t>(count_fields(hash->bytes)));
 }
 
 void run_hexists(Call& call) {
-  if (auto const hash = get_hash(call))
+  if (auto const hash = read_hash(call))
     call.reply.integer(find_field(hash->bytes, call[2]) ? 1 : 0);
 }
 
 void run_hstrlen(Call& call) {
-  if (auto const hash = get_hash(call))
+  if (auto const hash = read_hash(call))
     call.reply.integer(
         static_cast<std::int64_t>(find_field(hash->bytes, call[2]).value_or("").size()));
 }

@@ -46,9 +46,11 @@ struct ScanOptions {
   std::string_view pattern = "*";
   std::string type = {};
   std::int64_t count = 10;
-  [[nodiscard]] bool takes(std::string_view key, Value const& value) const {
-    return (pattern == "*" || matches_glob(pattern, key)) &&
-           (type.empty() || type == name_of(value.type));
+  [[nodiscard]] bool takes(Call& call, std::string_view key, Value const& value) const {
+    if (pattern != "*" && !matches_glob(pattern, key)) return false;
+    if (type.empty()) return true;
+    count_read(call, value);
+    return type == name_of(value.type);
   }
 };
 
@@ -101,7 +103,7 @@ void run_scan(Call& call) {
   ScanCursor at = cursors.unpack(*cursor, call.server.scan_generation);
   std::vector<std::string> found;
   auto const each = [&](std::string_view key, Value const& value) {
-    if (options->takes(key, value)) found.emplace_back(key);
+    if (options->takes(call, key, value)) found.emplace_back(key);
   };
   auto const limit = static_cast<std::size_t>(std::min<std::int64_t>(options->count, kPage * 16));
   if (!call.keys.scan(at, limit, each)) call.keys.scan(at = {}, limit, each);

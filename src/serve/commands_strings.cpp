@@ -11,15 +11,14 @@ namespace {
 
 /// A string's bytes; none where the error has been said. No key: empty.
 std::optional<Value> get_string(Call& call, std::string_view key) {
-  return get_typed(call, key, Type::string);
+  return typed(call, call.keys.get(key), Type::string);
 }
-
-void count_hit(Call& call, bool hit) {
-  (hit ? call.server.hits : call.server.misses).fetch_add(1, std::memory_order_relaxed);
+/// The same for a command that only reads it.
+std::optional<Value> read_string(Call& call, std::string_view key) {
+  return typed(call, read_key(call, key), Type::string);
 }
 
 void reply_value(Call& call, Value const& value) {
-  count_hit(call, value.type != Type::none);
   if (value.type == Type::none)
     call.reply.null();
   else
@@ -67,7 +66,7 @@ void set_string(Call& call, std::string_view key, std::string_view bytes,
 }  // namespace
 
 void run_get(Call& call) {
-  if (auto const value = get_string(call, call[1])) reply_value(call, *value);
+  if (auto const value = read_string(call, call[1])) reply_value(call, *value);
 }
 
 void run_set(Call& call) {
@@ -84,7 +83,7 @@ void run_set(Call& call) {
       options->if_absent || options->if_present || options->get || options->keep_expiry;
   Value old;
   if (options->get) {
-    auto const value = get_string(call, call[1]);
+    auto const value = read_string(call, call[1]);
     if (!value) return;
     reply_value(call, old = *value);
   } else if (needs_old) {
@@ -116,7 +115,7 @@ void run_setex(Call& call) {
 }
 
 void run_getset(Call& call) {
-  auto const old = get_string(call, call[1]);
+  auto const old = read_string(call, call[1]);
   if (!old || !check_length(call, call[2].size())) return;
   reply_value(call, *old);
   set_string(call, call[1], call[2]);
@@ -125,10 +124,8 @@ void run_getset(Call& call) {
 void run_mget(Call& call) {
   call.reply.array(call.count() - 1);
   for (std::size_t i = 1; i < call.count(); ++i) {
-    Value const value = call.keys.get(call[i]);
-    bool const is_string = value.type == Type::string;
-    count_hit(call, is_string);
-    if (is_string)
+    Value const value = read_key(call, call[i]);
+    if (value.type == Type::string)
       call.reply.bulk(value.bytes);
     else
       call.reply.null();
@@ -201,16 +198,15 @@ void run_append(Call& call) {
 }
 
 void run_strlen(Call& call) {
-  auto const value = get_string(call, call[1]);
+  auto const value = read_string(call, call[1]);
   if (!value) return;
-  count_hit(call, value->type != Type::none);
   call.reply.integer(static_cast<std::int64_t>(value->bytes.size()));
 }
 
 void run_getrange(Call& call) {
   auto const from = parse_integer(call[2]), to = parse_integer(call[3]);
   if (!from || !to) return call.reply.error(kNoInteger);
-  auto const value = get_string(call, call[1]);
+  auto const value = read_string(call, call[1]);
   if (!value) return;
   auto const bytes = static_cast<std::int64_t>(value->bytes.size());
   if (bytes == 0 || (*from < 0 && *to < 0 && *from > *to)) return call.reply.bulk({});
@@ -242,7 +238,7 @@ void run_setrange(Call& call) {
 }
 
 void run_getdel(Call& call) {
-  auto const value = get_string(call, call[1]);
+  auto const value = read_string(call, call[1]);
   if (!value) return;
   reply_value(call, *value);
   call.keys.remove(call[1]);
@@ -261,7 +257,7 @@ void run_getex(Call& call) {
       return call.reply.error(kSyntaxError);
     }
   }
-  auto value = get_string(call, call[1]);
+  auto value = read_string(call, call[1]);
   if (!value) return;
   if (value->type == Type::none) return reply_value(call, *value);
   std::int64_t expires = 0;
