@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import signal
 import socket
 import subprocess
@@ -283,6 +284,56 @@ def test_a_full_pool_answers_the_neighbours_of_what_it_refuses(pools: Path) -> N
         replies = [client.read() for _ in range(3)]
         assert replies[0] == (":", b"2") and replies[2] == (":", b"3")
         assert replies[1][1].startswith(b"OOM")
+
+
+def allow_files_of(server: Program, most: int) -> None:
+    """As a disk has room: what makes a file longer fails."""
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+
+
+def test_a_disk_without_room_for_the_pool_refuses_what_grows_until_there_is_some(
+    pools: Path,
+) -> None:
+    path, value = pools / "pool", b"v" * 200_000
+    with program(path) as server:
+        client = Client(server.port)
+        assert client.ask("set", "first", value) == OK
+        allow_files_of(server, path.stat().st_size)
+        written = 0
+        while (reply := client.ask("set", f"k{written}", value)) == OK:
+            written += 1
+        assert reply[1].startswith(b"OOM") and written < 1000
+        assert client.ask("strlen", "first") == (":", b"200000")
+        allow_files_of(server, resource.RLIM_INFINITY)
+        assert client.ask("set", "last", value) == OK
+        assert server.end(signal.SIGTERM) == 0
+    with served(path) as again:
+        assert Client(again.port).ask("dbsize") == (":", b"%d" % (written + 2))
+
+
+def test_a_disk_without_room_for_a_checkpoint_ends_the_server_and_loses_nothing(
+    pools: Path, tmp_path: Path
+) -> None:
+    path, value = pools / "pool", b"v" * 100_000
+    options = ("--durability", "power", "--log-dir", tmp_path / "log", "--log-bytes", "4MiB")
+    with program(path, *options) as server:
+        client = Client(server.port)
+        for i in range(20):
+            assert client.ask("set", f"k{i}", value) == OK
+        allow_files_of(server, 5 << 20)  # the log is there, and an image is longer
+        written = 20
+        with suppress(Closed):
+            while (reply := client.ask("set", f"k{written}", value)) == OK:
+                written += 1
+            assert reply[1].startswith(b"MISCONF"), reply
+        assert server.process.wait(WAIT_S) != 0
+        assert server.process.stderr is not None
+        assert "/log/image-" in server.process.stderr.read()
+    with program(path, *options) as again:
+        client = Client(again.port)
+        for i in range(written):
+            assert client.ask("strlen", f"k{i}") == (":", b"100000")
+        assert client.ask("set", "again", value) == OK
 
 
 def test_a_client_that_never_reads_is_dropped_and_the_others_go_on(pools: Path) -> None:
