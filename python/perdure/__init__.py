@@ -18,6 +18,7 @@ and closes are told to the logger "perdure", which prints nothing unless it is g
 """
 
 from perdure import _log
+from perdure._named import Table
 from perdure._native import (
     CacheReport,
     DeviceInfo,
@@ -79,6 +80,7 @@ __all__ = [  # but `open`, which a star import would put in the place of Python'
     "Store",
     "Survival",
     "SystemFailure",
+    "Table",
     "Unsupported",
     "VerifyReport",
     "__version__",

@@ -24,15 +24,15 @@ from types import TracebackType
 from typing import Self
 
 from perdure import _checks, _native
-from perdure._batches import Batches
 from perdure._mixed import Mixed
 from perdure._scan import Scans
 from perdure._single import SingleKeys
 from perdure._steps import Steps
+from perdure._table_batches import TableBatches
 from perdure.options import KeyOrderName, PathLike
 
 
-class Store(Batches, Mixed, Scans, SingleKeys, Steps):
+class Store(TableBatches, Mixed, Scans, SingleKeys, Steps):
     """An open pool. Made by `perdure.create`, `open` and `restore`; a context manager that closes
     it.
 

@@ -1,0 +1,248 @@
+"""Batches over named tables: one call, one launch and one ordering, however many tables.
+
+Invariant: what a call does to several tables is one batch of the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from perdure import _checks, _named, errors
+from perdure._batches import Batches
+from perdure.results import Outcome, Result
+
+if TYPE_CHECKING:
+    from perdure._named import Table
+    from perdure.typing import Array, DType, RowShape, Stream
+
+
+class TableBatches(Batches):
+    """Named tables of a store, and batches over them."""
+
+    _catalogue_made: _named.Catalogue | None = None
+
+    @property
+    def _catalogue(self) -> _named.Catalogue:
+        if self._catalogue_made is None:
+            self._catalogue_made = _named.Catalogue(self)  # type: ignore[arg-type]
+        return self._catalogue_made
+
+    def table(self, name: str, value_bytes: int | None = None) -> Table:
+        """The table of that name: a key space of 64-bit ids of its own, in this pool.
+
+        All tables share the pool's heap, its space, and its commits: a transaction, a step or a
+        snapshot has all of them as they are at one moment. The pool is one of keys of 16 bytes and
+        rows of one width, the widest table's.
+
+        Parameters
+        ----------
+        name : str
+        value_bytes : int, optional
+            Of a row. Makes the table where there is none of that name; where there is one, it must
+            be the same.
+
+        Returns
+        -------
+        Table
+            With `get`, `put`, `erase` and `scan` by ids.
+
+        Raises
+        ------
+        KeyError
+            There is no table of that name, and `value_bytes` is not given.
+        ValueError
+            Its rows have another width, or the pool has no room for such a row or name.
+        InvalidArgument
+            A new table in an open transaction, in a read-only store, or in a pool of other keys.
+        Unsupported
+            The pool's keys have not 16 bytes, its rows vary in length or have less than 36 bytes.
+        NoSpace, Closed
+            As in `put`.
+
+        Examples
+        --------
+        >>> import numpy as np, perdure
+        >>> store = perdure.create("memfd:tables", key_bytes=16, value_bytes=64)
+        >>> users, items = store.table("user", 64), store.table("item", 16)
+        >>> with store.transaction():
+        ...     done = users.put([7, -1], np.ones((2, 16), np.float32))
+        ...     done = items.put([7], np.zeros((1, 4), np.float32))
+        >>> users.get([-1], dtype=np.float32).values[0, :3].tolist(), sorted(store.tables())
+        ([1.0, 1.0, 1.0], ['item', 'user'])
+        """
+        width = None if value_bytes is None else _checks.whole("value_bytes", value_bytes, least=1)
+        return self._catalogue.find(name, width)
+
+    def tables(self) -> dict[str, Table]:
+        """The tables of the pool by their names; see `table`.
+
+        Returns
+        -------
+        dict of str to Table
+
+        Raises
+        ------
+        Unsupported, Closed
+            As in `table`.
+
+        Examples
+        --------
+        >>> import perdure
+        >>> store = perdure.create("memfd:no-tables", key_bytes=16, value_bytes=64)
+        >>> store.tables()
+        {}
+        """
+        return self._catalogue.all()
+
+    def get_tables(
+        self,
+        tables: Sequence[Table],
+        ids: Array,
+        offsets: Any = None,
+        *,
+        dtype: DType | None = None,
+        shape: RowShape | None = None,
+        stream: Stream | None = None,
+        check: bool = True,
+    ) -> Result:
+        """The rows of ids of several tables, whose rows have one width, in one batch.
+
+        Parameters
+        ----------
+        tables : sequence of Table
+            Of this store.
+        ids : array of integers of shape (n,)
+            In host or device memory, as the keys of `get`.
+        offsets : integers of shape (len(tables) + 1,), in host memory
+            Ids from offsets[t] to offsets[t + 1] are of tables[t]. For one table it may be left
+            out.
+        dtype, shape, stream, check
+            As in `get`; `dtype` of PyTorch for a tensor of ids.
+
+        Returns
+        -------
+        Result
+            As `get`: values of shape (n, *shape), zeros where an id is absent.
+
+        Raises
+        ------
+        ValueError, TypeError
+            `offsets` do not fit, widths differ, or ids are no integers.
+        Corrupt, Closed
+            As in `get`.
+
+        Examples
+        --------
+        >>> import numpy as np, perdure
+        >>> store = perdure.create("memfd:get-tables", key_bytes=16, value_bytes=64)
+        >>> both = [store.table("a", 64), store.table("b", 64)]
+        >>> done = store.put_tables(both, [1, 2, 1], np.ones((3, 16), np.float32), [0, 2, 3])
+        >>> store.get_tables(both, [1, 1, 9], [0, 1, 3]).found.tolist()
+        [True, True, False]
+        """
+        width = self._one_width(tables)
+        keys = self._table_keys(tables, ids, offsets)
+        found = self.get(keys, dtype="uint8", stream=stream, check=check)
+        rows = _named.narrowed(found.values, width, dtype, shape)
+        return Result(rows, found.found, found.statuses)
+
+    def put_tables(
+        self,
+        tables: Sequence[Table],
+        ids: Array,
+        rows: Array,
+        offsets: Any = None,
+        *,
+        stream: Stream | None = None,
+        check: bool = True,
+    ) -> Outcome:
+        """Writes rows of several tables, whose rows have one width, in one batch.
+
+        Parameters
+        ----------
+        tables, ids
+            As in `get_tables`.
+        rows : array of n rows
+            Of whatever dtype, `value_bytes` of the tables each, where the ids are.
+        offsets, stream, check
+            As in `get_tables`.
+
+        Returns
+        -------
+        Outcome
+            As `put`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `get_tables`, or a row has another length.
+        NoSpace, Closed
+            As in `put`.
+
+        Examples
+        --------
+        See `get_tables`.
+        """
+        width = self._one_width(tables)
+        keys = self._table_keys(tables, ids, offsets)
+        wide = _named.widened(rows, width, self._value_width)
+        return self.put(keys, wide, stream=stream, check=check)
+
+    def erase_tables(
+        self,
+        tables: Sequence[Table],
+        ids: Array,
+        offsets: Any = None,
+        *,
+        stream: Stream | None = None,
+        check: bool = True,
+    ) -> Outcome:
+        """Erases ids of several tables, of any widths, in one batch.
+
+        Parameters
+        ----------
+        tables, ids, offsets, stream, check
+            As in `get_tables`.
+
+        Returns
+        -------
+        Outcome
+            As `erase`.
+
+        Raises
+        ------
+        ValueError, TypeError, Closed
+            As in `get_tables`.
+
+        Examples
+        --------
+        >>> import numpy as np, perdure
+        >>> store = perdure.create("memfd:erase-tables", key_bytes=16, value_bytes=64)
+        >>> table = store.table("a", 64)
+        >>> done = table.put([1, 2], np.ones((2, 16), np.float32))
+        >>> store.erase_tables([table], [2, 3]).done.tolist()
+        [True, False]
+        """
+        return self.erase(self._table_keys(tables, ids, offsets), stream=stream, check=check)
+
+    def _table_keys(self, tables: Sequence[Table], ids: Any, offsets: Any) -> Any:
+        foreign = [table.name for table in tables if table._store is not self]
+        if foreign:
+            raise errors.InvalidArgument(
+                f"pool {self._path}: table {foreign[0]!r} is of another store; take it from this"
+                " one"
+            )
+        count = len(ids)
+        if offsets is None and len(tables) != 1:
+            raise ValueError("offsets: say which ids are whose; only one table needs none")
+        ends = None if offsets is None else _named.checked_offsets(offsets, len(tables), count)
+        return _named.keys_of(ids, [table.number for table in tables], ends)
+
+    def _one_width(self, tables: Sequence[Table]) -> int:
+        widths = {table.value_bytes for table in tables}
+        if len(widths) != 1:
+            raise ValueError(
+                f"tables: rows of {sorted(widths)} bytes; one call takes tables of one width"
+            )
+        return widths.pop()

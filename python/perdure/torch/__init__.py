@@ -1,0 +1,41 @@
+"""Embeddings of PyTorch models in a pool: they train durably, and need no checkpoints.
+
+>>> from perdure import torch as pt                                       # doctest: +SKIP
+>>> store = pt.create("/dev/shm/model.pool", tables, pt.Adagrad(lr=0.01))  # doctest: +SKIP
+>>> bags = pt.EmbeddingBagCollection(store, tables, pt.Adagrad(lr=0.01))   # doctest: +SKIP
+>>> trainer = pt.Trainer(store, bags, model, optimizer)                    # doctest: +SKIP
+>>> for number in range(trainer.resume(), 1000):                           # doctest: +SKIP
+...     with trainer.step():
+...         loss(model(bags(batch(number)))).backward()
+...         optimizer.step()
+
+Every step is one commit: the rows that it changed with their optimizer states, the model, its
+optimizer, the random numbers' state and whatever else the trainer was given are of one moment, also
+after `kill -9`.
+
+tables        what tables there are, and what a row has
+optimizers    how rows change by their gradients
+new_rows      what an id begins with
+embeddings    the modules
+dense         all other state, as bytes of one length
+trainer       steps and resuming
+"""
+
+from __future__ import annotations
+
+from perdure.torch.embeddings import EmbeddingBagCollection, EmbeddingCollection
+from perdure.torch.optimizers import SGD, Adagrad, Adam, RowWiseAdagrad
+from perdure.torch.tables import TableConfig, create
+from perdure.torch.trainer import Trainer
+
+__all__ = [
+    "SGD",
+    "Adagrad",
+    "Adam",
+    "EmbeddingBagCollection",
+    "EmbeddingCollection",
+    "RowWiseAdagrad",
+    "TableConfig",
+    "Trainer",
+    "create",
+]

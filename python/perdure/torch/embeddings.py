@@ -1,0 +1,248 @@
+"""Modules that look embeddings up in a pool, and keep what their gradients are to change.
+
+A forward pass gets each id once, in one batch over all tables of one width; ids that are not there
+begin with weights of their own. A backward pass sums the gradients of repeated ids in the order of
+the batch. Nothing is written before `Trainer.step` ends.
+
+Invariant: the pool changes in a step's commit alone; looking up changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import perdure
+from perdure.torch.new_rows import new_weights
+from perdure.torch.optimizers import Optimizer
+from perdure.torch.tables import TableConfig, row_floats
+
+Feature = tuple[Tensor, ...]  # ids, lengths of bags, and weights of ids where there are some
+
+
+@dataclass
+class Looked:
+    """Ids of one table that a forward pass looked up, each once."""
+
+    table: int
+    ids: Tensor  # ascending
+    rows: Tensor  # float32: weights and state, as they are before the step
+    gradients: list[Tensor] = field(default_factory=list)  # (n, dim) each
+
+
+class _Take(torch.autograd.Function):
+    """Weights of each id of a batch from those of the distinct ones."""
+
+    @staticmethod
+    def forward(ctx: Any, hook: Tensor, looked: Looked, dim: int, inverse: Tensor) -> Tensor:
+        ctx.looked = looked
+        ctx.save_for_backward(inverse)
+        return looked.rows[:, :dim].index_select(0, inverse)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, None, None]:
+        (inverse,) = ctx.saved_tensors
+        count = ctx.looked.ids.numel()
+        # A sum by segments of a stable order: the same on every run, whatever the threads.
+        order = torch.argsort(inverse, stable=True)
+        lengths = torch.bincount(inverse, minlength=count)
+        summed = torch.segment_reduce(gradients[0][order], "sum", lengths=lengths, axis=0)
+        ctx.looked.gradients.append(summed)
+        return None, None, None, None
+
+
+class _Collection(nn.Module):
+    """What both collections have in common."""
+
+    def __init__(
+        self,
+        store: perdure.Store,
+        tables: Sequence[TableConfig],
+        optimizer: Optimizer,
+        *,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.store, self.optimizer, self.seed = store, optimizer, seed
+        self.configs = list(tables)
+        features = [name for table in self.configs for name in table.of_features]
+        if len(set(features)) != len(features) or not features:
+            raise ValueError(f"tables: each feature is of one table; these are {features}")
+        self._tables = [self._table(table) for table in self.configs]
+        self._table_of = {
+            name: number for number, table in enumerate(self.configs) for name in table.of_features
+        }
+        self._pending: list[Looked] = []
+        # What autograd goes on through: the rows are no parameters of the module.
+        self.register_buffer("_hook", torch.zeros(0), persistent=False)
+
+    def _table(self, config: TableConfig) -> perdure.Table:
+        width = 4 * row_floats(config, self.optimizer)
+        known = self.store.tables().get(config.name)
+        if known is not None and known.value_bytes != width:
+            raise ValueError(
+                f"table {config.name!r}: rows of {self.store.path} have {known.value_bytes} bytes,"
+                f" and {config.dim} weights with the state of {self.optimizer} take {width}: dim or"
+                " optimizer was another when the pool was made"
+            )
+        return self.store.table(config.name, width)
+
+    def extra_repr(self) -> str:
+        each = ", ".join(f"{table.name}: {table.dim}" for table in self.configs)
+        return f"{each}; {self.optimizer}; in {self.store.path!r}"
+
+    def _look_up(self, features: Mapping[str, Feature]) -> dict[str, Tensor]:
+        """Weights of each id of each feature, in order."""
+        self._check(features)
+        of_table: dict[int, list[str]] = {}
+        for name in features:
+            of_table.setdefault(self._table_of[name], []).append(name)
+        weights: dict[str, Tensor] = {}
+        distinct = {}
+        for table, names in of_table.items():
+            ids = torch.cat([features[name][0].to(torch.int64) for name in names])
+            distinct[table] = torch.unique(ids, return_inverse=True)
+        for looked in self._rows_of({table: found[0] for table, found in distinct.items()}):
+            dim = self.configs[looked.table].dim
+            hook = self._hook.detach().requires_grad_(torch.is_grad_enabled())
+            all_weights = _Take.apply(hook, looked, dim, distinct[looked.table][1])
+            names = of_table[looked.table]
+            parts = all_weights.split([features[name][0].numel() for name in names])
+            weights.update(zip(names, parts, strict=True))
+            if self.training and torch.is_grad_enabled():
+                self._pending.append(looked)
+        return weights
+
+    def _rows_of(self, ids: Mapping[int, Tensor]) -> Iterator[Looked]:
+        """One batch for all tables of one width."""
+        by_width: dict[int, list[int]] = {}
+        for table in ids:
+            by_width.setdefault(self._tables[table].value_bytes, []).append(table)
+        for numbers in by_width.values():
+            sizes = [ids[table].numel() for table in numbers]
+            found = self.store.get_tables(
+                [self._tables[table] for table in numbers],
+                torch.cat([ids[table] for table in numbers]),
+                np.cumsum([0, *sizes]),
+                dtype=torch.float32,
+            )
+            there = torch.from_numpy(found.found).to(found.values.device)
+            parts = zip(found.values.split(sizes), there.split(sizes), strict=True)
+            for table, (rows, held) in zip(numbers, parts, strict=True):
+                self._begin_new(table, ids[table], rows, ~held)
+                yield Looked(table, ids[table], rows)
+
+    def _begin_new(self, table: int, ids: Tensor, rows: Tensor, new: Tensor) -> None:
+        config = self.configs[table]
+        seed = self.seed * 0x9E3779B9 + self._tables[table].number
+        rows[new, : config.dim] = new_weights(ids[new], config.dim, config.bound, seed)
+
+    def _check(self, features: Mapping[str, Feature]) -> None:
+        for name, feature in features.items():
+            if name not in self._table_of:
+                raise KeyError(f"feature {name!r}; there are {', '.join(self._table_of)}")
+            ids = feature[0]
+            if ids.dim() != 1 or ids.is_floating_point() or ids.dtype == torch.bool:
+                raise TypeError(
+                    f"feature {name!r}: ids are {ids.dtype} of shape {tuple(ids.shape)}; pass one"
+                    " dimension of integers"
+                )
+
+    # --- for the trainer
+
+    def changed_rows(self) -> list[tuple[perdure.Table, Tensor, Tensor]]:
+        """Of each table that was looked up since the last call: ids, and their rows with what
+        gradients came since."""
+        of_table: dict[int, list[Looked]] = {}
+        for looked in self._pending:
+            if looked.gradients:
+                of_table.setdefault(looked.table, []).append(looked)
+        self._pending = []
+        return [
+            (self._tables[table], *self._updated(table, several))
+            for table, several in of_table.items()
+        ]
+
+    def _updated(self, table: int, several: list[Looked]) -> tuple[Tensor, Tensor]:
+        dim = self.configs[table].dim
+        every = torch.cat([looked.ids for looked in several])
+        ids, inverse = torch.unique(every, return_inverse=True)
+        rows = torch.empty((ids.numel(), several[0].rows.shape[1]), device=ids.device)
+        gradient = torch.zeros((ids.numel(), dim), device=ids.device)
+        # Each pass has an id once, so nothing is added twice at one moment.
+        for looked, at in zip(
+            several, inverse.split([looked.ids.numel() for looked in several]), strict=True
+        ):
+            rows[at] = looked.rows
+            for one in looked.gradients:
+                gradient[at] += one
+        self.optimizer.update(rows[:, :dim], rows[:, dim:], gradient)
+        return ids, rows
+
+    def forget(self) -> None:
+        """Drops what was looked up, and its gradients."""
+        self._pending = []
+
+
+class EmbeddingCollection(_Collection):
+    """A row of weights for each id.
+
+    `collection({"user": (ids,)})` answers `{"user": weights}`, of shape (n, dim).
+
+    Parameters
+    ----------
+    store : perdure.Store
+        Of `perdure.torch.create`.
+    tables : sequence of TableConfig
+    optimizer : SGD, Adagrad, RowWiseAdagrad or Adam
+    seed : int
+        Of new ids' weights.
+    """
+
+    def forward(self, features: Mapping[str, Feature]) -> dict[str, Tensor]:
+        return self._look_up(features)
+
+
+class EmbeddingBagCollection(_Collection):
+    """A sum or mean of weights for each bag of ids.
+
+    `collection({"user": (ids, lengths)})` answers `{"user": pooled}`, of shape (bags, dim): the
+    first lengths[0] ids are of bag 0, and so on. With a third tensor (ids, lengths, weights) the
+    rows are multiplied by it first.
+
+    Parameters
+    ----------
+    As of EmbeddingCollection.
+    """
+
+    def forward(self, features: Mapping[str, Feature]) -> dict[str, Tensor]:
+        for name, feature in features.items():
+            self._check_bags(name, feature)
+        weights = self._look_up(features)
+        return {name: self._pooled(name, features[name], weights[name]) for name in features}
+
+    def _check_bags(self, name: str, feature: Feature) -> None:
+        if len(feature) not in (2, 3):
+            raise TypeError(f"feature {name!r}: pass (ids, lengths) or (ids, lengths, weights)")
+        ids, lengths = feature[0], feature[1]
+        if lengths.dim() != 1 or lengths.is_floating_point() or int(lengths.sum()) != ids.numel():
+            raise ValueError(
+                f"feature {name!r}: lengths are integers of one dimension whose sum is the number"
+                f" of ids, {ids.numel()}"
+            )
+        if len(feature) == 3 and feature[2].shape != ids.shape:
+            raise ValueError(f"feature {name!r}: pass a weight for each of the {ids.numel()} ids")
+
+    def _pooled(self, name: str, feature: Feature, weights: Tensor) -> Tensor:
+        lengths = feature[1].to(torch.int64)
+        if len(feature) == 3:
+            weights = weights * feature[2][:, None]
+        sums = torch.segment_reduce(weights, "sum", lengths=lengths, axis=0, initial=0.0)
+        if self.configs[self._table_of[name]].pooling == "sum":
+            return sums
+        return sums / lengths.clamp(min=1)[:, None]

@@ -1,0 +1,139 @@
+"""Training steps, each of which is one commit of a pool.
+
+Invariant: after whatever end of the process, the pool has all of some step and of those before it,
+and nothing of a later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import perdure
+from perdure.torch.dense import Dense, Stateful, content_of, fill, room_for
+from perdure.torch.embeddings import _Collection
+
+_DENSE = "perdure_torch_dense"
+_OURS = (
+    "perdure.torch"  # the table that has, at id 0, how many bytes of dense state there is room for
+)
+
+
+class Trainer:
+    """Commits training steps, and goes on after the last one.
+
+    Parameters
+    ----------
+    store : perdure.Store
+        Of `perdure.torch.create`, opened by this process.
+    embeddings : a collection, or several
+        Over that store.
+    model : torch.nn.Module
+        The dense part.
+    optimizer : torch.optim.Optimizer
+        Of the dense part.
+    **others : anything with state_dict and load_state_dict
+        A scheduler, a sampler: what else has to be of the same step.
+
+    Notes
+    -----
+    A step that raises commits nothing, and leaves the model as the block left it: `resume` before
+    you go on.
+    """
+
+    def __init__(
+        self,
+        store: perdure.Store,
+        embeddings: _Collection | Sequence[_Collection],
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        **others: Stateful,
+    ) -> None:
+        self.store = store
+        self._collections = [embeddings] if isinstance(embeddings, nn.Module) else list(embeddings)
+        if any(one.store is not store for one in self._collections):
+            raise ValueError("embeddings: they are over another store than the trainer's")
+        self._optimizer = optimizer
+        self._dense = Dense({"model": model, "optimizer": optimizer, **others})
+        self._bytes: Tensor | None = None
+        self._done = 0
+
+    @property
+    def done(self) -> int:
+        """Steps that are committed."""
+        return self._done
+
+    def resume(self) -> int:
+        """Brings everything to the last committed step, and answers how many there are; of a new
+        pool 0, and nothing changes.
+
+        Raises
+        ------
+        ValueError
+            The pool's steps have other parts than the trainer, or other sizes.
+        """
+        for one in self._collections:
+            one.forget()
+        room = self._room()
+        if room is None:
+            return 0
+        self._register(room)
+        number = self.store.restore_step()
+        if number is None:
+            return 0
+        assert self._bytes is not None
+        self._dense.load(content_of(self._bytes))
+        self._done = number
+        return number
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """One training step: forward, backward and the dense optimizer's step in the block.
+
+        When it ends, the embeddings' rows change by their gradients, and rows, states, model,
+        optimizer and all others take effect together.
+
+        Raises
+        ------
+        NoSpace, Closed
+            As of `Store.step`; nothing of the step took effect.
+        """
+        try:
+            yield
+        except BaseException:
+            for one in self._collections:
+                one.forget()
+            raise
+        changed = [rows for one in self._collections for rows in one.changed_rows()]
+        content = self._dense.save()
+        if self._bytes is None:
+            self._register(self._room() or self._keep_room(room_for(content)))
+        assert self._bytes is not None
+        fill(self._bytes, content)
+        most = sum(ids.numel() for _, ids, _ in changed)
+        with self.store.step(self._done + 1, max_operations=max(most, 1)):
+            for table, ids, rows in changed:
+                table.put(ids, rows)
+        self._done += 1
+
+    def _room(self) -> int | None:
+        """Bytes of dense state that the pool has room for, once it has seen a step."""
+        if _OURS not in self.store.tables():
+            return None
+        rows = self.store.table(_OURS).get([0], dtype=np.int64)
+        return int(rows.values[0, 0]) if rows.found[0] else None
+
+    def _keep_room(self, room: int) -> int:
+        row = np.array([[room, 0]], np.int64)
+        self.store.table(_OURS, row.nbytes).put([0], row)
+        return room
+
+    def _register(self, room: int) -> None:
+        if self._bytes is None:
+            device = "cuda" if self.store.device == "cuda" else "cpu"
+            self._bytes = torch.zeros(room, dtype=torch.uint8, device=device)
+            self.store.register_dense(**{_DENSE: self._bytes})

@@ -1,0 +1,253 @@
+"""Named tables of one pool: each a key space of its own, all of one commit, beside plain
+dictionaries."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import perdure
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+WIDTHS = {"a": 64, "b": 64, "narrow": 12}
+IDS = st.one_of(st.integers(0, 5), st.integers(-(2**63), 2**63 - 1))
+MANY_IDS = st.lists(IDS, max_size=20)
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put both", "erase both", "get both", "erase", "abort", "reopen"]),
+        st.sampled_from(sorted(WIDTHS)),
+        MANY_IDS,
+        MANY_IDS,
+    ),
+    max_size=25,
+)
+
+
+def made(pool: str, **options: Any) -> perdure.Store:
+    return perdure.create(pool, 16, 64, overwrite=True, **options)
+
+
+def rows_of(count: int, width: int, salt: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(salt).integers(0, 256, (count, width), dtype=np.uint8)
+
+
+class World:
+    """A pool of tables, and what each must hold."""
+
+    def __init__(self, pool: str) -> None:
+        self.pool, self.salt = pool, 0
+        self.held: dict[str, dict[int, bytes]] = {name: {} for name in WIDTHS}
+        self.store = made(pool)
+        self.tables = {name: self.store.table(name, width) for name, width in WIDTHS.items()}
+
+    def reopen(self) -> None:
+        self.store.close()
+        self.store = perdure.open(self.pool)
+        self.tables = self.store.tables()
+        assert {name: table.value_bytes for name, table in self.tables.items()} == WIDTHS
+
+    def put(self, name: str, ids: list[int]) -> None:
+        self.salt += 1
+        rows = rows_of(len(ids), WIDTHS[name], self.salt)
+        assert self.tables[name].put(np.array(ids, np.int64), rows).done.all()
+        self.held[name].update(zip(ids, map(bytes, rows), strict=True))
+
+    def put_both(self, ids: list[int], others: list[int]) -> None:
+        self.salt += 1
+        rows = rows_of(len(ids) + len(others), 64, self.salt)
+        both = [self.tables["a"], self.tables["b"]]
+        together = np.array(ids + others, np.int64)
+        self.store.put_tables(both, together, rows, [0, len(ids), len(together)])
+        self.held["a"].update(zip(ids, map(bytes, rows[: len(ids)]), strict=True))
+        self.held["b"].update(zip(others, map(bytes, rows[len(ids) :]), strict=True))
+
+    def erase_both(self, ids: list[int], others: list[int]) -> None:
+        both = [self.tables["narrow"], self.tables["b"]]  # of two widths
+        together = np.array(ids + others, np.int64)
+        done = self.store.erase_tables(both, together, [0, len(ids), len(together)]).done
+        was = [self.held["narrow"].pop(one, None) is not None for one in ids]
+        was += [self.held["b"].pop(one, None) is not None for one in others]
+        assert done.tolist() == was
+
+    def get_both(self, ids: list[int], others: list[int]) -> None:
+        both = [self.tables["b"], self.tables["a"]]
+        together = np.array(ids + others, np.int64)
+        values, found, _ = self.store.get_tables(both, together, [0, len(ids), len(together)])
+        expected = [self.held["b"].get(one) for one in ids]
+        expected += [self.held["a"].get(one) for one in others]
+        assert found.tolist() == [one is not None for one in expected]
+        assert [bytes(row) for row in values] == [one or bytes(64) for one in expected]
+
+    def abort(self, name: str, ids: list[int]) -> None:
+        before = {table: dict(held) for table, held in self.held.items()}
+        with suppress(ZeroDivisionError), self.store.transaction():
+            self.put(name, ids)
+            self.put_both(ids, ids)
+            raise ZeroDivisionError
+        self.held = before
+
+    def check(self) -> None:
+        for name, table in self.tables.items():
+            found = {
+                int(one): bytes(row)
+                for ids, rows in table.scan(7)
+                for one, row in zip(ids, rows, strict=True)
+            }
+            assert found == self.held[name]
+        rows = sum(map(len, self.held.values()))
+        assert len(self.store) == rows + 1 + len(WIDTHS), "the catalogue's records, and no others"
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(STEPS)
+def test_tables_are_as_dictionaries_beside_one_another(steps: Any) -> None:
+    world = World("memfd:tables") if not any(s[0] == "reopen" for s in steps) else None
+    path = Path("/dev/shm") / f"perdure-test-tables-{os.getpid()}"
+    try:
+        world = world or World(str(path))
+        for what, name, ids, others in steps:
+            match what:
+                case "put":
+                    world.put(name, list(dict.fromkeys(ids)))
+                case "put both":
+                    world.put_both(list(dict.fromkeys(ids)), list(dict.fromkeys(others)))
+                case "erase both":
+                    world.erase_both(list(dict.fromkeys(ids)), list(dict.fromkeys(others)))
+                case "get both":
+                    world.get_both(ids, others)
+                case "erase":
+                    world.tables[name].erase(np.array(ids, np.int64))
+                    for one in ids:
+                        world.held[name].pop(one, None)
+                case "abort":
+                    world.abort(name, list(dict.fromkeys(ids)))
+                case "reopen":
+                    world.reopen()
+        world.check()
+        world.store.close()
+    finally:
+        path.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("layout", ["word", "in_place"])
+def test_tables_are_there_after_a_reopening_in_each_layout(pool: str, layout: str) -> None:
+    with made(pool, index=perdure.GPHash(layout=layout)) as store:
+        for number in range(20):
+            store.table(f"table {number}", 4 * (1 + number % 16)).put(
+                [number], np.full((1, 1 + number % 16), number, np.uint32)
+            )
+    with perdure.open(pool, read_only=True) as store:
+        assert len(store.tables()) == 20
+        for number in range(20):
+            rows = store.table(f"table {number}").get([number, 99], dtype=np.uint32)
+            assert rows.values[0].tolist() == [number] * (1 + number % 16)
+            assert rows.found.tolist() == [True, False]
+        with pytest.raises(perdure.InvalidArgument):
+            store.table("new", 8)
+
+
+MAKES_TABLES = """
+import sys, numpy as np, perdure
+store = perdure.create(sys.argv[1], 16, 64)
+number = 0
+print("ready", flush=True)
+while True:
+    table = store.table(f"t{number}", 8)
+    with store.transaction():
+        table.put([1], np.array([[number]], np.int64))
+        store.table("t0").put([0], np.array([[number]], np.int64))
+    number += 1
+    print(number, flush=True)
+"""
+
+
+def test_a_kill_leaves_tables_whole_and_commits_that_span_them_of_one_moment(pool: str) -> None:
+    for after in (1, 5, 20):
+        Path(pool).unlink(missing_ok=True)
+        with subprocess.Popen(
+            [sys.executable, "-c", MAKES_TABLES, pool], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            said = [process.stdout.readline() for _ in range(after + 1)]
+            process.send_signal(signal.SIGKILL)
+            said += process.stdout.readlines()
+        acknowledged = int(said[-1])
+        with perdure.open(pool) as store:
+            tables = store.tables()
+            assert len(tables) in (acknowledged, acknowledged + 1)
+            assert [table.number for table in tables.values()] == list(range(1, len(tables) + 1))
+            last = int(tables["t0"].get([0], dtype=np.int64).values[0, 0])
+            assert last in (acknowledged - 1, acknowledged)
+            for number in range(last + 1):
+                assert tables[f"t{number}"].get([1], dtype=np.int64).values[0, 0] == number
+            store.table("after", 16).put([1], np.zeros((1, 16), np.uint8))
+
+
+def test_threads_that_ask_for_one_table_get_one() -> None:
+    store = made("memfd:tables")
+    got: list[perdure.Table] = []
+    threads = [
+        threading.Thread(
+            target=lambda: got.extend(store.table(f"t{number}", 16) for number in range(10))
+        )
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({(table.name, table.number) for table in got}) == 10 and len(store.tables()) == 10
+
+
+def test_what_does_not_fit_is_refused_by_name_and_changes_nothing(pool: str) -> None:
+    store = made(pool)
+    table = store.table("a", 16)
+    store.table("b", 64)
+    for call, error, says in (
+        (lambda: store.table("none"), KeyError, "'a', 'b'"),
+        (lambda: store.table("a", 8), ValueError, "16 bytes, not 8"),
+        (lambda: store.table("c", 65), ValueError, "1 to 64"),
+        (lambda: store.table("n" * 49, 8), ValueError, "1 to 48"),
+        (lambda: store.table("", 8), ValueError, "1 to 48"),
+        (lambda: table.get([1.5]), TypeError, "integers"),
+        (lambda: table.put([1], np.zeros((1, 17), np.uint8)), ValueError, "17"),
+        (lambda: table.put([1, 2], np.zeros((1, 16), np.uint8)), ValueError, "2"),
+        (
+            lambda: store.get_tables(list(store.tables().values()), [1, 2], [0, 1, 2]),
+            ValueError,
+            "one width",
+        ),
+        (lambda: store.get_tables([table], [1, 2], [0, 1]), ValueError, "rise from 0 to 2"),
+        (lambda: store.erase_tables(list(store.tables().values()), [1]), ValueError, "offsets"),
+    ):
+        with pytest.raises(error, match=says):
+            call()
+    with (
+        pytest.raises(perdure.InvalidArgument, match="before the transaction"),
+        store.transaction(),
+    ):
+        store.table("c", 8)
+    other = made("memfd:other")
+    with pytest.raises(perdure.InvalidArgument, match="another store"):
+        other.get_tables([table], [1])
+    assert len(store) == 3 and sorted(store.tables()) == ["a", "b"]
+
+
+def test_pools_of_other_keys_have_no_tables() -> None:
+    for keys, values in ((8, 64), (16, 8), (16, None)):
+        store = perdure.create("memfd:other", keys, values)
+        with pytest.raises(perdure.Unsupported, match="keys of 16 bytes"):
+            store.table("a", 8)
+    with perdure.create("memfd:other", 16, 64) as store:
+        store.put(np.ones((1, 2), np.int64), np.zeros((1, 64), np.uint8))
+        with pytest.raises(perdure.InvalidArgument, match="a new pool"):
+            store.table("a", 8)

@@ -1,0 +1,264 @@
+"""perdure.torch beside PyTorch's own embeddings, and trainings that are killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import perdure
+import pytest
+
+pytestmark = pytest.mark.framework("torch")
+
+KILLS = int(os.environ.get("PERDURE_TORCH_KILLS", "6"))
+PROGRAM = Path(__file__).with_name("torch_training.py")
+
+
+def train(pool: str, steps: int, log: Path, pause: float = 0) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, PROGRAM, pool, str(steps), log, str(pause)])
+
+
+def test_a_training_that_is_killed_goes_on_with_the_same_losses_to_the_last_bit(
+    pools: Path, tmp_path: Path
+) -> None:
+    steps = 20 + 5 * KILLS
+    assert train(str(pools / "calm"), steps, tmp_path / "calm").wait() == 0
+    calm = dict(line.split() for line in (tmp_path / "calm").read_text().splitlines())
+    chance = random.Random(4)
+    log = tmp_path / "killed"
+    for _ in range(KILLS):
+        with train(str(pools / "killed"), steps, log, 0.01) as process:
+            seen = len(log.read_text().splitlines()) if log.exists() else 0
+            until = time.monotonic() + 60
+            lines = seen
+            while lines < seen + chance.randint(1, 6) and process.poll() is None:
+                assert time.monotonic() < until
+                time.sleep(chance.random() / 50)
+                lines = len(log.read_text().splitlines()) if log.exists() else 0
+            process.send_signal(signal.SIGKILL)
+    assert train(str(pools / "killed"), steps, log).wait() == 0
+    done = -1
+    for line in log.read_text().splitlines():
+        what, value = line.split()
+        if what == "resumes":
+            assert int(value) in (done + 1, done + 2), "a step is lost that was committed"
+            done = int(value) - 1
+        else:
+            assert value == calm[what], f"step {what}"
+            done = int(what) if what != "digest" else done
+    assert done == steps - 1 and "digest" in log.read_text()
+
+
+def a_table(optimizer: Any, dim: int = 4, **options: Any) -> Any:
+    from perdure import torch as pt
+
+    tables = [pt.TableConfig("t", dim, **options)]
+    store = pt.create("memfd:torch", tables, optimizer, overwrite=True)
+    return store, tables
+
+
+class Bags:
+    """Ours, and PyTorch's over the same weights."""
+
+    def __init__(self, optimizer: Any, pooling: str = "sum", ids: int = 20) -> None:
+        import torch
+        from perdure import torch as pt
+
+        self.store, tables = a_table(optimizer, pooling=pooling)
+        self.ours = pt.EmbeddingBagCollection(self.store, tables, optimizer)
+        self.none = torch.nn.Linear(1, 1)
+        self.trainer = pt.Trainer(
+            self.store, self.ours, self.none, torch.optim.SGD(self.none.parameters(), lr=0)
+        )
+        every, one = torch.arange(ids), torch.ones(ids, dtype=torch.int64)
+        first = self.ours({"t": (every, one)})["t"].detach()
+        self.ours.forget()
+        self.theirs = torch.nn.EmbeddingBag(
+            ids, 4, mode=pooling, sparse=True, _weight=first.clone()
+        )
+
+    def weights(self) -> Any:
+        import torch
+
+        rows = self.store.table("t").get(torch.arange(20), dtype=torch.float32)
+        return rows.values[:, :4], torch.from_numpy(rows.found)
+
+
+@pytest.mark.parametrize("pooling", ["sum", "mean"])
+def test_bags_are_pooled_as_pytorch_pools_them(pooling: str) -> None:
+    import torch
+    from perdure import torch as pt
+
+    bags = Bags(pt.SGD(lr=1.0), pooling)
+    lengths = torch.tensor([3, 0, 2, 5])
+    ids = torch.tensor([1, 2, 1, 7, 7, 0, 19, 3, 3, 3])
+    offsets = torch.cumsum(lengths, 0) - lengths
+    mine, other = bags.ours({"t": (ids, lengths)})["t"], bags.theirs(ids, offsets)
+    assert torch.allclose(mine, other)
+    weights = torch.rand(10)
+    if pooling == "sum":
+        mine = bags.ours({"t": (ids, lengths, weights)})["t"]
+        other = bags.theirs(ids, offsets, per_sample_weights=weights)
+        assert torch.allclose(mine, other)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adagrad", "Adam", "RowWiseAdagrad"])
+def test_rows_change_as_pytorchs_optimizers_change_them(name: str) -> None:
+    import torch
+    from perdure import torch as pt
+
+    torch.sparse.check_sparse_tensor_invariants.enable()
+    optimizer = getattr(pt, name)(lr=0.1)
+    bags = Bags(optimizer)
+    start = bags.theirs.weight.detach().clone()
+    theirs = {
+        "SGD": lambda p: torch.optim.SGD(p, lr=0.1),
+        "Adagrad": lambda p: torch.optim.Adagrad(p, lr=0.1),
+        "Adam": lambda p: torch.optim.SparseAdam(list(p), lr=0.1),
+        "RowWiseAdagrad": lambda p: RowWise(next(iter(p)), 0.1),
+    }[name](bags.theirs.parameters())
+    touched = torch.zeros(20, dtype=torch.bool)
+    ids = torch.arange(0, 20, 2)  # Adam's counts are by the row here, and by the table there
+    for step in range(5):
+        several = ids[torch.randperm(10, generator=torch.Generator().manual_seed(step))]
+        several = torch.cat([several, several[:4]])  # some twice
+        lengths = torch.tensor([4, 6, 4])
+        goal = torch.full((3, 4), float(step))
+        with bags.trainer.step():
+            (bags.ours({"t": (several, lengths)})["t"] - goal).square().sum().backward()
+        theirs.zero_grad()
+        offsets = torch.cumsum(lengths, 0) - lengths
+        (bags.theirs(several, offsets) - goal).square().sum().backward()
+        theirs.step()
+        touched[ids] = True
+        weights, found = bags.weights()
+        assert torch.equal(found, touched)
+        assert torch.allclose(weights[touched], bags.theirs.weight[touched], atol=1e-5)
+        assert torch.equal(bags.theirs.weight[~touched], start[~touched])
+
+
+class RowWise:
+    """FBGEMM's formula, on a dense weight."""
+
+    def __init__(self, weight: Any, lr: float) -> None:
+        import torch
+
+        self.weight, self.lr, self.sums = weight, lr, torch.zeros(weight.shape[0], 1)
+
+    def zero_grad(self) -> None:
+        self.weight.grad = None
+
+    def step(self) -> None:
+        import torch
+
+        grad = self.weight.grad.to_dense()
+        touched = grad.abs().sum(dim=1) > 0
+        self.sums[touched] += grad[touched].square().mean(dim=1, keepdim=True)
+        with torch.no_grad():
+            self.weight[touched] -= self.lr * grad[touched] / (self.sums[touched].sqrt() + 1e-8)
+
+
+def test_a_step_changes_nothing_before_it_ends_nor_if_it_raises() -> None:
+    import torch
+    from perdure import torch as pt
+
+    bags = Bags(pt.SGD(lr=1.0))
+    ids, one = torch.arange(3), torch.ones(3, dtype=torch.int64)
+    before = len(bags.store)
+    with suppress(ZeroDivisionError), bags.trainer.step():
+        bags.ours({"t": (ids, one)})["t"].sum().backward()
+        assert len(bags.store) == before
+        raise ZeroDivisionError
+    assert len(bags.store) == before and bags.trainer.done == 0
+    with bags.trainer.step():
+        pass
+    assert not bags.weights()[1].any() and bags.trainer.done == 1
+    bags.ours.eval()
+    with bags.trainer.step():
+        bags.ours({"t": (ids, one)})["t"].sum().backward()
+    assert not bags.weights()[1].any(), "eval() changes no rows"
+    bags.ours.train()
+    with bags.trainer.step(), torch.no_grad():
+        bags.ours({"t": (ids, one)})
+    assert not bags.weights()[1].any(), "nor do ids without a gradient"
+
+
+def test_two_passes_of_one_step_are_one_change() -> None:
+    import torch
+    from perdure import torch as pt
+
+    twice, once = Bags(pt.Adagrad(lr=0.1)), Bags(pt.Adagrad(lr=0.1))
+    ids, others = torch.tensor([1, 2, 2]), torch.tensor([2, 3])
+    with twice.trainer.step():
+        for part in (ids, others):
+            one = torch.ones(len(part), dtype=torch.int64)
+            twice.ours({"t": (part, one)})["t"].sum().backward()
+    with once.trainer.step():
+        whole = torch.cat([ids, others])
+        once.ours({"t": (whole, torch.ones(5, dtype=torch.int64))})["t"].sum().backward()
+    assert torch.allclose(twice.weights()[0], once.weights()[0])
+
+
+def test_new_ids_begin_alike_wherever_they_are_first_seen() -> None:
+    import torch
+    from perdure.torch.new_rows import new_weights
+
+    ids = torch.tensor([0, 1, -1, 2**63 - 1, -(2**63), 12345])
+    whole = new_weights(ids, 64, 0.5, 7)
+    assert torch.equal(whole[2:4], new_weights(ids[2:4], 64, 0.5, 7))
+    assert not torch.equal(whole, new_weights(ids, 64, 0.5, 8))
+    many = new_weights(torch.arange(20_000), 16, 0.5, 0)
+    assert many.min() >= -0.5 and many.max() < 0.5
+    assert abs(many.mean()) < 0.005 and abs(many.var() - 1 / 12) < 0.002
+    assert torch.unique(many[:, 0]).numel() > 19_900
+
+
+def test_what_does_not_fit_is_refused(pools: Path) -> None:
+    import torch
+    from perdure import torch as pt
+
+    path = str(pools / "pool")
+    tables = [pt.TableConfig("t", 4), pt.TableConfig("u", 8)]
+    store = pt.create(path, tables, pt.Adagrad(lr=0.1))
+    bags = pt.EmbeddingBagCollection(store, tables, pt.Adagrad(lr=0.1))
+    ids, one = torch.arange(3), torch.ones(3, dtype=torch.int64)
+    for call, error, says in (
+        (lambda: bags({"v": (ids, one)}), KeyError, "there are t, u"),
+        (lambda: bags({"t": (ids,)}), TypeError, "lengths"),
+        (lambda: bags({"t": (ids, one + 1)}), ValueError, "sum is the number of ids, 3"),
+        (lambda: bags({"t": (ids.float(), one)}), TypeError, "integers"),
+        (lambda: bags({"t": (ids, one, torch.ones(2))}), ValueError, "each of the 3 ids"),
+        (lambda: pt.TableConfig("t", 0), ValueError, "at least one weight"),
+        (lambda: pt.TableConfig("t", 4, pooling="max"), ValueError, "'sum' or 'mean'"),
+        (lambda: pt.create("memfd:none", [], pt.SGD(lr=1)), ValueError, "none"),
+        (
+            lambda: pt.EmbeddingCollection(store, tables, pt.Adam(lr=0.1)),
+            ValueError,
+            "optimizer was another",
+        ),
+    ):
+        with pytest.raises(error, match=says):
+            call()
+    model = torch.nn.Linear(4, 1)
+    adam = torch.optim.Adam(model.parameters())
+    trainer = pt.Trainer(store, bags, model, adam)
+    with trainer.step():
+        bags({"t": (ids, one)})["t"].sum().backward()
+    store.close()
+    with perdure.open(path) as again:
+        others = pt.EmbeddingBagCollection(again, tables, pt.Adagrad(lr=0.1))
+        schedule = torch.optim.lr_scheduler.StepLR(adam, 1)
+        with pytest.raises(ValueError, match="pass the same"):
+            pt.Trainer(again, others, model, adam, scheduler=schedule).resume()
+        with pytest.raises(ValueError, match="another store"):
+            pt.Trainer(store, others, model, adam)
+        assert pt.Trainer(again, others, model, adam).resume() == 1
+    assert np.isfinite(model.weight.detach().numpy()).all()

@@ -1,0 +1,93 @@
+"""A training that test_torch_training.py kills: python torch_training.py POOL STEPS LOG [pause].
+
+A small model over two tables, with dropout, a scheduler and Adam, on ids that repeat and are new.
+After each commit a line "step loss" goes to LOG, the loss as hexadecimal float. At the end a line
+with a checksum of all rows and of the model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+
+import perdure
+import torch
+from perdure import torch as pt
+from torch import nn
+
+TABLES = [
+    pt.TableConfig("user", 8, pooling="mean"),
+    pt.TableConfig("item", 16, features=("item", "seen")),
+]
+OPTIMIZER = pt.Adam(lr=0.05)
+
+
+def batch(number: int) -> tuple[dict[str, tuple[torch.Tensor, ...]], torch.Tensor]:
+    random = torch.Generator().manual_seed(number)
+    lengths = torch.randint(0, 4, (16,), generator=random)
+    users = torch.randint(-5, 30, (int(lengths.sum()),), generator=random)
+    items = torch.randint(0, 40 + number, (16,), generator=random)
+    one = torch.ones(16, dtype=torch.int64)
+    features = {
+        "user": (users, lengths),
+        "item": (items, one),
+        "seen": (items * 3 % 50, one, torch.rand(16, generator=random)),
+    }
+    return features, (items % 2).float()
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(8 + 16 + 16, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 1)
+        )
+
+    def forward(self, bags: dict[str, torch.Tensor]) -> torch.Tensor:
+        whole = torch.cat([bags["user"], bags["item"], bags["seen"]], dim=1)
+        return self.layers(whole).squeeze(1)
+
+
+def digest(store: perdure.Store, model: nn.Module) -> str:
+    whole = hashlib.sha256()
+    for name in ("user", "item"):
+        rows = {}
+        for ids, values in store.table(name).scan():
+            rows.update(zip(ids.tolist(), map(bytes, values), strict=True))
+        for one in sorted(rows):
+            whole.update(f"{name} {one}".encode() + rows[one])
+    for parameter in model.parameters():
+        whole.update(parameter.detach().numpy().tobytes())
+    return whole.hexdigest()
+
+
+def main(pool: str, steps: int, log: str, pause: float) -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    made = os.path.exists(pool)
+    store = perdure.open(pool) if made else pt.create(pool, TABLES, OPTIMIZER)
+    bags, model = pt.EmbeddingBagCollection(store, TABLES, OPTIMIZER, seed=3), Model()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 7, gamma=0.7)
+    trainer = pt.Trainer(store, bags, model, optimizer, scheduler=scheduler)
+    with open(log, "a", buffering=1) as to:
+        first = trainer.resume()
+        to.write(f"resumes {first}\n")
+        for number in range(first, steps):
+            with trainer.step():
+                features, labels = batch(number)
+                loss = nn.functional.binary_cross_entropy_with_logits(model(bags(features)), labels)
+                optimizer.zero_grad()
+                loss.backward()
+                time.sleep(pause)
+                optimizer.step()
+                scheduler.step()
+            to.write(f"{number} {loss.item().hex()}\n")
+        to.write(f"digest {digest(store, model)}\n")
+    store.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], float((sys.argv[4:] or ["0"])[0]))
