@@ -10,6 +10,7 @@ that; so it is there whole or not at all, in every layout.
 
 from __future__ import annotations
 
+import math
 import struct
 import sys
 import threading
@@ -108,8 +109,15 @@ class Table:
         Of a row.
     """
 
+    name: str
+    number: int
+    value_bytes: int
+
     def __init__(self, store: Store, name: str, number: int, value_bytes: int) -> None:
-        self._store, self.name, self.number, self.value_bytes = store, name, number, value_bytes
+        self._store = store
+        self.name = name
+        self.number = number
+        self.value_bytes = value_bytes
 
     def __repr__(self) -> str:
         return (
@@ -269,11 +277,14 @@ def widened(rows: Any, table_bytes: int, pool_bytes: int) -> Any:
         return rows
     if _is_tensor(rows):
         torch = sys.modules["torch"]
-        octets = rows.contiguous().view(torch.uint8).reshape(rows.shape[0], -1)
+        octets = (
+            rows.contiguous().reshape(rows.shape[0], math.prod(rows.shape[1:])).view(torch.uint8)
+        )
         wide = torch.zeros((rows.shape[0], pool_bytes), dtype=torch.uint8, device=rows.device)
     else:
         narrow = np.ascontiguousarray(rows)
-        octets = narrow.view(np.uint8).reshape(narrow.shape[0], -1)
+        row_bytes = math.prod(narrow.shape[1:]) * narrow.itemsize
+        octets = narrow.reshape(-1).view(np.uint8).reshape(narrow.shape[0], row_bytes)
         wide = np.zeros((narrow.shape[0], pool_bytes), np.uint8)
     if octets.shape[1] != table_bytes:
         raise ValueError(
