@@ -6,6 +6,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -49,6 +50,7 @@ class Client {
       if (!one.empty()) return one;
       char bytes[4096];
       auto const read = ::recv(socket_, bytes, sizeof bytes, 0);
+      if (read < 0 && errno == EINTR) continue;  // with a time limit it is not begun again
       if (read <= 0) return {};
       got_.append(bytes, static_cast<std::size_t>(read));
     }
