@@ -44,19 +44,22 @@ TEST(ServerFork, AChildHasNoServerAndDisturbsNoClient) {
     EXPECT_EQ(Client(server->port()).ask({"GET", "key"}), "$5\r\nvalue\r\n") << "of a new one";
   }
   // A child that lives on does not listen in its parent's stead.
-  int release[2];
+  int release[2], ready[2];
   ASSERT_EQ(::pipe(release), 0);
+  ASSERT_EQ(::pipe(ready), 0);
   std::uint16_t const port = server->port();
+  char byte = 0;
   ::pid_t const child = perdure::test::start_child([&] {
     ::close(release[1]);
-    char byte = 0;
+    if (::write(ready[1], "r", 1) != 1) return 1;
     return static_cast<int>(::read(release[0], &byte, 1));
   });
+  EXPECT_EQ(::read(ready[0], &byte, 1), 1);  // it runs, and has closed what is its parent's
   EXPECT_TRUE(server->stop().ok());
   EXPECT_FALSE(Client(port).connected());
   ::close(release[1]);
   EXPECT_EQ(perdure::test::wait_for(child), 0);
-  ::close(release[0]);
+  for (int const end : {release[0], ready[0], ready[1]}) ::close(end);
   server.reset();
   store.reset();
 }
