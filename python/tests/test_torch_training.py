@@ -207,6 +207,45 @@ def test_two_passes_of_one_step_are_one_change() -> None:
     assert torch.allclose(twice.weights()[0], once.weights()[0])
 
 
+@pytest.mark.parametrize("evict", ["lru", "lfu"])
+def test_too_many_rows_and_old_ones_go_by_their_scores_and_are_named(evict: str) -> None:
+    import torch
+    from perdure import torch as pt
+
+    rule = pt.RowWiseAdagrad(lr=0.1)
+    store, tables = a_table(rule, max_rows=32, ttl_steps=24, evict=evict)
+    bags = pt.EmbeddingBagCollection(store, tables, rule)
+    none = torch.nn.Linear(1, 1)
+    trainer = pt.Trainer(store, bags, none, torch.optim.SGD(none.parameters(), lr=0))
+    scores: dict[int, list[int]] = {}  # steps, and the last
+    evictions = 0
+    for step in range(1, 80):
+        several = np.unique(np.random.default_rng(step).zipf(1.3, 12) % 200)
+        with trainer.step():
+            ids = torch.from_numpy(several)
+            bags({"t": (ids, torch.ones(len(ids), dtype=torch.int64))})["t"].sum().backward()
+        for one in several.tolist():
+            scores[one] = [scores.get(one, [0])[0] + 1, step]
+        expected = []
+        if len(scores) > 32 or step % 3 == 0:
+            rest = {one: score for one, score in scores.items() if one not in several}
+            expected = [one for one, (_, last) in rest.items() if last + 24 <= step]
+            if len(scores) - len(expected) > 32:
+                which = 0 if evict == "lfu" else 1
+                left = sorted((rest[one][which], one) for one in rest if one not in expected)
+                surplus = len(scores) - len(expected) - 30
+                expected += [one for _, one in left[:surplus]]
+        for one in expected:
+            del scores[one]
+        assert trainer.evicted.get("t", np.empty(0)).tolist() == sorted(expected), step
+        held = np.concatenate([ids for ids, _ in store.table("t").scan()])
+        assert sorted(held.tolist()) == sorted(scores)
+        evictions += len(expected)
+    assert evictions > 50
+    again = pt.Trainer(store, bags, none, torch.optim.SGD(none.parameters(), lr=0))
+    assert again.resume() == 79 and again._rows.count == {"t": len(scores)}
+
+
 def test_new_ids_begin_alike_wherever_they_are_first_seen() -> None:
     import torch
     from perdure.torch.new_rows import new_weights
@@ -238,6 +277,8 @@ def test_what_does_not_fit_is_refused(pools: Path) -> None:
         (lambda: bags({"t": (ids, one, torch.ones(2))}), ValueError, "each of the 3 ids"),
         (lambda: pt.TableConfig("t", 0), ValueError, "at least one weight"),
         (lambda: pt.TableConfig("t", 4, pooling="max"), ValueError, "'sum' or 'mean'"),
+        (lambda: pt.TableConfig("t", 4, max_rows=0), ValueError, "1 at least"),
+        (lambda: pt.TableConfig("t", 4, evict="fifo"), ValueError, "'lru' or 'lfu'"),
         (lambda: pt.create("memfd:none", [], pt.SGD(lr=1)), ValueError, "none"),
         (
             lambda: pt.EmbeddingCollection(store, tables, pt.Adam(lr=0.1)),
@@ -249,6 +290,12 @@ def test_what_does_not_fit_is_refused(pools: Path) -> None:
             call()
     model = torch.nn.Linear(4, 1)
     adam = torch.optim.Adam(model.parameters())
+    for of, more, says in (
+        ([bags, bags], {}, "two collections"),
+        (bags, {"rows": adam}, "choose another"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            pt.Trainer(store, of, model, adam, **more)
     trainer = pt.Trainer(store, bags, model, adam)
     with trainer.step():
         bags({"t": (ids, one)})["t"].sum().backward()

@@ -18,8 +18,8 @@ from perdure import torch as pt
 from torch import nn
 
 TABLES = [
-    pt.TableConfig("user", 8, pooling="mean"),
-    pt.TableConfig("item", 16, features=("item", "seen")),
+    pt.TableConfig("user", 8, pooling="mean", ttl_steps=3),
+    pt.TableConfig("item", 16, features=("item", "seen"), max_rows=40, evict="lfu"),
 ]
 OPTIMIZER = pt.Adam(lr=0.05)
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 import perdure
 from perdure.torch.new_rows import new_weights
 from perdure.torch.optimizers import Optimizer
-from perdure.torch.tables import TableConfig, row_floats
+from perdure.torch.tables import SCORE_BYTES, TableConfig, row_bytes
 
 Feature = tuple[Tensor, ...]  # ids, lengths of bags, and weights of ids where there are some
 
@@ -31,8 +31,20 @@ class Looked:
 
     table: int
     ids: Tensor  # ascending
-    rows: Tensor  # float32: weights and state, as they are before the step
+    rows: Tensor  # float32: weights, state and score, as they are before the step
+    new: Tensor  # bool: the pool has no row of the id
     gradients: list[Tensor] = field(default_factory=list)  # (n, dim) each
+
+
+@dataclass
+class Changed:
+    """Rows of one table as a step leaves them."""
+
+    table: perdure.Table
+    config: TableConfig
+    ids: Tensor  # ascending
+    rows: Tensor
+    new: int  # that the pool had not
 
 
 class _Take(torch.autograd.Function):
@@ -82,7 +94,7 @@ class _Collection(nn.Module):
         self.register_buffer("_hook", torch.zeros(0), persistent=False)
 
     def _table(self, config: TableConfig) -> perdure.Table:
-        width = 4 * row_floats(config, self.optimizer)
+        width = row_bytes(config, self.optimizer)
         known = self.store.tables().get(config.name)
         if known is not None and known.value_bytes != width:
             raise ValueError(
@@ -135,7 +147,7 @@ class _Collection(nn.Module):
             parts = zip(found.values.split(sizes), there.split(sizes), strict=True)
             for table, (rows, held) in zip(numbers, parts, strict=True):
                 self._begin_new(table, ids[table], rows, ~held)
-                yield Looked(table, ids[table], rows)
+                yield Looked(table, ids[table], rows, ~held)
 
     def _begin_new(self, table: int, ids: Tensor, rows: Tensor, new: Tensor) -> None:
         config = self.configs[table]
@@ -155,34 +167,35 @@ class _Collection(nn.Module):
 
     # --- for the trainer
 
-    def changed_rows(self) -> list[tuple[perdure.Table, Tensor, Tensor]]:
-        """Of each table that was looked up since the last call: ids, and their rows with what
-        gradients came since."""
+    def changed(self, step: int) -> list[Changed]:
+        """What becomes of the rows that were looked up since the last call and got gradients."""
         of_table: dict[int, list[Looked]] = {}
         for looked in self._pending:
             if looked.gradients:
                 of_table.setdefault(looked.table, []).append(looked)
         self._pending = []
-        return [
-            (self._tables[table], *self._updated(table, several))
-            for table, several in of_table.items()
-        ]
+        return [self._changed(table, several, step) for table, several in of_table.items()]
 
-    def _updated(self, table: int, several: list[Looked]) -> tuple[Tensor, Tensor]:
+    def _changed(self, table: int, several: list[Looked], step: int) -> Changed:
         dim = self.configs[table].dim
         every = torch.cat([looked.ids for looked in several])
         ids, inverse = torch.unique(every, return_inverse=True)
         rows = torch.empty((ids.numel(), several[0].rows.shape[1]), device=ids.device)
+        new = torch.empty(ids.numel(), dtype=torch.bool, device=ids.device)
         gradient = torch.zeros((ids.numel(), dim), device=ids.device)
         # Each pass has an id once, so nothing is added twice at one moment.
         for looked, at in zip(
             several, inverse.split([looked.ids.numel() for looked in several]), strict=True
         ):
-            rows[at] = looked.rows
+            rows[at], new[at] = looked.rows, looked.new
             for one in looked.gradients:
                 gradient[at] += one
-        self.optimizer.update(rows[:, :dim], rows[:, dim:], gradient)
-        return ids, rows
+        floats = rows.shape[1] - SCORE_BYTES // 4
+        self.optimizer.update(rows[:, :dim], rows[:, dim:floats], gradient)
+        score = rows.view(torch.int32)[:, floats:]
+        score[:, 0] += 1
+        score[:, 1] = step
+        return Changed(self._tables[table], self.configs[table], ids, rows, int(new.sum()))
 
     def forget(self) -> None:
         """Drops what was looked up, and its gradients."""

@@ -1,5 +1,5 @@
-"""What tables a model has, and what a row of each holds: weights, then the optimizer's state, all
-float32.
+"""What tables a model has, and what a row of each holds: weights and the optimizer's state, float32
+all of them, then its score, two int32: how many steps have changed it, and which was the last.
 
 Invariant: a row's width follows from its table and the optimizer, and is checked against the pool.
 """
@@ -16,6 +16,7 @@ from perdure.options import PathLike
 from perdure.torch.optimizers import Optimizer
 
 Pooling = Literal["sum", "mean"]
+SCORE_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,12 @@ class TableConfig:
         What an EmbeddingBagCollection makes of a bag's rows; an empty bag is zeros.
     init_bound : float, optional
         Weights of a new id are uniform in [-init_bound, init_bound); by default 1 / sqrt(dim).
+    max_rows : int, optional
+        A step that would leave more evicts some, by `evict`.
+    ttl_steps : int, optional
+        Rows that no step has changed for so many are evicted, an eighth of that later at most.
+    evict : "lru" or "lfu"
+        Of too many rows those go that were changed longest ago, or in the fewest steps.
     """
 
     name: str
@@ -41,12 +48,20 @@ class TableConfig:
     features: Sequence[str] = ()
     pooling: Pooling = "sum"
     init_bound: float | None = None
+    max_rows: int | None = None
+    ttl_steps: int | None = None
+    evict: Literal["lru", "lfu"] = "lru"
 
     def __post_init__(self) -> None:
         if self.dim < 1:
             raise ValueError(f"table {self.name!r}: dim {self.dim}; a row has at least one weight")
         if self.pooling not in ("sum", "mean"):
             raise ValueError(f"table {self.name!r}: pooling {self.pooling!r}; pass 'sum' or 'mean'")
+        if self.evict not in ("lru", "lfu"):
+            raise ValueError(f"table {self.name!r}: evict {self.evict!r}; pass 'lru' or 'lfu'")
+        for what, limit in (("max_rows", self.max_rows), ("ttl_steps", self.ttl_steps)):
+            if limit is not None and limit < 1:
+                raise ValueError(f"table {self.name!r}: {what} {limit}; pass 1 at least, or None")
 
     @property
     def of_features(self) -> tuple[str, ...]:
@@ -57,8 +72,8 @@ class TableConfig:
         return self.dim**-0.5 if self.init_bound is None else self.init_bound
 
 
-def row_floats(table: TableConfig, optimizer: Optimizer) -> int:
-    return table.dim + optimizer.state_floats(table.dim)
+def row_bytes(table: TableConfig, optimizer: Optimizer) -> int:
+    return 4 * (table.dim + optimizer.state_floats(table.dim)) + SCORE_BYTES
 
 
 def create(
@@ -77,7 +92,7 @@ def create(
     -------
     Store
     """
-    widest = max((4 * row_floats(table, optimizer) for table in tables), default=0)
+    widest = max((row_bytes(table, optimizer) for table in tables), default=0)
     if widest == 0:
         raise ValueError("tables: there is none")
     # Whole lines of 16 bytes, as the heap has them.

@@ -8,19 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 import perdure
+from perdure.torch import eviction
 from perdure.torch.dense import Dense, Stateful, content_of, fill, room_for
-from perdure.torch.embeddings import _Collection
+from perdure.torch.embeddings import Changed, _Collection
 
 _DENSE = "perdure_torch_dense"
 _OURS = (
     "perdure.torch"  # the table that has, at id 0, how many bytes of dense state there is room for
 )
+
+
+class _Rows:
+    """How many rows each table has."""
+
+    def __init__(self) -> None:
+        self.count: dict[str, int] = {}
+
+    def state_dict(self) -> dict[str, int]:
+        return dict(self.count)
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.count = dict(state)
 
 
 class Trainer:
@@ -39,11 +54,18 @@ class Trainer:
     **others : anything with state_dict and load_state_dict
         A scheduler, a sampler: what else has to be of the same step.
 
+    Attributes
+    ----------
+    evicted : dict of str to int64 array
+        Ids that the last step evicted, by table. A row of theirs begins anew.
+
     Notes
     -----
     A step that raises commits nothing, and leaves the model as the block left it: `resume` before
     you go on.
     """
+
+    evicted: dict[str, Any]
 
     def __init__(
         self,
@@ -57,8 +79,18 @@ class Trainer:
         self._collections = [embeddings] if isinstance(embeddings, nn.Module) else list(embeddings)
         if any(one.store is not store for one in self._collections):
             raise ValueError("embeddings: they are over another store than the trainer's")
+        names = [table.name for one in self._collections for table in one.configs]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"embeddings: table {twice[0]!r} is in two collections; share one")
         self._optimizer = optimizer
-        self._dense = Dense({"model": model, "optimizer": optimizer, **others})
+        self._rows = _Rows()
+        parts = {"model": model, "optimizer": optimizer, "rows": self._rows}
+        taken = sorted(parts.keys() & others.keys())
+        if taken:
+            raise ValueError(f"{taken[0]}: the trainer has one of that name; choose another")
+        self._dense = Dense({**parts, **others})
+        self.evicted: dict[str, Any] = {}
         self._bytes: Tensor | None = None
         self._done = 0
 
@@ -108,17 +140,34 @@ class Trainer:
             for one in self._collections:
                 one.forget()
             raise
-        changed = [rows for one in self._collections for rows in one.changed_rows()]
+        number = self._done + 1
+        changed = [rows for one in self._collections for rows in one.changed(number)]
+        evicted = self._evict(changed, number)
         content = self._dense.save()
         if self._bytes is None:
             self._register(self._room() or self._keep_room(room_for(content)))
         assert self._bytes is not None
         fill(self._bytes, content)
-        most = sum(ids.numel() for _, ids, _ in changed)
-        with self.store.step(self._done + 1, max_operations=max(most, 1)):
-            for table, ids, rows in changed:
-                table.put(ids, rows)
-        self._done += 1
+        most = sum(one.ids.numel() for one in changed) + sum(map(len, evicted.values()))
+        with self.store.step(number, max_operations=max(most, 1)):
+            for one in changed:
+                one.table.put(one.ids, one.rows)
+            for name, ids in evicted.items():
+                self.store.table(name).erase(ids)
+        self._done, self.evicted = number, evicted
+
+    def _evict(self, changed: Sequence[Changed], step: int) -> dict[str, Any]:
+        """Ids that go with this step, by table; and how many rows each table will have."""
+        gone: dict[str, Any] = {}
+        for one in changed:
+            rows = self._rows.count.get(one.table.name, 0) + one.new
+            if eviction.is_due(one.config, rows, step):
+                ids = eviction.choose(one.table, one.config, rows, step, one.ids.cpu().numpy())
+                rows -= len(ids)
+                if len(ids):
+                    gone[one.table.name] = ids
+            self._rows.count[one.table.name] = rows
+        return gone
 
     def _room(self) -> int | None:
         """Bytes of dense state that the pool has room for, once it has seen a step."""
