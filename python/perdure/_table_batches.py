@@ -5,7 +5,7 @@ Invariant: what a call does to several tables is one batch of the store.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from perdure import _checks, _named, errors
@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from perdure.typing import Array, DType, RowShape, Stream
 
 
-class TableBatches(Batches):
-    """Named tables of a store, and batches over them."""
+class TableReads:
+    """Named tables, by whoever answers keys with values: a store, or a reader beside its writer."""
 
+    _path: str
+    _value_width: int | None
+    get: Callable[..., Result]
     _catalogue_made: _named.Catalogue | None = None
 
     @property
@@ -147,6 +150,33 @@ class TableBatches(Batches):
         rows = _named.narrowed(found.values, width, dtype, shape)
         return Result(rows, found.found, found.statuses)
 
+    def _table_keys(self, tables: Sequence[Table], ids: Any, offsets: Any) -> Any:
+        foreign = [table.name for table in tables if table._store is not self]
+        if foreign:
+            raise errors.InvalidArgument(
+                f"pool {self._path}: table {foreign[0]!r} is of another store; take it from this"
+                " one"
+            )
+        count = len(ids)
+        if offsets is None and len(tables) != 1:
+            raise ValueError("offsets: say which ids are whose; only one table needs none")
+        ends = None if offsets is None else _named.checked_offsets(offsets, len(tables), count)
+        return _named.keys_of(ids, [table.number for table in tables], ends)
+
+    def _one_width(self, tables: Sequence[Table]) -> int:
+        widths = {table.value_bytes for table in tables}
+        if len(widths) != 1:
+            raise ValueError(
+                f"tables: rows of {sorted(widths)} bytes; one call takes tables of one width"
+            )
+        return widths.pop()
+
+
+class TableBatches(TableReads, Batches):
+    """Batches of a store that write named tables."""
+
+    get = Batches.get
+
     def put_tables(
         self,
         tables: Sequence[Table],
@@ -225,24 +255,3 @@ class TableBatches(Batches):
         [True, False]
         """
         return self.erase(self._table_keys(tables, ids, offsets), stream=stream, check=check)
-
-    def _table_keys(self, tables: Sequence[Table], ids: Any, offsets: Any) -> Any:
-        foreign = [table.name for table in tables if table._store is not self]
-        if foreign:
-            raise errors.InvalidArgument(
-                f"pool {self._path}: table {foreign[0]!r} is of another store; take it from this"
-                " one"
-            )
-        count = len(ids)
-        if offsets is None and len(tables) != 1:
-            raise ValueError("offsets: say which ids are whose; only one table needs none")
-        ends = None if offsets is None else _named.checked_offsets(offsets, len(tables), count)
-        return _named.keys_of(ids, [table.number for table in tables], ends)
-
-    def _one_width(self, tables: Sequence[Table]) -> int:
-        widths = {table.value_bytes for table in tables}
-        if len(widths) != 1:
-            raise ValueError(
-                f"tables: rows of {sorted(widths)} bytes; one call takes tables of one width"
-            )
-        return widths.pop()

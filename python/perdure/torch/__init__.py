@@ -17,6 +17,7 @@ tables        what tables there are, and what a row has
 optimizers    how rows change by their gradients
 new_rows      what an id begins with
 embeddings    the modules
+follower      the same tables beside the process that trains them
 eviction      which rows go
 dense         all other state, as bytes of one length
 trainer       steps and resuming
@@ -25,6 +26,7 @@ trainer       steps and resuming
 from __future__ import annotations
 
 from perdure.torch.embeddings import EmbeddingBagCollection, EmbeddingCollection
+from perdure.torch.follower import Follower
 from perdure.torch.optimizers import SGD, Adagrad, Adam, RowWiseAdagrad
 from perdure.torch.tables import TableConfig, create
 from perdure.torch.trainer import Trainer
@@ -35,6 +37,7 @@ __all__ = [
     "Adam",
     "EmbeddingBagCollection",
     "EmbeddingCollection",
+    "Follower",
     "RowWiseAdagrad",
     "TableConfig",
     "Trainer",

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 import perdure
+from perdure.torch.follower import Follower
 from perdure.torch.new_rows import new_weights
 from perdure.torch.optimizers import Optimizer
 from perdure.torch.tables import SCORE_BYTES, TableConfig, row_bytes
@@ -73,9 +74,9 @@ class _Collection(nn.Module):
 
     def __init__(
         self,
-        store: perdure.Store,
+        store: perdure.Store | Follower,
         tables: Sequence[TableConfig],
-        optimizer: Optimizer,
+        optimizer: Optimizer | None = None,
         *,
         seed: int = 0,
     ) -> None:
@@ -94,15 +95,22 @@ class _Collection(nn.Module):
         self.register_buffer("_hook", torch.zeros(0), persistent=False)
 
     def _table(self, config: TableConfig) -> perdure.Table:
-        width = row_bytes(config, self.optimizer)
         known = self.store.tables().get(config.name)
-        if known is not None and known.value_bytes != width:
+        if self.optimizer is None:  # for inference: whatever state its rows have
+            table = self.store.table(config.name)
+            fits = table.value_bytes >= 4 * config.dim + SCORE_BYTES
+        else:
+            width = row_bytes(config, self.optimizer)
+            table = known or self.store.table(config.name, width)
+            fits = table.value_bytes == width
+        if not fits:
             raise ValueError(
-                f"table {config.name!r}: rows of {self.store.path} have {known.value_bytes} bytes,"
-                f" and {config.dim} weights with the state of {self.optimizer} take {width}: dim or"
-                " optimizer was another when the pool was made"
+                f"table {config.name!r}: rows of {self.store.path} have {table.value_bytes} bytes,"
+                f" which are not {config.dim} weights with the state of"
+                f" {self.optimizer or 'any optimizer'}: dim or optimizer was another when the pool"
+                " was made"
             )
-        return self.store.table(config.name, width)
+        return table
 
     def extra_repr(self) -> str:
         each = ", ".join(f"{table.name}: {table.dim}" for table in self.configs)
@@ -126,7 +134,7 @@ class _Collection(nn.Module):
             names = of_table[looked.table]
             parts = all_weights.split([features[name][0].numel() for name in names])
             weights.update(zip(names, parts, strict=True))
-            if self.training and torch.is_grad_enabled():
+            if self.optimizer is not None and self.training and torch.is_grad_enabled():
                 self._pending.append(looked)
         return weights
 
@@ -191,6 +199,7 @@ class _Collection(nn.Module):
             for one in looked.gradients:
                 gradient[at] += one
         floats = rows.shape[1] - SCORE_BYTES // 4
+        assert self.optimizer is not None
         self.optimizer.update(rows[:, :dim], rows[:, dim:floats], gradient)
         score = rows.view(torch.int32)[:, floats:]
         score[:, 0] += 1
@@ -209,10 +218,11 @@ class EmbeddingCollection(_Collection):
 
     Parameters
     ----------
-    store : perdure.Store
+    store : perdure.Store or Follower
         Of `perdure.torch.create`.
     tables : sequence of TableConfig
     optimizer : SGD, Adagrad, RowWiseAdagrad or Adam
+        None: for inference alone; nothing is ever changed.
     seed : int
         Of new ids' weights.
     """

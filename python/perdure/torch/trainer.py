@@ -77,6 +77,8 @@ class Trainer:
     ) -> None:
         self.store = store
         self._collections = [embeddings] if isinstance(embeddings, nn.Module) else list(embeddings)
+        if any(one.optimizer is None for one in self._collections):
+            raise ValueError("embeddings: one has no optimizer, and is for inference alone")
         if any(one.store is not store for one in self._collections):
             raise ValueError("embeddings: they are over another store than the trainer's")
         names = [table.name for one in self._collections for table in one.configs]

@@ -1,0 +1,80 @@
+"""A pool's tables beside the process that trains them, for inference.
+
+Invariant: nothing here writes, locks or is waited for; each row that is answered was in the pool,
+whole (perdure/pool_reader.h). Two rows of a call may be of two steps.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+
+import perdure
+from perdure import _arrays, _native
+from perdure._named import KEY_BYTES
+from perdure._table_batches import TableReads
+from perdure.options import PathLike
+from perdure.results import Result, checked, done_mask
+
+
+class Follower(TableReads):
+    """Reads tables that another process trains, and sees each commit as soon as it is there.
+
+    Takes the place of a store in EmbeddingBagCollection and EmbeddingCollection, on the host.
+    Nobody waits for it. Where the pool was made anew under its name, it goes over to that.
+
+    Parameters
+    ----------
+    path : path
+        Of a pool of `perdure.torch.create`, of durability "process".
+    threads : int
+        That look rows up; 0: one a core.
+
+    Raises
+    ------
+    NotFound, Unsupported, Corrupt
+        There is no pool, or none that can be read so.
+    """
+
+    device = "cpu"
+
+    def __init__(self, path: PathLike, *, threads: int = 0) -> None:
+        self._path = self.path = os.fspath(path)
+        self._threads = threads
+        self._open()
+
+    def _open(self) -> None:
+        self._reader = _native.PoolReader.open(self._path, self._threads)
+        self.key_bytes = self._reader.key_bytes()
+        self._value_width = self.value_bytes = self._reader.value_bytes()
+        self._catalogue_made = None
+
+    def get(self, keys: Any, *, check: bool = True, **_: Any) -> Result:
+        """Rows of the pool's keys, as `Store.get`."""
+        if self._reader.replaced():
+            self._open()
+        given = _arrays.keys_input(keys, KEY_BYTES, 0, "cpu")
+        count, width = given.count, self.value_bytes
+        values, statuses = np.zeros((count, width), np.uint8), np.zeros(count, np.uint8)
+        starts, lengths = np.arange(count) * width, np.full(count, width)
+        self._reader.get(
+            given.column, [values], np.zeros(count, np.int64), starts, lengths, statuses
+        )
+        found = done_mask(statuses)
+        values[~found] = 0  # of a key that is not there a target may hold anything
+        rows = torch.from_numpy(values) if isinstance(keys, torch.Tensor) else values
+        return checked(self._path, "get", Result(rows, found, statuses), check)
+
+    def put(self, *_: Any, **__: Any) -> NoReturn:
+        raise perdure.InvalidArgument(
+            f"pool {self._path}: it is read beside its writer; make tables where it is trained"
+        )
+
+    def _mine(self) -> None:
+        return None
+
+    def __len__(self) -> int:
+        return 0
