@@ -113,6 +113,8 @@ class Table:
     number: int
     value_bytes: int
 
+    _store: Store
+
     def __init__(self, store: Store, name: str, number: int, value_bytes: int) -> None:
         self._store = store
         self.name = name

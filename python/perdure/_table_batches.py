@@ -5,7 +5,7 @@ Invariant: what a call does to several tables is one batch of the store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from perdure import _checks, _named, errors
@@ -14,7 +14,7 @@ from perdure.results import Outcome, Result
 
 if TYPE_CHECKING:
     from perdure._named import Table
-    from perdure.typing import Array, DType, RowShape, Stream
+    from perdure.typing import Array, DType, Keys, RowShape, Stream
 
 
 class TableReads:
@@ -22,7 +22,20 @@ class TableReads:
 
     _path: str
     _value_width: int | None
-    get: Callable[..., Result]
+
+    def get(
+        self,
+        keys: Keys,
+        *,
+        out: Array | None = None,
+        dtype: DType | None = None,
+        shape: RowShape | None = None,
+        stream: Stream | None = None,
+        check: bool = True,
+    ) -> Result:
+        """Whoever this is answers keys as a store does."""
+        raise NotImplementedError
+
     _catalogue_made: _named.Catalogue | None = None
 
     @property
@@ -172,10 +185,8 @@ class TableReads:
         return widths.pop()
 
 
-class TableBatches(TableReads, Batches):
+class TableBatches(Batches, TableReads):
     """Batches of a store that write named tables."""
-
-    get = Batches.get
 
     def put_tables(
         self,

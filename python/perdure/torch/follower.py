@@ -52,8 +52,17 @@ class Follower(TableReads):
         self._value_width = self.value_bytes = self._reader.value_bytes()
         self._catalogue_made = None
 
-    def get(self, keys: Any, *, check: bool = True, **_: Any) -> Result:
-        """Rows of the pool's keys, as `Store.get`."""
+    def get(
+        self,
+        keys: Any,
+        *,
+        out: Any = None,
+        dtype: Any = None,
+        shape: Any = None,
+        stream: Any = None,
+        check: bool = True,
+    ) -> Result:
+        """Rows of the pool's keys, as `Store.get`, as bytes; `out` and the rest are not taken."""
         if self._reader.replaced():
             self._open()
         given = _arrays.keys_input(keys, KEY_BYTES, 0, "cpu")
