@@ -45,7 +45,7 @@ class Changed:
     config: TableConfig
     ids: Tensor  # ascending
     rows: Tensor
-    new: int  # that the pool had not
+    new: Tensor  # bool: the pool had no row of the id
 
 
 class _Take(torch.autograd.Function):
@@ -204,7 +204,7 @@ class _Collection(nn.Module):
         score = rows.view(torch.int32)[:, floats:]
         score[:, 0] += 1
         score[:, 1] = step
-        return Changed(self._tables[table], self.configs[table], ids, rows, int(new.sum()))
+        return Changed(self._tables[table], self.configs[table], ids, rows, new)
 
     def forget(self) -> None:
         """Drops what was looked up, and its gradients."""

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 import perdure
+from perdure.options import PathLike
 from perdure.torch import eviction
 from perdure.torch.dense import Dense, Stateful, content_of, fill, room_for
 from perdure.torch.embeddings import Changed, _Collection
+from perdure.torch.evicted import OURS, OURS_BYTES, evicts, tombstones
+from perdure.torch.tables import TableConfig
+
+if TYPE_CHECKING:
+    from perdure.torch.parts import Part
 
 _DENSE = "perdure_torch_dense"
 _OURS = (
@@ -93,6 +99,9 @@ class Trainer:
             raise ValueError(f"{taken[0]}: the trainer has one of that name; choose another")
         self._dense = Dense({**parts, **others})
         self.evicted: dict[str, Any] = {}
+        for config in self._configs():
+            if evicts(config):
+                tombstones(store, config)  # made now: a transaction makes no tables
         self._bytes: Tensor | None = None
         self._done = 0
 
@@ -113,11 +122,12 @@ class Trainer:
         for one in self._collections:
             one.forget()
         room = self._room()
-        if room is None:
-            return 0
-        self._register(room)
-        number = self.store.restore_step()
+        number = None
+        if room is not None:
+            self._register(room)
+            number = self.store.restore_step()
         if number is None:
+            self._count_rows()
             return 0
         assert self._bytes is not None
         self._dense.load(content_of(self._bytes))
@@ -150,19 +160,26 @@ class Trainer:
             self._register(self._room() or self._keep_room(room_for(content)))
         assert self._bytes is not None
         fill(self._bytes, content)
-        most = sum(one.ids.numel() for one in changed) + sum(map(len, evicted.values()))
+        most = 2 * (sum(one.ids.numel() for one in changed) + sum(map(len, evicted.values())))
         with self.store.step(number, max_operations=max(most, 1)):
             for one in changed:
                 one.table.put(one.ids, one.rows)
-            for name, ids in evicted.items():
-                self.store.table(name).erase(ids)
+                if evicts(one.config):
+                    self._erase(one, evicted.get(one.table.name), number)
         self._done, self.evicted = number, evicted
+
+    def _erase(self, one: Changed, ids: Any, step: int) -> None:
+        gone = tombstones(self.store, one.config)
+        gone.erase(one.ids[one.new])
+        if ids is not None:
+            one.table.erase(ids)
+            gone.put(ids, np.full((len(ids), 1), step, np.int64))
 
     def _evict(self, changed: Sequence[Changed], step: int) -> dict[str, Any]:
         """Ids that go with this step, by table; and how many rows each table will have."""
         gone: dict[str, Any] = {}
         for one in changed:
-            rows = self._rows.count.get(one.table.name, 0) + one.new
+            rows = self._rows.count.get(one.table.name, 0) + int(one.new.sum())
             if eviction.is_due(one.config, rows, step):
                 ids = eviction.choose(one.table, one.config, rows, step, one.ids.cpu().numpy())
                 rows -= len(ids)
@@ -171,16 +188,59 @@ class Trainer:
             self._rows.count[one.table.name] = rows
         return gone
 
+    def export(self, folder: PathLike, *, keep_evictions: bool = False) -> Part:
+        """Writes the next part of a folder: all rows of all tables, or, where the folder has parts,
+        what steps changed since the last one and what they evicted. Between two steps.
+
+        Parameters
+        ----------
+        folder : path
+            Made where it is not there.
+        keep_evictions : bool
+            Other folders get their parts later: remember what was evicted. Else it is forgotten
+            once this part has it, and parts of other folders that begin before are refused.
+
+        Returns
+        -------
+        Part
+
+        Raises
+        ------
+        ValueError
+            Its parts do not follow one another, or have this step.
+        InvalidArgument
+            Evictions since its last part are forgotten, as another folder has them.
+        """
+        parts = [(config, one.optimizer) for one in self._collections for config in one.configs]
+        optimizers = {id(optimizer) for _, optimizer in parts}
+        if len(optimizers) != 1 or parts[0][1] is None:
+            raise ValueError("embeddings: collections of one optimizer can be exported")
+        from perdure.torch.parts import export_part  # which needs pyarrow
+
+        configs = [config for config, _ in parts]
+        return export_part(self.store, configs, parts[0][1], self._done, folder, keep_evictions)
+
+    def _configs(self) -> list[TableConfig]:
+        return [config for one in self._collections for config in one.configs]
+
+    def _count_rows(self) -> None:
+        """Of a pool without a step: parts may have been loaded into it."""
+        for config in self._configs():
+            table = self.store.tables()[config.name]
+            count = sum(len(ids) for ids, _ in table.scan())
+            self._rows.count[config.name] = count
+
     def _room(self) -> int | None:
-        """Bytes of dense state that the pool has room for, once it has seen a step."""
-        if _OURS not in self.store.tables():
+        """Bytes of dense state that the pool has room for, once it has seen a step: OURS has them
+        at id 0."""
+        if OURS not in self.store.tables():
             return None
-        rows = self.store.table(_OURS).get([0], dtype=np.int64)
+        rows = self.store.table(OURS).get([0], dtype=np.int64)
         return int(rows.values[0, 0]) if rows.found[0] else None
 
     def _keep_room(self, room: int) -> int:
         row = np.array([[room, 0]], np.int64)
-        self.store.table(_OURS, row.nbytes).put([0], row)
+        self.store.table(OURS, OURS_BYTES).put([0], row)
         return room
 
     def _register(self, room: int) -> None:

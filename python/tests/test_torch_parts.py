@@ -1,0 +1,134 @@
+"""Exports of trained tables: a whole and what follows, loaded into another pool."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import perdure
+import pytest
+
+pytestmark = pytest.mark.framework("torch")
+
+
+def trained(pool: str, folders: list[tuple[Path, int]], steps: int, rule: Any) -> Any:
+    """A training of so many steps, which exports to each folder after every n-th."""
+    import torch
+    from perdure import torch as pt
+
+    tables = [
+        pt.TableConfig("t", 4, max_rows=40),
+        pt.TableConfig("u", 6, ttl_steps=8),
+        pt.TableConfig("v", 6),
+    ]
+    store = pt.create(pool, tables, rule)
+    bags = pt.EmbeddingBagCollection(store, tables, rule)
+    none = torch.nn.Linear(1, 1)
+    trainer = pt.Trainer(store, bags, none, torch.optim.SGD(none.parameters(), lr=0))
+    for step in range(1, steps + 1):
+        random = np.random.default_rng(step)
+        features = {}
+        for name in ("t", "u", "v"):
+            ids = torch.from_numpy(random.zipf(1.4, 15) % 300)
+            features[name] = (ids, torch.ones(15, dtype=torch.int64))
+        with trainer.step():
+            sum(one.square().sum() for one in bags(features).values()).backward()
+        for folder, every in folders:
+            if step % every == 0:
+                trainer.export(folder, keep_evictions=len(folders) > 1)
+    return store, tables, trainer
+
+
+def held(store: perdure.Store, name: str, ages: int) -> dict[int, tuple[bytes, int, int]]:
+    """Rows: weights and state, steps, and how long ago the last one was."""
+    rows = {}
+    for ids, page in store.table(name).scan():
+        scores = np.ascontiguousarray(page[:, -8:]).view(np.int32)
+        for one, row, (steps, last) in zip(ids.tolist(), page, scores.tolist(), strict=True):
+            rows[one] = (bytes(row[:-8]), steps, ages - last)
+    return rows
+
+
+@pytest.mark.parametrize("rule", ["SGD", "Adam"])
+def test_parts_that_are_loaded_make_the_tables_that_were_trained(
+    pools: Path, tmp_path: Path, rule: str
+) -> None:
+    from perdure import torch as pt
+    from perdure.torch.parts import load_parts, parts_of
+
+    optimizer = getattr(pt, rule)(lr=0.05)
+    store, tables, trainer = trained(str(pools / "one"), [(tmp_path / "parts", 7)], 42, optimizer)
+    parts = parts_of(tmp_path / "parts")
+    assert [(part.since, part.step) for part in parts] == [
+        *((None, 7), (7, 14), (14, 21), (21, 28), (28, 35), (35, 42))
+    ]
+    assert sum(part.tables["t"]["evicted"] + part.tables["u"]["evicted"] for part in parts) > 20
+    assert all(part.tables["v"]["rows"] < parts[0].tables["v"]["rows"] + 90 for part in parts)
+    other = pt.create(str(pools / "other"), tables, optimizer)
+    load_parts(tmp_path / "parts", other, tables, optimizer)
+    for name in ("t", "u", "v"):
+        assert held(other, name, 0) == held(store, name, 42)
+    bags = pt.EmbeddingBagCollection(other, tables, optimizer)
+    again = pt.Trainer(other, bags, trainer._dense.parts["model"], trainer._optimizer)
+    assert again.resume() == 0
+    assert again._rows.count == trainer._rows.count
+    with pytest.raises(ValueError, match="rows already"):
+        load_parts(tmp_path / "parts", other, tables, optimizer)
+
+
+def test_folders_that_do_not_follow_are_refused(pools: Path, tmp_path: Path) -> None:
+    from perdure import torch as pt
+    from perdure.torch.parts import load_parts, parts_of
+
+    rule = pt.SGD(lr=0.05)
+    one, two = tmp_path / "one", tmp_path / "two"
+    _, tables, trainer = trained(str(pools / "pool"), [(one, 5), (two, 10)], 20, rule)
+    assert len(parts_of(one)) == 4 and len(parts_of(two)) == 2
+    with pytest.raises(ValueError, match="has step 20 already"):
+        trainer.export(one)
+    trainer.export(tmp_path / "three")
+    shutil.copytree(two, tmp_path / "late")
+    shutil.rmtree(tmp_path / "late" / "part-00001")
+    with pytest.raises(perdure.InvalidArgument, match="begin a new folder"):
+        trainer.export(tmp_path / "late")
+    fresh = pt.create(str(pools / "fresh"), tables, rule)
+    with pytest.raises(ValueError, match="no part is there"):
+        load_parts(tmp_path / "none", fresh, tables, rule)
+    other = [*tables[:2], pt.TableConfig("v", 7)]
+    with pytest.raises(ValueError, match=r"\[dim, state\]"):
+        load_parts(one, fresh, other, rule)
+    shutil.copytree(one, tmp_path / "gap")
+    shutil.rmtree(tmp_path / "gap" / "part-00002")
+    with pytest.raises(ValueError, match="part 2 is missing"):
+        load_parts(tmp_path / "gap", fresh, tables, rule)
+    shutil.copytree(one, tmp_path / "twice")
+    shutil.copytree(one / "part-00003", tmp_path / "twice" / "part-00004")
+    with pytest.raises(ValueError, match="it is part 3"):
+        load_parts(tmp_path / "twice", fresh, tables, rule)
+    shutil.copytree(one, tmp_path / "mixed")
+    shutil.rmtree(tmp_path / "mixed" / "part-00001")
+    shutil.copytree(two / "part-00001", tmp_path / "mixed" / "part-00001")
+    with pytest.raises(ValueError, match="goes on after step 10"):
+        load_parts(tmp_path / "mixed", fresh, tables, rule)
+    (one / "part-00000" / "manifest.json").unlink()
+    with pytest.raises(ValueError, match="no manifest"):
+        parts_of(one)
+    assert not any(True for table in fresh.tables().values() for _ in table.scan())
+
+
+def test_an_export_that_fails_leaves_no_part(
+    pools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from perdure import torch as pt
+    from perdure.torch import parts
+
+    _, _, trainer = trained(str(pools / "pool"), [], 6, pt.SGD(lr=0.05))
+    write = parts._as_batch
+    monkeypatch.setattr(parts, "_as_batch", lambda *a: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        trainer.export(tmp_path / "parts")
+    assert list((tmp_path / "parts").iterdir()) == []
+    monkeypatch.setattr(parts, "_as_batch", write)
+    assert trainer.export(tmp_path / "parts").number == 0
