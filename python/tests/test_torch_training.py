@@ -299,6 +299,12 @@ def test_what_does_not_fit_is_refused(pools: Path) -> None:
     trainer = pt.Trainer(store, bags, model, adam)
     with trainer.step():
         bags({"t": (ids, one)})["t"].sum().backward()
+    second = pt.Trainer(store, bags, model, adam)
+    with pytest.raises(perdure.InvalidArgument, match="another trainer"), second.step():
+        pass
+    assert second.resume() == 1
+    with pytest.raises(perdure.InvalidArgument, match="another trainer"), trainer.step():
+        pass
     store.close()
     with perdure.open(path) as again:
         others = pt.EmbeddingBagCollection(again, tables, pt.Adagrad(lr=0.1))
@@ -307,7 +313,15 @@ def test_what_does_not_fit_is_refused(pools: Path) -> None:
             pt.Trainer(again, others, model, adam, scheduler=schedule).resume()
         with pytest.raises(ValueError, match="another store"):
             pt.Trainer(store, others, model, adam)
-        assert pt.Trainer(again, others, model, adam).resume() == 1
+        third = pt.Trainer(again, others, model, adam)
+        with pytest.raises(perdure.InvalidArgument, match="another trainer"), third.step():
+            pass
+        assert third.resume() == 1
+    with perdure.open(path) as again:
+        others = pt.EmbeddingBagCollection(again, tables, pt.Adagrad(lr=0.1))
+        fourth = pt.Trainer(again, others, model, adam)
+        with pytest.raises(perdure.InvalidArgument, match="call resume"), fourth.step():
+            pass
     assert np.isfinite(model.weight.detach().numpy()).all()
 
 

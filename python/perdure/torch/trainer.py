@@ -6,6 +6,7 @@ and nothing of a later one.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from perdure.torch.parts import Part
 
 _DENSE = "perdure_torch_dense"
+# Whose steps a store commits: whoever resumed last, or began.
+_at_work: weakref.WeakKeyDictionary[perdure.Store, weakref.ref[Trainer]]
+_at_work = weakref.WeakKeyDictionary()
 _OURS = (
     "perdure.torch"  # the table that has, at id 0, how many bytes of dense state there is room for
 )
@@ -121,6 +125,7 @@ class Trainer:
         """
         for one in self._collections:
             one.forget()
+        _at_work[self.store] = weakref.ref(self)
         room = self._room()
         number = None
         if room is not None:
@@ -146,13 +151,22 @@ class Trainer:
         NoSpace, Closed
             As of `Store.step`; nothing of the step took effect.
         """
+        self._check_turn()
         try:
             yield
         except BaseException:
             for one in self._collections:
                 one.forget()
             raise
-        number = self._done + 1
+        counts = self._rows.count
+        self._rows.count = dict(counts)
+        try:
+            self._commit(self._done + 1)
+        except BaseException:
+            self._rows.count = counts
+            raise
+
+    def _commit(self, number: int) -> None:
         changed = [rows for one in self._collections for rows in one.changed(number)]
         evicted = self._evict(changed, number)
         content = self._dense.save()
@@ -167,6 +181,20 @@ class Trainer:
                 if evicts(one.config):
                     self._erase(one, evicted.get(one.table.name), number)
         self._done, self.evicted = number, evicted
+
+    def _check_turn(self) -> None:
+        """Steps go on from where the pool is, by one trainer."""
+        of_store = _at_work.get(self.store)
+        if of_store is None and self._room() is None:
+            _at_work[self.store] = weakref.ref(self)
+        elif of_store is None:
+            raise perdure.InvalidArgument(
+                f"pool {self.store.path}: it has steps; call resume() before the first one"
+            )
+        elif of_store() is not self:
+            raise perdure.InvalidArgument(
+                f"pool {self.store.path}: another trainer is at work on it; resume() takes it over"
+            )
 
     def _erase(self, one: Changed, ids: Any, step: int) -> None:
         gone = tombstones(self.store, one.config)
