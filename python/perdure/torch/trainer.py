@@ -176,11 +176,24 @@ class Trainer:
         fill(self._bytes, content)
         most = 2 * (sum(one.ids.numel() for one in changed) + sum(map(len, evicted.values())))
         with self.store.step(number, max_operations=max(most, 1)):
+            self._put(changed)
             for one in changed:
-                one.table.put(one.ids, one.rows)
                 if evicts(one.config):
                     self._erase(one, evicted.get(one.table.name), number)
         self._done, self.evicted = number, evicted
+
+    def _put(self, changed: Sequence[Changed]) -> None:
+        """One batch for all tables of one width."""
+        by_width: dict[int, list[Changed]] = {}
+        for one in changed:
+            by_width.setdefault(one.table.value_bytes, []).append(one)
+        for several in by_width.values():
+            self.store.put_tables(
+                [one.table for one in several],
+                torch.cat([one.ids for one in several]),
+                torch.cat([one.rows for one in several]),
+                np.cumsum([0, *(one.ids.numel() for one in several)]),
+            )
 
     def _check_turn(self) -> None:
         """Steps go on from where the pool is, by one trainer."""
