@@ -14,6 +14,7 @@ import math
 import struct
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ _HEAD = struct.Struct("<4sIQ")  # of the count: magic, version, tables
 _ENTRY = struct.Struct("<4sIII")  # magic, bytes of a row, bytes of the name, 0; then the name
 _COUNT, _TABLE = b"PRTC", b"PRTT"
 _VERSION = 1
+_TRIES = 20
 LEAST_ROW = _ENTRY.size + 16  # of a pool: so that its tables can have names
 
 
@@ -47,10 +49,6 @@ def keys_of(ids: Any, numbers: Sequence[int], offsets: Any = None) -> Any:
     counts = None if offsets is None else np.diff(offsets)
     if _is_tensor(ids):
         return _torch_keys(ids, numbers, counts)
-    if hasattr(ids, "__array_namespace__") and not isinstance(ids, np.ndarray):
-        spaces = ids.__array_namespace__()
-        table = spaces.asarray(_of_each(len(ids), numbers, counts), device=ids.device)
-        return spaces.stack((spaces.astype(ids, spaces.int64), table), axis=1)
     whole = np.asarray(ids)
     if whole.ndim != 1 or (whole.size and whole.dtype.kind not in "iu"):
         raise TypeError(f"ids: {whole.dtype} of shape {whole.shape}; pass one column of integers")
@@ -68,7 +66,7 @@ def _of_each(size: int, numbers: Sequence[int], counts: Any) -> Any:
 
 def _torch_keys(ids: Any, numbers: Sequence[int], counts: Any) -> Any:
     torch = sys.modules["torch"]
-    if ids.dim() != 1 or ids.is_floating_point() or ids.is_complex():
+    if ids.dim() != 1 or ids.dtype == torch.bool or ids.is_floating_point() or ids.is_complex():
         raise TypeError(
             f"ids: {ids.dtype} of shape {tuple(ids.shape)}; pass one column of integers"
         )
@@ -204,7 +202,11 @@ class Catalogue:
             return
         first = len(self._known) + 1
         numbers = np.arange(first, count + 1)
-        entries = self._store.get(keys_of(numbers, [0])).values
+        for _ in range(_TRIES):  # a reader beside its writer may miss what moves
+            entries, found, _ = self._store.get(keys_of(numbers, [0]))
+            if found.all():
+                break
+            time.sleep(0.001)
         for number, entry in zip(numbers, entries, strict=True):
             table = self._parse(int(number), entry.tobytes())
             self._known[table.name] = table
@@ -256,7 +258,7 @@ class Catalogue:
                 f"pool {self._store.path}: make table {name!r} before the transaction, which may"
                 " abort"
             )
-        if number == 1 and len(self._store) != 0:
+        if number == 1 and not self._is_new():
             raise errors.InvalidArgument(
                 f"pool {self._store.path}: it holds keys of no table; make tables in a new pool"
             )
@@ -266,6 +268,14 @@ class Catalogue:
         self._known[name] = Table(self._store, name, number, value_bytes)
         self._read = number
         return self._known[name]
+
+    def _is_new(self) -> bool:
+        """Nothing is in the pool, or the entry of a first table that a kill kept from counting."""
+        records = len(self._store)
+        if records != 1:
+            return records == 0
+        values, found, _ = self._store.get(keys_of([1], [0]))
+        return bool(found[0]) and values[0].tobytes().startswith(_TABLE)
 
     def _write(self, at: int, content: bytes) -> None:
         row = np.zeros((1, self._store.value_bytes or 0), np.uint8)
@@ -300,7 +310,10 @@ def narrowed(values: Any, table_bytes: int, dtype: Any, shape: Any) -> Any:
     """Rows of the pool (uint8) as rows of a table."""
     rows = values[:, :table_bytes]
     if _is_tensor(values):
-        rows = rows.contiguous().view(dtype) if dtype is not None else rows
+        if dtype is not None and rows.shape[0] == 0:
+            rows = rows.new_empty((0, table_bytes // dtype.itemsize), dtype=dtype)
+        elif dtype is not None:
+            rows = rows.contiguous().view(dtype)
     else:
         rows = np.ascontiguousarray(rows).view(dtype or np.uint8)
     return rows if shape is None else rows.reshape((rows.shape[0], *shape))

@@ -72,7 +72,7 @@ class TableReads:
         InvalidArgument
             A new table in an open transaction, in a read-only store, or in a pool of other keys.
         Unsupported
-            The pool's keys have not 16 bytes, its rows vary in length or have less than 36 bytes.
+            The pool's keys have not 16 bytes, its rows vary in length or have less than 32 bytes.
         NoSpace, Closed
             As in `put`.
 
@@ -129,7 +129,7 @@ class TableReads:
         tables : sequence of Table
             Of this store.
         ids : array of integers of shape (n,)
-            In host or device memory, as the keys of `get`.
+            NumPy's or PyTorch's, or a list; tensors in host or device memory, as the keys of `get`.
         offsets : integers of shape (len(tables) + 1,), in host memory
             Ids from offsets[t] to offsets[t + 1] are of tables[t]. For one table it may be left
             out.

@@ -71,7 +71,9 @@ def test_parts_that_are_loaded_make_the_tables_that_were_trained(
     for name in ("t", "u", "v"):
         assert held(other, name, 0) == held(store, name, 42)
     bags = pt.EmbeddingBagCollection(other, tables, optimizer)
-    again = pt.Trainer(other, bags, trainer._dense.parts["model"], trainer._optimizer)
+    again = pt.Trainer(
+        other, bags, trainer._dense.parts["model"], trainer._dense.parts["optimizer"]
+    )
     assert again.resume() == 0
     assert again._rows.count == trainer._rows.count
     with pytest.raises(ValueError, match="rows already"):
@@ -116,6 +118,70 @@ def test_folders_that_do_not_follow_are_refused(pools: Path, tmp_path: Path) -> 
     with pytest.raises(ValueError, match="no manifest"):
         parts_of(one)
     assert not any(True for table in fresh.tables().values() for _ in table.scan())
+
+
+def test_parts_of_two_trainings_and_half_loaded_pools_are_refused(
+    pools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+    from perdure import torch as pt
+    from perdure.torch import parts
+
+    rule, folder = pt.SGD(lr=0.05), tmp_path / "parts"
+    _, tables, trainer = trained(str(pools / "one"), [(folder, 3)], 6, rule)
+    _, _, other = trained(str(pools / "other"), [], 9, rule)
+    with pytest.raises(ValueError, match="another training"):
+        other.export(folder)
+    fresh = pt.create(str(pools / "fresh"), tables, rule)
+    real = parts._rows_in
+    monkeypatch.setattr(parts, "_rows_in", lambda path, now: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        parts.load_parts(folder, fresh, tables, rule)
+    none = torch.nn.Linear(1, 1)
+    bags = pt.EmbeddingBagCollection(fresh, tables, rule)
+    sgd = torch.optim.SGD(none.parameters(), lr=0)
+    with pytest.raises(perdure.InvalidArgument, match="into a new pool"):
+        pt.Trainer(fresh, bags, none, sgd).resume()
+    monkeypatch.setattr(parts, "_rows_in", real)
+    whole = pt.create(str(pools / "whole"), tables, rule)
+    parts.load_parts(folder, whole, tables, rule)
+    bags = pt.EmbeddingBagCollection(whole, tables, rule)
+    begun = pt.Trainer(whole, bags, none, sgd)
+    with begun.step():  # without resume(), too, rows that were loaded count
+        pass
+    assert begun._rows.count == trainer._rows.count
+    with pytest.raises(ValueError, match="another training"):
+        begun.export(folder)
+
+
+def test_a_row_that_comes_back_after_eviction_was_turned_off_is_exported(
+    pools: Path, tmp_path: Path
+) -> None:
+    import torch
+    from perdure import torch as pt
+    from perdure.torch.parts import load_parts
+
+    rule, none = pt.SGD(lr=0.05), torch.nn.Linear(1, 1)
+    sgd = torch.optim.SGD(none.parameters(), lr=0)
+    store = None
+    tables = []
+    for most, batches in ((3, [[1], [2, 3], [4, 5]]), (None, [[1]])):
+        tables = [pt.TableConfig("../t", 4, max_rows=most)]
+        store = store or pt.create(str(pools / "pool"), tables, rule)
+        bags = pt.EmbeddingBagCollection(store, tables, rule)
+        trainer = pt.Trainer(store, bags, none, sgd)
+        trainer.resume()
+        for number, several in enumerate(batches):
+            with trainer.step():
+                ids = torch.tensor(several)
+                bags({"../t": (ids, torch.ones_like(ids))})["../t"].sum().backward()
+            if number == 0:
+                trainer.export(tmp_path / "parts", keep_evictions=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["parts"]
+    other = pt.create(str(pools / "other"), tables, rule)
+    load_parts(tmp_path / "parts", other, tables, rule)
+    assert store is not None and held(other, "../t", 0) == held(store, "../t", 4)
+    assert 1 in held(other, "../t", 0)
 
 
 def test_an_export_that_fails_leaves_no_part(

@@ -20,7 +20,7 @@ embeddings    the modules
 follower      the same tables beside the process that trains them
 eviction      which rows go
 dense         all other state, as bytes of one length
-evicted       which went, for exports
+notes         small numbers in the pool, and which ids went, for exports
 parts         tables outside the pool: Parquet, whole and increments
 trainer       steps and resuming
 """

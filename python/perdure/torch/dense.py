@@ -28,39 +28,67 @@ class Dense:
         self.parts = parts
 
     def save(self) -> bytes:
-        state: dict[str, Any] = {name: part.state_dict() for name, part in self.parts.items()}
-        state["random"] = torch.get_rng_state()
+        state: dict[str, Any] = {
+            "parts": {name: part.state_dict() for name, part in self.parts.items()},
+            "kinds": self._kinds(),
+            "random": torch.get_rng_state(),
+        }
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             state["random of GPUs"] = torch.cuda.get_rng_state_all()
-        to = io.BytesIO()
-        torch.save(state, to)
-        return to.getvalue()
+        return _as_bytes(state)
+
+    def check(self) -> None:
+        """Whatever is saved can be loaded again."""
+        for name, part in self.parts.items():
+            try:
+                _from_bytes(_as_bytes(part.state_dict()))
+            except Exception as error:
+                raise TypeError(
+                    f"{name}: its state_dict has what torch.load does not read with weights_only"
+                    f" ({str(error).splitlines()[0]}); let it have tensors, numbers, strings, lists"
+                    " and dictionaries"
+                ) from error
 
     def load(self, content: bytes) -> None:
-        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-        torch.set_rng_state(state.pop("random"))
-        of_gpus = state.pop("random of GPUs", None)
-        if of_gpus is not None and len(of_gpus) == torch.cuda.device_count():
-            torch.cuda.set_rng_state_all(of_gpus)
-        if set(state) != set(self.parts):
+        state = _from_bytes(content)
+        if state["kinds"] != self._kinds():
             raise ValueError(
-                f"this pool's steps have {sorted(state)}; the trainer was given"
-                f" {sorted(self.parts)}: pass the same"
+                f"this pool's steps have {state['kinds']}; the trainer was given {self._kinds()}:"
+                " pass the same"
             )
         for name, part in self.parts.items():
-            part.load_state_dict(state[name])
+            part.load_state_dict(state["parts"][name])
+        torch.set_rng_state(state["random"])
+        of_gpus = state.get("random of GPUs")
+        if of_gpus is not None and len(of_gpus) == torch.cuda.device_count():
+            torch.cuda.set_rng_state_all(of_gpus)
+
+    def _kinds(self) -> dict[str, str]:
+        return {name: type(part).__name__ for name, part in sorted(self.parts.items())}
 
 
-def room_for(content: bytes) -> int:
-    """With some to spare: what is saved differs in length by a little."""
-    return (len(content) + len(content) // 8 + 2 * _ROOM) // _ROOM * _ROOM
+def _as_bytes(state: Any) -> bytes:
+    to = io.BytesIO()
+    torch.save(state, to)
+    return to.getvalue()
+
+
+def _from_bytes(content: bytes) -> Any:
+    return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+
+
+def room_for(content: bytes, parameters: int) -> int:
+    """With some to spare: an optimizer has up to two numbers more for each parameter once it has
+    made a step, which the first commit may not see."""
+    return (len(content) + len(content) // 8 + 2 * parameters + 2 * _ROOM) // _ROOM * _ROOM
 
 
 def fill(to: Tensor, content: bytes) -> None:
     if len(content) + 8 > to.numel():
         raise ValueError(
             f"the dense state takes {len(content)} bytes, and this pool has room for"
-            f" {to.numel() - 8}: the model or an optimizer has grown; begin a new pool"
+            f" {to.numel() - 8}: the model or an optimizer has grown; export the tables and begin a"
+            " new pool, with dense_bytes= for the trainer"
         )
     whole = len(content).to_bytes(8, "little") + content
     to[: len(whole)] = torch.frombuffer(bytearray(whole), dtype=torch.uint8).to(to.device)

@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 import perdure
+from perdure.torch import notes
 from perdure.torch.follower import Follower
 from perdure.torch.new_rows import new_weights
 from perdure.torch.optimizers import Optimizer
@@ -34,6 +36,7 @@ class Looked:
     ids: Tensor  # ascending
     rows: Tensor  # float32: weights, state and score, as they are before the step
     new: Tensor  # bool: the pool has no row of the id
+    why_lost: str = ""  # a gradient would change nothing, though one is expected to
     gradients: list[Tensor] = field(default_factory=list)  # (n, dim) each
 
 
@@ -58,14 +61,19 @@ class _Take(torch.autograd.Function):
         return looked.rows[:, :dim].index_select(0, inverse)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, None, None]:
         (inverse,) = ctx.saved_tensors
         count = ctx.looked.ids.numel()
+        if ctx.looked.why_lost:
+            raise RuntimeError(ctx.looked.why_lost)
+        if count == 0:
+            return None, None, None, None
         # A sum by segments of a stable order: the same on every run, whatever the threads.
         order = torch.argsort(inverse, stable=True)
         lengths = torch.bincount(inverse, minlength=count)
         summed = torch.segment_reduce(gradients[0][order], "sum", lengths=lengths, axis=0)
-        ctx.looked.gradients.append(summed)
+        ctx.looked.gradients.append(summed.detach())
         return None, None, None, None
 
 
@@ -87,28 +95,42 @@ class _Collection(nn.Module):
         if len(set(features)) != len(features) or not features:
             raise ValueError(f"tables: each feature is of one table; these are {features}")
         self._tables = [self._table(table) for table in self.configs]
+        self._generation = self._generation_now()
         self._table_of = {
             name: number for number, table in enumerate(self.configs) for name in table.of_features
         }
         self._pending: list[Looked] = []
+        self._in_step = False  # of a trainer
         # What autograd goes on through: the rows are no parameters of the module.
         self.register_buffer("_hook", torch.zeros(0), persistent=False)
 
+    def _generation_now(self) -> int:
+        """Of a follower, which goes over to a pool that is made anew."""
+        if isinstance(self.store, perdure.Store):
+            return 0
+        self.store.refresh()
+        return self.store.generation
+
     def _table(self, config: TableConfig) -> perdure.Table:
+        """The pool's table, if its rows are what the model takes them for."""
         known = self.store.tables().get(config.name)
-        if self.optimizer is None:  # for inference: whatever state its rows have
-            table = self.store.table(config.name)
-            fits = table.value_bytes >= 4 * config.dim + SCORE_BYTES
-        else:
-            width = row_bytes(config, self.optimizer)
-            table = known or self.store.table(config.name, width)
-            fits = table.value_bytes == width
-        if not fits:
+        if known is None and self.optimizer is not None:
+            assert isinstance(self.store, perdure.Store)
+            known = self.store.table(config.name, row_bytes(config, self.optimizer))
+            notes.keep_kind(self.store, known, config.dim, self.optimizer)
+        table = known or self.store.table(config.name)  # which says that there is none
+        kind = notes.kind_of(self.store, table)
+        if kind is None and self.optimizer is not None:  # a kill came between the two
+            assert isinstance(self.store, perdure.Store)
+            notes.keep_kind(self.store, table, config.dim, self.optimizer)
+            kind = notes.kind_of(self.store, table)
+        expected = self.optimizer and notes.optimizer_note(self.optimizer)
+        if kind is None or kind[0] != config.dim or expected not in (None, kind[1]):
             raise ValueError(
-                f"table {config.name!r}: rows of {self.store.path} have {table.value_bytes} bytes,"
-                f" which are not {config.dim} weights with the state of"
-                f" {self.optimizer or 'any optimizer'}: dim or optimizer was another when the pool"
-                " was made"
+                f"table {config.name!r}: rows of {self.store.path} have"
+                f" {kind[0] if kind else 'an unknown number of'} weights, and the model takes"
+                f" {config.dim} with the state of {self.optimizer or 'any optimizer'}: dim or"
+                " optimizer was another when the pool was made"
             )
         return table
 
@@ -119,6 +141,9 @@ class _Collection(nn.Module):
     def _look_up(self, features: Mapping[str, Feature]) -> dict[str, Tensor]:
         """Weights of each id of each feature, in order."""
         self._check(features)
+        if self._generation_now() != self._generation:
+            self._tables = [self._table(table) for table in self.configs]
+            self._generation = self._generation_now()
         of_table: dict[int, list[str]] = {}
         for name in features:
             of_table.setdefault(self._table_of[name], []).append(name)
@@ -135,8 +160,17 @@ class _Collection(nn.Module):
             parts = all_weights.split([features[name][0].numel() for name in names])
             weights.update(zip(names, parts, strict=True))
             if self.optimizer is not None and self.training and torch.is_grad_enabled():
-                self._pending.append(looked)
+                self._remember(looked)
         return weights
+
+    def _remember(self, looked: Looked) -> None:
+        if self._in_step:
+            self._pending.append(looked)
+        else:
+            looked.why_lost = (
+                "a gradient of embeddings that were looked up outside of trainer.step(): look up"
+                " and go backward within one step, or call eval()"
+            )
 
     def _rows_of(self, ids: Mapping[int, Tensor]) -> Iterator[Looked]:
         """One batch for all tables of one width."""
@@ -166,6 +200,8 @@ class _Collection(nn.Module):
         for name, feature in features.items():
             if name not in self._table_of:
                 raise KeyError(f"feature {name!r}; there are {', '.join(self._table_of)}")
+            if not all(isinstance(one, Tensor) for one in feature):
+                raise TypeError(f"feature {name!r}: pass tensors")
             ids = feature[0]
             if ids.dim() != 1 or ids.is_floating_point() or ids.dtype == torch.bool:
                 raise TypeError(
@@ -175,13 +211,22 @@ class _Collection(nn.Module):
 
     # --- for the trainer
 
+    def begin_step(self) -> None:
+        self._pending, self._in_step = [], True
+
+    def end_step(self) -> list[Looked]:
+        """What was looked up in it; gradients that come now come too late."""
+        ended, self._pending, self._in_step = self._pending, [], False
+        for looked in ended:
+            looked.why_lost = "a gradient of embeddings that an earlier step looked up"
+        return ended
+
     def changed(self, step: int) -> list[Changed]:
-        """What becomes of the rows that were looked up since the last call and got gradients."""
+        """What becomes of the rows that were looked up in this step and got gradients."""
         of_table: dict[int, list[Looked]] = {}
-        for looked in self._pending:
+        for looked in self.end_step():
             if looked.gradients:
                 of_table.setdefault(looked.table, []).append(looked)
-        self._pending = []
         return [self._changed(table, several, step) for table, several in of_table.items()]
 
     def _changed(self, table: int, several: list[Looked], step: int) -> Changed:
@@ -205,10 +250,6 @@ class _Collection(nn.Module):
         score[:, 0] += 1
         score[:, 1] = step
         return Changed(self._tables[table], self.configs[table], ids, rows, new)
-
-    def forget(self) -> None:
-        """Drops what was looked up, and its gradients."""
-        self._pending = []
 
 
 class EmbeddingCollection(_Collection):
@@ -244,6 +285,7 @@ class EmbeddingBagCollection(_Collection):
     """
 
     def forward(self, features: Mapping[str, Feature]) -> dict[str, Tensor]:
+        self._check(features)
         for name, feature in features.items():
             self._check_bags(name, feature)
         weights = self._look_up(features)
@@ -265,6 +307,9 @@ class EmbeddingBagCollection(_Collection):
         lengths = feature[1].to(torch.int64)
         if len(feature) == 3:
             weights = weights * feature[2][:, None]
+        if weights.shape[0] == 0 or lengths.numel() == 0:
+            dim = self.configs[self._table_of[name]].dim
+            return weights.sum() + weights.new_zeros((lengths.numel(), dim))
         sums = torch.segment_reduce(weights, "sum", lengths=lengths, axis=0, initial=0.0)
         if self.configs[self._table_of[name]].pooling == "sum":
             return sums

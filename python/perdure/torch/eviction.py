@@ -18,6 +18,10 @@ _SLACK = 16  # one in so many rows more than needed goes, so that the pool is lo
 _LOOKS = 8  # at rows that are too old, within the steps that they may have
 
 
+def evicts(config: TableConfig) -> bool:
+    return config.max_rows is not None or config.ttl_steps is not None
+
+
 def is_due(config: TableConfig, rows: int, step: int) -> bool:
     """Whether anything may have to go in this step; `rows` as it will leave them."""
     if config.max_rows is not None and rows > config.max_rows:

@@ -1,12 +1,15 @@
 """A pool's tables beside the process that trains them, for inference.
 
 Invariant: nothing here writes, locks or is waited for; each row that is answered was in the pool,
-whole (perdure/pool_reader.h). Two rows of a call may be of two steps.
+whole (perdure/pool_reader.h). Two rows of a call may be of two steps, and a row of a step whose
+commit is under way; a row that moves at that moment may be missed.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import numpy as np
@@ -23,8 +26,14 @@ from perdure.results import Result, checked, done_mask
 class Follower(TableReads):
     """Reads tables that another process trains, and sees each commit as soon as it is there.
 
-    Takes the place of a store in EmbeddingBagCollection and EmbeddingCollection, on the host.
-    Nobody waits for it. Where the pool was made anew under its name, it goes over to that.
+    Stands for a store in EmbeddingBagCollection and EmbeddingCollection, on the host. Nobody waits
+    for it. Where the pool was made anew under its name, collections go over to that; as long as
+    none is there, they read the old one.
+
+    Attributes
+    ----------
+    generation : int
+        How often it went over to another pool: tables that were taken before are that pool's.
 
     Parameters
     ----------
@@ -43,8 +52,15 @@ class Follower(TableReads):
 
     def __init__(self, path: PathLike, *, threads: int = 0) -> None:
         self._path = self.path = os.fspath(path)
-        self._threads = threads
+        self._threads, self.generation = threads, 0
         self._open()
+
+    def refresh(self) -> None:
+        """Goes over to the pool that has the name now."""
+        if self._reader.replaced():
+            with suppress(perdure.NotFound):
+                self._open()
+                self.generation += 1
 
     def _open(self) -> None:
         self._reader = _native.PoolReader.open(self._path, self._threads)
@@ -63,8 +79,6 @@ class Follower(TableReads):
         check: bool = True,
     ) -> Result:
         """Rows of the pool's keys, as `Store.get`, as bytes; `out` and the rest are not taken."""
-        if self._reader.replaced():
-            self._open()
         given = _arrays.keys_input(keys, KEY_BYTES, 0, "cpu")
         count, width = given.count, self.value_bytes
         values, statuses = np.zeros((count, width), np.uint8), np.zeros(count, np.uint8)
@@ -76,6 +90,25 @@ class Follower(TableReads):
         values[~found] = 0  # of a key that is not there a target may hold anything
         rows = torch.from_numpy(values) if isinstance(keys, torch.Tensor) else values
         return checked(self._path, "get", Result(rows, found, statuses), check)
+
+    def table(self, name: str, value_bytes: int | None = None) -> perdure.Table:
+        self.refresh()
+        return super().table(name, value_bytes)
+
+    def tables(self) -> dict[str, perdure.Table]:
+        self.refresh()
+        return super().tables()
+
+    def _table_keys(self, tables: Sequence[perdure.Table], ids: Any, offsets: Any) -> Any:
+        self.refresh()
+        known = super().tables()
+        for table in tables:
+            if known.get(table.name) is not table:
+                raise perdure.InvalidArgument(
+                    f"pool {self._path}: it was made anew since table {table.name!r} was taken from"
+                    " it; take it again"
+                )
+        return super()._table_keys(tables, ids, offsets)
 
     def put(self, *_: Any, **__: Any) -> NoReturn:
         raise perdure.InvalidArgument(

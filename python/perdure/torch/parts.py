@@ -3,8 +3,8 @@ included.
 
 A folder has `part-00000`, `part-00001`, ...: the first has every row, each further one the rows
 that steps changed since the one before, and the ids that were evicted. A part is a folder of
-manifest.json and, for each table, NAME.parquet (id, weights, state where there is one, steps,
-last_step) and NAME.evicted.parquet (id). It appears under its name once it is whole. Memory is that
+manifest.json and, for table n, table-n.parquet (id, weights, state where there is one, steps,
+last_step) and evicted-n.parquet (id). It appears under its name once it is whole. Memory is that
 of a page of rows, whatever the table's size.
 
 Invariant: parts that follow one another are of one training, and the manifest says which steps each
@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 import perdure
 from perdure.options import PathLike
-from perdure.torch.evicted import pruned_until, remember_pruned, tombstones_of
+from perdure.torch import notes
 from perdure.torch.optimizers import Optimizer
 from perdure.torch.tables import SCORE_BYTES, TableConfig, row_bytes
 
@@ -45,6 +45,7 @@ class Part:
     number: int
     since: int | None  # None: it has every row
     step: int
+    training: str  # of which pool's training
     tables: dict[str, dict[str, Any]]
 
 
@@ -63,6 +64,8 @@ def parts_of(folder: PathLike) -> list[Part]:
         before = found[number - 1].step if number else None
         if part.number != number:
             raise ValueError(f"{folder}: part {number} is missing; {part.path.name} follows it")
+        if part.training != found[0].training:
+            raise ValueError(f"{part.path}: it is of another training than the parts before it")
         if part.since != before:
             raise ValueError(
                 f"{part.path}: it goes on after step {part.since}, and the part before it ends with"
@@ -82,25 +85,35 @@ def export_part(
     """Writes the folder's next part; `Trainer.export` calls it between two steps."""
     before = parts_of(folder)
     since = before[-1].step if before else None
+    training = notes.training_id(store)
+    if before and before[0].training != training:
+        raise ValueError(f"{folder}: its parts are of another training; begin a new folder")
     if since is not None and since >= step:
         raise ValueError(f"{folder}: it has step {since} already, and the training has done {step}")
-    if since is not None and since < pruned_until(store):
+    pruned = notes.pruned_until(store)
+    if since is not None and (pruned is None or since < pruned):
         raise perdure.InvalidArgument(
             f"{folder}: evictions since step {since} are forgotten, for another folder had a part"
-            f" of step {pruned_until(store)}; begin a new folder"
+            f" of step {pruned}; begin a new folder"
         )
     path = Path(folder) / f"part-{len(before):05}"
-    making = path.with_name(f".{path.name}.{os.getpid()}")
+    making = path.with_name(f".{path.name}")
+    shutil.rmtree(making, ignore_errors=True)  # of an export that was killed
     making.mkdir(parents=True)
     try:
         written = {
-            config.name: _write_table(store, config, optimizer, since, making) for config in tables
+            config.name: {
+                "file": number,
+                **_write_table(store, config, optimizer, since, _Files(making, number)),
+            }
+            for number, config in enumerate(tables)
         }
         manifest = {
             "version": _VERSION,
             "number": len(before),
             "since": since,
             "step": step,
+            "training": training,
             "tables": written,
         }
         (making / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
@@ -110,10 +123,11 @@ def export_part(
     except BaseException:
         shutil.rmtree(making, ignore_errors=True)
         raise
+    if pruned is None or not keep_evictions:
+        notes.remember_pruned(store, step)  # first: who is killed here has forgotten nothing else
     if not keep_evictions:
-        remember_pruned(store, step)  # first: a kill in between must not hide what is forgotten
         for config in tables:
-            _forget_tombstones(store, config.name)
+            _forget_evicted(store, config.name)
     return _read(path)
 
 
@@ -153,16 +167,29 @@ def load_parts(
     }
     if any(True for table in targets.values() for _ in table.scan(1)):
         raise ValueError(f"pool {store.path}: it has rows already; load into a new pool")
+    for config in tables:
+        notes.keep_kind(store, targets[config.name], config.dim, optimizer)
+    notes.set_loading(store, True)
     for part in parts:
         for name, table in targets.items():
-            for ids, rows in _rows_in(part.path / f"{name}.parquet", parts[-1].step):
+            files = _Files(part.path, part.tables[name]["file"])
+            for ids, rows in _rows_in(files.rows, parts[-1].step):
                 table.put(ids, rows)
-            for batch in pq.ParquetFile(part.path / f"{name}.evicted.parquet").iter_batches():
+            for batch in pq.ParquetFile(files.evicted).iter_batches():
                 table.erase(batch.column("id").to_numpy())
+    notes.set_loading(store, False)
     return parts
 
 
 # --- one part
+
+
+class _Files:
+    """Of one table, by its number: names of tables are no names of files."""
+
+    def __init__(self, part: Path, number: int) -> None:
+        self.rows = part / f"table-{number}.parquet"
+        self.evicted = part / f"evicted-{number}.parquet"
 
 
 def _shape(config: TableConfig, optimizer: Optimizer) -> list[int]:
@@ -173,8 +200,10 @@ def _read(path: Path) -> Part:
     try:
         told = json.loads((path / "manifest.json").read_text())
         version = told["version"]
-        part = Part(path, told["number"], told["since"], told["step"], told["tables"])
-    except (OSError, KeyError, ValueError) as error:
+        part = Part(
+            path, *(told[what] for what in ("number", "since", "step", "training", "tables"))
+        )
+    except (OSError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path}: no manifest of a part ({error})") from error
     if version != _VERSION or path.name != f"part-{part.number:05}":
         raise ValueError(f"{path}: it is part {part.number} of version {version}; not read here")
@@ -182,12 +211,12 @@ def _read(path: Path) -> Part:
 
 
 def _write_table(
-    store: perdure.Store, config: TableConfig, optimizer: Optimizer, since: int | None, to: Path
+    store: perdure.Store, config: TableConfig, optimizer: Optimizer, since: int | None, to: _Files
 ) -> dict[str, Any]:
     dim, state = _shape(config, optimizer)
     table = store.table(config.name, row_bytes(config, optimizer))
     rows = 0
-    with pq.ParquetWriter(to / f"{config.name}.parquet", _schema(dim, state)) as writer:
+    with pq.ParquetWriter(to.rows, _schema(dim, state)) as writer:
         for ids, page in table.scan(max(1, _PAGE_BYTES // (store.value_bytes or 1))):
             batch = _as_batch(ids, page, dim, state, since)
             rows += batch.num_rows
@@ -195,8 +224,8 @@ def _write_table(
                 writer.write_batch(batch)
     evicted = 0
     schema = pa.schema([("id", pa.int64())])
-    with pq.ParquetWriter(to / f"{config.name}.evicted.parquet", schema) as writer:
-        for ids, steps in tombstones_of(store, config.name):
+    with pq.ParquetWriter(to.evicted, schema) as writer:
+        for ids, steps in notes.evicted_of(store, config.name):
             ids = ids[steps > since] if since is not None else ids[:0]
             evicted += len(ids)
             writer.write_batch(pa.record_batch([pa.array(ids)], schema=schema))
@@ -241,9 +270,9 @@ def _rows_in(path: Path, now: int) -> Iterator[tuple[Any, Any]]:
         yield batch.column("id").to_numpy(), np.concatenate(whole, axis=1)
 
 
-def _forget_tombstones(store: perdure.Store, name: str) -> None:
-    for ids, _ in list(tombstones_of(store, name)):
-        store.table(f"{name}/evicted").erase(ids)
+def _forget_evicted(store: perdure.Store, name: str) -> None:
+    for ids, _ in notes.evicted_of(store, name):  # an erasure moves no key
+        store.table(name + notes.EVICTED).erase(ids)
 
 
 def _sync(folder: Path, *, whole: bool = True) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import perdure
 from perdure._named import KEY_BYTES, LEAST_ROW
 from perdure.options import PathLike
+from perdure.torch.notes import is_reserved
 from perdure.torch.optimizers import Optimizer
 
 Pooling = Literal["sum", "mean"]
@@ -53,6 +54,8 @@ class TableConfig:
     evict: Literal["lru", "lfu"] = "lru"
 
     def __post_init__(self) -> None:
+        if is_reserved(self.name):
+            raise ValueError(f"table {self.name!r}: the trainer has tables of such names")
         if self.dim < 1:
             raise ValueError(f"table {self.name!r}: dim {self.dim}; a row has at least one weight")
         if self.pooling not in ("sum", "mean"):

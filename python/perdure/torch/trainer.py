@@ -17,10 +17,9 @@ from torch import Tensor, nn
 
 import perdure
 from perdure.options import PathLike
-from perdure.torch import eviction
+from perdure.torch import eviction, notes
 from perdure.torch.dense import Dense, Stateful, content_of, fill, room_for
 from perdure.torch.embeddings import Changed, _Collection
-from perdure.torch.evicted import OURS, OURS_BYTES, evicts, tombstones
 from perdure.torch.tables import TableConfig
 
 if TYPE_CHECKING:
@@ -30,9 +29,6 @@ _DENSE = "perdure_torch_dense"
 # Whose steps a store commits: whoever resumed last, or began.
 _at_work: weakref.WeakKeyDictionary[perdure.Store, weakref.ref[Trainer]]
 _at_work = weakref.WeakKeyDictionary()
-_OURS = (
-    "perdure.torch"  # the table that has, at id 0, how many bytes of dense state there is room for
-)
 
 
 class _Rows:
@@ -61,8 +57,12 @@ class Trainer:
         The dense part.
     optimizer : torch.optim.Optimizer
         Of the dense part.
+    dense_bytes : int, optional
+        Room for all state but the tables, chosen by a pool's first step for good; by default what
+        that step takes and twice the model's parameters more.
     **others : anything with state_dict and load_state_dict
-        A scheduler, a sampler: what else has to be of the same step.
+        A scheduler, a sampler: what else has to be of the same step. Of tensors, numbers, strings,
+        lists and dictionaries.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Trainer:
     Notes
     -----
     A step that raises commits nothing, and leaves the model as the block left it: `resume` before
-    you go on.
+    you go on. After one whose commit failed it must.
     """
 
     evicted: dict[str, Any]
@@ -83,31 +83,26 @@ class Trainer:
         embeddings: _Collection | Sequence[_Collection],
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
+        *,
+        dense_bytes: int | None = None,
         **others: Stateful,
     ) -> None:
         self.store = store
         self._collections = [embeddings] if isinstance(embeddings, nn.Module) else list(embeddings)
-        if any(one.optimizer is None for one in self._collections):
-            raise ValueError("embeddings: one has no optimizer, and is for inference alone")
-        if any(one.store is not store for one in self._collections):
-            raise ValueError("embeddings: they are over another store than the trainer's")
-        names = [table.name for one in self._collections for table in one.configs]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"embeddings: table {twice[0]!r} is in two collections; share one")
-        self._optimizer = optimizer
+        _check_collections(self._collections, store)
         self._rows = _Rows()
         parts = {"model": model, "optimizer": optimizer, "rows": self._rows}
         taken = sorted(parts.keys() & others.keys())
         if taken:
             raise ValueError(f"{taken[0]}: the trainer has one of that name; choose another")
         self._dense = Dense({**parts, **others})
-        self.evicted: dict[str, Any] = {}
-        for config in self._configs():
-            if evicts(config):
-                tombstones(store, config)  # made now: a transaction makes no tables
+        self._dense_bytes = dense_bytes
+        self._parameter_bytes = sum(one.nbytes for one in model.parameters())
         self._bytes: Tensor | None = None
         self._done = 0
+        self.evicted = {}
+        self._keeps_evicted = False
+        self._evicted: dict[str, perdure.Table] = {}
 
     @property
     def done(self) -> int:
@@ -115,29 +110,27 @@ class Trainer:
         return self._done
 
     def resume(self) -> int:
-        """Brings everything to the last committed step, and answers how many there are; of a new
-        pool 0, and nothing changes.
+        """Brings everything to the last committed step, and answers how many there are; of a pool
+        without one 0, and nothing changes.
 
         Raises
         ------
         ValueError
             The pool's steps have other parts than the trainer, or other sizes.
         """
+        _at_work.pop(self.store, None)
         for one in self._collections:
-            one.forget()
-        _at_work[self.store] = weakref.ref(self)
-        room = self._room()
+            one.end_step()
         number = None
+        room = notes.dense_room(self.store)
         if room is not None:
             self._register(room)
             number = self.store.restore_step()
-        if number is None:
-            self._count_rows()
-            return 0
-        assert self._bytes is not None
-        self._dense.load(content_of(self._bytes))
-        self._done = number
-        return number
+        if number is not None:
+            assert self._bytes is not None
+            self._dense.load(content_of(self._bytes))
+        self._begin(number)
+        return self._done
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -148,86 +141,32 @@ class Trainer:
 
         Raises
         ------
+        InvalidArgument
+            The pool has steps and `resume` was not called, or another trainer is at work on it.
+        TypeError
+            In a pool's first step: something that is to be saved cannot be loaded again.
         NoSpace, Closed
             As of `Store.step`; nothing of the step took effect.
         """
         self._check_turn()
+        for one in self._collections:
+            one.begin_step()
         try:
             yield
         except BaseException:
             for one in self._collections:
-                one.forget()
+                one.end_step()
             raise
         counts = self._rows.count
         self._rows.count = dict(counts)
         try:
-            self._commit(self._done + 1)
+            with torch.no_grad():
+                self._commit(self._done + 1)
         except BaseException:
             self._rows.count = counts
+            if self._bytes is not None:
+                _at_work.pop(self.store, None)
             raise
-
-    def _commit(self, number: int) -> None:
-        changed = [rows for one in self._collections for rows in one.changed(number)]
-        evicted = self._evict(changed, number)
-        content = self._dense.save()
-        if self._bytes is None:
-            self._register(self._room() or self._keep_room(room_for(content)))
-        assert self._bytes is not None
-        fill(self._bytes, content)
-        most = 2 * (sum(one.ids.numel() for one in changed) + sum(map(len, evicted.values())))
-        with self.store.step(number, max_operations=max(most, 1)):
-            self._put(changed)
-            for one in changed:
-                if evicts(one.config):
-                    self._erase(one, evicted.get(one.table.name), number)
-        self._done, self.evicted = number, evicted
-
-    def _put(self, changed: Sequence[Changed]) -> None:
-        """One batch for all tables of one width."""
-        by_width: dict[int, list[Changed]] = {}
-        for one in changed:
-            by_width.setdefault(one.table.value_bytes, []).append(one)
-        for several in by_width.values():
-            self.store.put_tables(
-                [one.table for one in several],
-                torch.cat([one.ids for one in several]),
-                torch.cat([one.rows for one in several]),
-                np.cumsum([0, *(one.ids.numel() for one in several)]),
-            )
-
-    def _check_turn(self) -> None:
-        """Steps go on from where the pool is, by one trainer."""
-        of_store = _at_work.get(self.store)
-        if of_store is None and self._room() is None:
-            _at_work[self.store] = weakref.ref(self)
-        elif of_store is None:
-            raise perdure.InvalidArgument(
-                f"pool {self.store.path}: it has steps; call resume() before the first one"
-            )
-        elif of_store() is not self:
-            raise perdure.InvalidArgument(
-                f"pool {self.store.path}: another trainer is at work on it; resume() takes it over"
-            )
-
-    def _erase(self, one: Changed, ids: Any, step: int) -> None:
-        gone = tombstones(self.store, one.config)
-        gone.erase(one.ids[one.new])
-        if ids is not None:
-            one.table.erase(ids)
-            gone.put(ids, np.full((len(ids), 1), step, np.int64))
-
-    def _evict(self, changed: Sequence[Changed], step: int) -> dict[str, Any]:
-        """Ids that go with this step, by table; and how many rows each table will have."""
-        gone: dict[str, Any] = {}
-        for one in changed:
-            rows = self._rows.count.get(one.table.name, 0) + int(one.new.sum())
-            if eviction.is_due(one.config, rows, step):
-                ids = eviction.choose(one.table, one.config, rows, step, one.ids.cpu().numpy())
-                rows -= len(ids)
-                if len(ids):
-                    gone[one.table.name] = ids
-            self._rows.count[one.table.name] = rows
-        return gone
 
     def export(self, folder: PathLike, *, keep_evictions: bool = False) -> Part:
         """Writes the next part of a folder: all rows of all tables, or, where the folder has parts,
@@ -248,18 +187,114 @@ class Trainer:
         Raises
         ------
         ValueError
-            Its parts do not follow one another, or have this step.
+            Its parts do not follow one another, have this step, or are of another training.
         InvalidArgument
             Evictions since its last part are forgotten, as another folder has them.
         """
-        parts = [(config, one.optimizer) for one in self._collections for config in one.configs]
-        optimizers = {id(optimizer) for _, optimizer in parts}
-        if len(optimizers) != 1 or parts[0][1] is None:
-            raise ValueError("embeddings: collections of one optimizer can be exported")
         from perdure.torch.parts import export_part  # which needs pyarrow
 
-        configs = [config for config, _ in parts]
-        return export_part(self.store, configs, parts[0][1], self._done, folder, keep_evictions)
+        self._check_turn()
+        optimizer = self._collections[0].optimizer
+        if optimizer is None or any(one.optimizer != optimizer for one in self._collections):
+            raise ValueError("embeddings: collections of one optimizer can be exported")
+        part = export_part(
+            self.store, self._configs(), optimizer, self._done, folder, keep_evictions
+        )
+        self._look_at_evicted()
+        return part
+
+    # --- a commit
+
+    def _commit(self, number: int) -> None:
+        changed = [rows for one in self._collections for rows in one.changed(number)]
+        evicted = self._evict(changed, number)
+        if self._bytes is None:
+            self._dense.check()
+        content = self._dense.save()
+        if self._bytes is None:
+            self._register(notes.dense_room(self.store) or self._new_room(content))
+        assert self._bytes is not None
+        fill(self._bytes, content)
+        most = 2 * (sum(one.ids.numel() for one in changed) + sum(map(len, evicted.values())))
+        with self.store.step(number, max_operations=max(most, 1)):
+            self._put(changed)
+            for name, ids in evicted.items():
+                self.store.table(name).erase(ids)
+            if self._evicted:
+                self._note_evicted(changed, evicted, number)
+        self._done, self.evicted = number, evicted
+
+    def _put(self, changed: Sequence[Changed]) -> None:
+        """One batch for all tables of one width."""
+        by_width: dict[int, list[Changed]] = {}
+        for one in changed:
+            by_width.setdefault(one.table.value_bytes, []).append(one)
+        for several in by_width.values():
+            self.store.put_tables(
+                [one.table for one in several],
+                torch.cat([one.ids for one in several]),
+                torch.cat([one.rows for one in several]),
+                np.cumsum([0, *(one.ids.numel() for one in several)]),
+            )
+
+    def _evict(self, changed: Sequence[Changed], step: int) -> dict[str, Any]:
+        """Ids that go with this step, by table; and how many rows each table will have."""
+        gone: dict[str, Any] = {}
+        by_name = {one.table.name: one for one in changed}
+        for config in self._configs():
+            one = by_name.get(config.name)
+            rows = self._rows.count.get(config.name, 0) + (int(one.new.sum()) if one else 0)
+            if eviction.is_due(config, rows, step):
+                table = self.store.table(config.name)
+                keep = one.ids.cpu().numpy() if one else np.empty(0, np.int64)
+                ids = eviction.choose(table, config, rows, step, keep)
+                rows -= len(ids)
+                if len(ids):
+                    gone[config.name] = ids
+            self._rows.count[config.name] = rows
+        return gone
+
+    def _note_evicted(self, changed: Sequence[Changed], evicted: dict[str, Any], step: int) -> None:
+        for one in changed:
+            if one.table.name in self._evicted:
+                self._evicted[one.table.name].erase(one.ids[one.new])
+        for name, ids in evicted.items():
+            if self._keeps_evicted:
+                self._evicted[name].put(ids, np.full((len(ids), 1), step, np.int64))
+
+    # --- the pool
+
+    def _check_turn(self) -> None:
+        """Steps go on from where the pool is, by one trainer."""
+        of_store = _at_work.get(self.store)
+        at_work = None if of_store is None else of_store()
+        if at_work is self:
+            return
+        if at_work is not None:
+            raise perdure.InvalidArgument(
+                f"pool {self.store.path}: another trainer is at work on it; resume() takes it over"
+            )
+        if self._bytes is not None or notes.dense_room(self.store) is not None:
+            raise perdure.InvalidArgument(
+                f"pool {self.store.path}: it has steps; call resume() before the first one"
+            )
+        self._begin(None)
+
+    def _begin(self, number: int | None) -> None:
+        notes.check_loaded(self.store)
+        if number is None:
+            self._count_rows()
+        self._done = number or 0
+        self._look_at_evicted()
+        _at_work[self.store] = weakref.ref(self)
+
+    def _look_at_evicted(self) -> None:
+        self._keeps_evicted = notes.pruned_until(self.store) is not None
+        if self._keeps_evicted:
+            for config in self._configs():
+                if eviction.evicts(config):
+                    self.store.table(config.name + notes.EVICTED, 8)
+        self._evicted = notes.evicted_tables(self.store)
 
     def _configs(self) -> list[TableConfig]:
         return [config for one in self._collections for config in one.configs]
@@ -268,24 +303,27 @@ class Trainer:
         """Of a pool without a step: parts may have been loaded into it."""
         for config in self._configs():
             table = self.store.tables()[config.name]
-            count = sum(len(ids) for ids, _ in table.scan())
-            self._rows.count[config.name] = count
+            self._rows.count[config.name] = sum(len(ids) for ids, _ in table.scan())
 
-    def _room(self) -> int | None:
-        """Bytes of dense state that the pool has room for, once it has seen a step: OURS has them
-        at id 0."""
-        if OURS not in self.store.tables():
-            return None
-        rows = self.store.table(OURS).get([0], dtype=np.int64)
-        return int(rows.values[0, 0]) if rows.found[0] else None
-
-    def _keep_room(self, room: int) -> int:
-        row = np.array([[room, 0]], np.int64)
-        self.store.table(OURS, OURS_BYTES).put([0], row)
-        return room
+    def _new_room(self, content: bytes) -> int:
+        room = self._dense_bytes or room_for(content, self._parameter_bytes)
+        return notes.keep_dense_room(self.store, max(room, len(content) + 8))
 
     def _register(self, room: int) -> None:
         if self._bytes is None:
             device = "cuda" if self.store.device == "cuda" else "cpu"
             self._bytes = torch.zeros(room, dtype=torch.uint8, device=device)
             self.store.register_dense(**{_DENSE: self._bytes})
+
+
+def _check_collections(collections: Sequence[_Collection], store: perdure.Store) -> None:
+    if not collections:
+        raise ValueError("embeddings: there is none")
+    if any(one.optimizer is None for one in collections):
+        raise ValueError("embeddings: one has no optimizer, and is for inference alone")
+    if any(one.store is not store for one in collections):
+        raise ValueError("embeddings: they are over another store than the trainer's")
+    names = [table.name for one in collections for table in one.configs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"embeddings: table {twice[0]!r} is in two collections; share one")

@@ -1,0 +1,116 @@
+"""What a training keeps in its pool beside rows and dense state: small numbers in the table
+"perdure.torch", and the ids that were evicted, for exports that follow, in a table NAME/evicted
+each.
+
+An id that was evicted and comes again has its row, and no entry in NAME/evicted. Entries are kept
+from the first export on, and go once a part has them.
+
+Invariant: an entry is of the commit that evicts, and goes with the commit that makes the row anew.
+"""
+
+from __future__ import annotations
+
+import secrets
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import perdure
+
+OURS, BYTES = "perdure.torch", 16
+EVICTED = "/evicted"
+# Ids of that table; table n has its dim and optimizer at _FIRST_TABLE + n.
+_DENSE_ROOM, _PRUNED, _TRAINING, _LOADING, _FIRST_TABLE = 0, 1, 2, 3, 1000
+
+
+def is_reserved(name: str) -> bool:
+    return name == OURS or name.endswith(EVICTED)
+
+
+def _get(store: Any, at: int) -> tuple[int, int] | None:
+    table = store.tables().get(OURS)
+    if table is None:
+        return None
+    rows = table.get([at], dtype=np.int64)
+    return (int(rows.values[0, 0]), int(rows.values[0, 1])) if rows.found[0] else None
+
+
+def _put(store: perdure.Store, at: int, first: int, second: int = 0) -> None:
+    store.table(OURS, BYTES).put([at], np.array([[first, second]], np.int64))
+
+
+def dense_room(store: perdure.Store) -> int | None:
+    """Bytes of dense state that the pool has room for, once it has seen a step."""
+    found = _get(store, _DENSE_ROOM)
+    return None if found is None else found[0]
+
+
+def keep_dense_room(store: perdure.Store, room: int) -> int:
+    _put(store, _DENSE_ROOM, room)
+    return room
+
+
+def training_id(store: perdure.Store) -> str:
+    """Of this pool's training, made when it is first asked for."""
+    found = _get(store, _TRAINING)
+    if found is None:
+        found = (secrets.randbits(63), secrets.randbits(63))
+        _put(store, _TRAINING, *found)
+    return f"{found[0]:016x}{found[1]:016x}"
+
+
+def set_loading(store: perdure.Store, loading: bool) -> None:
+    _put(store, _LOADING, int(loading))
+
+
+def check_loaded(store: perdure.Store) -> None:
+    if (_get(store, _LOADING) or (0, 0))[0]:
+        raise perdure.InvalidArgument(
+            f"pool {store.path}: parts were being loaded into it when that ended; load them into a"
+            " new pool"
+        )
+
+
+def optimizer_note(optimizer: object) -> int:
+    return zlib.crc32(type(optimizer).__name__.encode())
+
+
+def kind_of(store: Any, table: perdure.Table) -> tuple[int, int] | None:
+    """What a table's rows hold: its dim, and its optimizer's note."""
+    return _get(store, _FIRST_TABLE + table.number)
+
+
+def keep_kind(store: perdure.Store, table: perdure.Table, dim: int, optimizer: object) -> None:
+    _put(store, _FIRST_TABLE + table.number, dim, optimizer_note(optimizer))
+
+
+# --- evicted ids
+
+
+def pruned_until(store: perdure.Store) -> int | None:
+    """Evictions from this step on are known; None: nobody has exported, so none is kept."""
+    found = _get(store, _PRUNED)
+    return None if found is None else found[0]
+
+
+def remember_pruned(store: perdure.Store, step: int) -> None:
+    _put(store, _PRUNED, step)
+
+
+def evicted_tables(store: perdure.Store) -> dict[str, perdure.Table]:
+    """By the name of the table whose ids they have."""
+    return {
+        name.removesuffix(EVICTED): table
+        for name, table in store.tables().items()
+        if name.endswith(EVICTED)
+    }
+
+
+def evicted_of(store: perdure.Store, name: str) -> Iterator[tuple[Any, Any]]:
+    """Ids and the steps that evicted them, page by page."""
+    table = store.tables().get(name + EVICTED)
+    if table is not None:
+        for ids, rows in table.scan(dtype=np.int64):
+            yield ids, rows[:, 0]
