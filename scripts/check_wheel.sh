@@ -58,11 +58,11 @@ with perdure.open(pool, log_dir=log) as store:
     values = store.get(keys, dtype=np.uint64)[0]
 assert (np.asarray(values).ravel() == keys * 3).all()
 with perdure.serve.Server(f"{pool}-served", port=0) as server:
-    with socket.create_connection(("127.0.0.1", server.port)) as client:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
         client.sendall(b"SET key value\r\nGET key\r\n")
         said = b""
-        while len(said) < 16:
-            said += client.recv(64)
+        while len(said) < 16 and (more := client.recv(64)):
+            said += more
     assert said == b"+OK\r\n$5\r\nvalue\r\n", said
 mapped = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if ".so" in line}
 strays = [so for so in mapped if any(part in so for part in ("libhwy", "libisal", "liburing", "libssl", "libcrypto")) and not so.startswith(venv)]

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Fuzzes with libFuzzer, ASan and UBSan what opens pools, logs, images and snapshots and what a
-# server's clients send, and with Atheris what reads tables and traces in Python: each for SECONDS. Begins with what is kept in
-# tests/fuzz/corpus and python/tests/corpus; what it learns stays in build/fuzz/corpus, what it
-# finds in build/fuzz/found.
+# server's clients send, and with Atheris what reads tables and traces in Python: each for SECONDS.
+# Begins with what is kept in tests/fuzz/corpus and python/tests/corpus; what it learns stays in
+# build/fuzz/corpus, what it finds in build/fuzz/found.
 #   scripts/fuzz.sh [SECONDS [TARGET ...]]     default 60, all: pool log image snapshot server
 #                                              parquet csv trace
 set -euo pipefail

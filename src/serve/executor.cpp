@@ -83,9 +83,11 @@ Status Executor::try_turn(std::span<Request const> requests, std::int64_t now_ms
   }
   std::uint64_t const expired = keys_.expired_keys();
   for (Request const& request : requests) answer(request);
-  server_.expired_keys.fetch_add(keys_.expired_keys() - expired, std::memory_order_relaxed);
   may_expire_ |= keys_.has_expiring();
-  return keys_.commit(in_pieces);
+  Status const done = keys_.commit(in_pieces);
+  if (done.ok())
+    server_.expired_keys.fetch_add(keys_.expired_keys() - expired, std::memory_order_relaxed);
+  return done;
 }
 
 void Executor::will_read_queued(Session const& session) {
@@ -99,6 +101,7 @@ void Executor::will_read_queued(Session const& session) {
 
 void Executor::remember(std::span<Request const> requests) {
   before_.clear();
+  counts_before_ = {server_.hits, server_.misses, server_.wrong_passwords};
   server_.newly_changed.clear();
   ++turn_;
   for (Request const& request : requests) {
@@ -109,6 +112,9 @@ void Executor::remember(std::span<Request const> requests) {
 }
 
 void Executor::set_back() {
+  server_.hits = counts_before_.hits;
+  server_.misses = counts_before_.misses;
+  server_.wrong_passwords = counts_before_.wrong_passwords;
   if (mutated("serve_redo_keeps_sessions")) return;
   if (!mutated("serve_redo_keeps_watchers"))
     for (Session* const session : server_.newly_changed) session->state.watched_changed = false;
@@ -193,15 +199,15 @@ void Executor::run_command(Request const& request, Command const* command) {
 
 void Executor::refuse(Request const& request, Status const& why) {
   server_.refused_writes.fetch_add(1, std::memory_order_relaxed);
-  if (why.code() == Code::closed && server_.failure.ok()) {
-    server_.failure = why;
-    server_.stop_asked = true;
-  }
   Session& session = *request.session;
   std::size_t const sent = session.out.size();
   try {
+    end_if_failed(why);
+    bool const silent =
+        !session.state.replies || std::exchange(session.state.skip_next_reply, false);
     Reply reply(session.out, session.state.protocol);
     if (session.state.in_multi) end_multi(session, server_);  // EXEC, of which nothing is done
+    if (silent) return;
     if (keys_.was_too_large())
       reply.error(kTooLong);
     else if (why.code() == Code::no_space)
@@ -212,6 +218,13 @@ void Executor::refuse(Request const& request, Status const& why) {
     session.out.resize(sent);
     session.state.closing = true;
   }
+}
+
+/// A store that has to be opened anew answers nobody.
+void Executor::end_if_failed(Status const& why) {
+  if (why.code() != Code::closed || server_.stop_asked) return;
+  server_.stop_asked = true;
+  server_.failure = why;
 }
 
 bool Executor::expire_some(std::int64_t now_ms) try {
@@ -232,7 +245,7 @@ bool Executor::expire_some(std::int64_t now_ms) try {
     expiry_at_ = {};
   }
   std::uint64_t const found = keys_.expired_keys() - expired;
-  static_cast<void>(keys_.commit(true));  // what stays is found again
+  end_if_failed(keys_.commit(true));  // what else stays is found again
   server_.expired_keys.fetch_add(found, std::memory_order_relaxed);
   memory_.release();
   return found > kExpiredAtOnce / 4;

@@ -41,6 +41,11 @@ class Executor {
     std::size_t sent;
   };
 
+  /// That commands change, and that are those before a turn if it is done again.
+  struct Counts {
+    std::uint64_t hits = 0, misses = 0, wrong_passwords = 0;
+  };
+
   void run_turn(std::span<Request const> requests, std::int64_t now_ms);
   Status attempt(std::span<Request const> requests, std::int64_t now_ms, bool in_pieces = false);
   Status try_turn(std::span<Request const> requests, std::int64_t now_ms, bool in_pieces);
@@ -51,6 +56,7 @@ class Executor {
   void answer(Request const& request);
   void run_command(Request const& request, Command const* command);
   void refuse(Request const& request, Status const& why);
+  void end_if_failed(Status const& why);
   [[nodiscard]] bool keys_fit(Command const& command, Arguments arguments) const;
 
   ServerState& server_;
@@ -58,6 +64,7 @@ class Executor {
   std::pmr::monotonic_buffer_resource memory_;
   Keyspace keys_;
   std::vector<Before> before_;
+  Counts counts_before_;
   std::uint64_t turn_ = 0;
   ScanCursor expiry_at_ = {};
   std::uint64_t expiring_seen_ = 0;

@@ -14,6 +14,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "base/caught.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
 #include "perdure/serve.h"
@@ -208,11 +209,12 @@ void Server::Impl::run() {
     ended_by = {Code::io_error, std::string("the server failed: ") + error.what()};
   }
   connections.clear();
-  {
+  static_cast<void>(caught([&] {  // its end is as good without events
     log::Delivery const delivery;
     events.look();
     events.ended(ended_by, seconds());
-  }
+    return Status{};
+  }));
   std::lock_guard const lock(mutex);
   failure = ended_by;
   running = false;

@@ -102,5 +102,38 @@ TEST(Turns, AreThereWholeAfterAKill) {
   }
 }
 
+/// A value that does not fit makes the turn be done again, request by request.
+TEST(Turns, AClientThatAsksForNoRepliesGetsNoneOfRefusalsEither) {
+  Store store = small_store();
+  Turns turns(store, 1, {.most_value_bytes = 4u << 20});
+  std::string const too_long(2u << 20, 'x');
+  turns.ask(0, {"CLIENT", "REPLY", "SKIP"});
+  turns.ask(0, {"SET", "long", too_long});
+  turns.ask(0, {"ECHO", "one"});
+  EXPECT_EQ(turns.run(1), (std::vector<std::string>{"$3\r\none\r\n", "", ""}));
+  turns.ask(0, {"CLIENT", "REPLY", "OFF"});
+  turns.ask(0, {"SET", "long", too_long});
+  turns.ask(0, {"CLIENT", "REPLY", "ON"});
+  EXPECT_EQ(turns.run(1), (std::vector<std::string>{"+OK\r\n", "", ""}));
+}
+
+TEST(Turns, WhatIsDoneAgainIsCountedOnce) {
+  Store store = small_store();
+  ServeOptions options;
+  options.most_value_bytes = 4u << 20;
+  options.password = "right";
+  Turns turns(store, 2, options);
+  turns.run_one(0, {"SET", "a", "1"}, 1);
+  for (int n = 0; n < 5; ++n) turns.ask(0, {"GET", "a"});
+  for (int n = 0; n < 3; ++n) turns.ask(0, {"GET", "none"});
+  turns.ask(1, {"AUTH", "wrong"});
+  turns.ask(0, {"SET", "long", std::string(2u << 20, 'x')});
+  turns.run(2);
+  EXPECT_EQ(turns.state().hits, 5u);
+  EXPECT_EQ(turns.state().misses, 3u);
+  EXPECT_EQ(turns.state().wrong_passwords, 1u);
+  EXPECT_EQ(turns.state().refused_writes, 1u);
+}
+
 }  // namespace
 }  // namespace perdure::serve::test
