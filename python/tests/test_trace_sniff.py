@@ -155,6 +155,7 @@ NO_TRACES = [
     "mesh-wing.metis.graph.xz",
     "t10k-images-idx3-ubyte.xz",
     "t10k-labels-idx1-ubyte.xz",
+    "open_bandit_bts.rows0-10K.csv.xz",
     "README.md",
     "SHA256SUMS",
 ]
