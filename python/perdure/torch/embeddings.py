@@ -100,7 +100,7 @@ class _Collection(nn.Module):
             name: number for number, table in enumerate(self.configs) for name in table.of_features
         }
         self._pending: list[Looked] = []
-        self._in_step = False  # of a trainer
+        self.in_step = False  # of a trainer
         # What autograd goes on through: the rows are no parameters of the module.
         self.register_buffer("_hook", torch.zeros(0), persistent=False)
 
@@ -164,7 +164,7 @@ class _Collection(nn.Module):
         return weights
 
     def _remember(self, looked: Looked) -> None:
-        if self._in_step:
+        if self.in_step:
             self._pending.append(looked)
         else:
             looked.why_lost = (
@@ -212,11 +212,11 @@ class _Collection(nn.Module):
     # --- for the trainer
 
     def begin_step(self) -> None:
-        self._pending, self._in_step = [], True
+        self._pending, self.in_step = [], True
 
     def end_step(self) -> list[Looked]:
         """What was looked up in it; gradients that come now come too late."""
-        ended, self._pending, self._in_step = self._pending, [], False
+        ended, self._pending, self.in_step = self._pending, [], False
         for looked in ended:
             looked.why_lost = "a gradient of embeddings that an earlier step looked up"
         return ended
@@ -295,10 +295,11 @@ class EmbeddingBagCollection(_Collection):
         if len(feature) not in (2, 3):
             raise TypeError(f"feature {name!r}: pass (ids, lengths) or (ids, lengths, weights)")
         ids, lengths = feature[0], feature[1]
-        if lengths.dim() != 1 or lengths.is_floating_point() or int(lengths.sum()) != ids.numel():
+        right = lengths.dim() == 1 and not lengths.is_floating_point()
+        if not right or int(lengths.sum()) != ids.numel() or bool((lengths < 0).any()):
             raise ValueError(
-                f"feature {name!r}: lengths are integers of one dimension whose sum is the number"
-                f" of ids, {ids.numel()}"
+                f"feature {name!r}: lengths are integers of one dimension, none below 0, whose sum"
+                f" is the number of ids, {ids.numel()}"
             )
         if len(feature) == 3 and feature[2].shape != ids.shape:
             raise ValueError(f"feature {name!r}: pass a weight for each of the {ids.numel()} ids")
@@ -306,7 +307,7 @@ class EmbeddingBagCollection(_Collection):
     def _pooled(self, name: str, feature: Feature, weights: Tensor) -> Tensor:
         lengths = feature[1].to(torch.int64)
         if len(feature) == 3:
-            weights = weights * feature[2][:, None]
+            weights = weights * feature[2][:, None].to(weights.dtype)
         if weights.shape[0] == 0 or lengths.numel() == 0:
             dim = self.configs[self._table_of[name]].dim
             return weights.sum() + weights.new_zeros((lengths.numel(), dim))

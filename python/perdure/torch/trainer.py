@@ -149,6 +149,8 @@ class Trainer:
             As of `Store.step`; nothing of the step took effect.
         """
         self._check_turn()
+        if any(one.in_step for one in self._collections):
+            raise RuntimeError("step: one is under way; end it before the next one begins")
         for one in self._collections:
             one.begin_step()
         try:

@@ -1,0 +1,90 @@
+"""Tables beside the process that trains them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import perdure
+import pytest
+
+pytestmark = pytest.mark.framework("torch")
+
+FOLLOWS = """
+import sys, torch
+from perdure import torch as pt
+store = pt.Follower(sys.argv[1], threads=1)
+bags = pt.EmbeddingBagCollection(store, [pt.TableConfig("t", 4, init_bound=0.0)])
+print("ready", flush=True)
+last = torch.zeros(64)
+ids, one = torch.arange(64), torch.ones(64, dtype=torch.int64)
+while last.max() < 300:
+    rows = bags({"t": (ids, one)})["t"].detach()
+    assert (rows == rows[:, :1]).all(), "a row of two steps"
+    assert (rows[:, 0] >= last).all(), "a row of an earlier step"
+    last = rows[:, 0]
+print("done", int(last.max()), flush=True)
+"""
+
+
+def test_a_follower_in_another_process_sees_whole_rows_of_each_commit(pools: Path) -> None:
+    import torch
+    from perdure import torch as pt
+
+    path, rule, tables = (
+        str(pools / "pool"),
+        pt.SGD(lr=-1.0),
+        [pt.TableConfig("t", 4, init_bound=0.0)],
+    )
+    with pytest.raises(perdure.NotFound):
+        pt.Follower(path)
+    store = pt.create(path, tables, rule)
+    bags = pt.EmbeddingBagCollection(store, tables, rule)
+    none = torch.nn.Linear(1, 1)
+    trainer = pt.Trainer(store, bags, none, torch.optim.SGD(none.parameters(), lr=0))
+    with subprocess.Popen(
+        [sys.executable, "-c", FOLLOWS, path], stdout=subprocess.PIPE, text=True
+    ) as reader:
+        assert reader.stdout is not None and reader.stdout.readline() == "ready\n"
+        steps = 0
+        while reader.poll() is None and steps < 3000:
+            ids = torch.arange(steps % 7, 64)
+            with trainer.step():  # each weight grows by one
+                bags({"t": (ids, torch.ones(len(ids), dtype=torch.int64))})["t"].sum().backward()
+            steps += 1
+        assert reader.stdout.read().startswith("done"), steps
+        assert reader.wait() == 0
+    follower = pt.Follower(path)
+    for call, error, says in (
+        (lambda: follower.table("new", 16), perdure.InvalidArgument, "where it is trained"),
+        (
+            lambda: pt.EmbeddingCollection(follower, [pt.TableConfig("t", 5)]),
+            ValueError,
+            "have 4 weights, and the model takes 5",
+        ),
+        (lambda: pt.EmbeddingCollection(follower, [pt.TableConfig("u", 4)]), KeyError, "'t'"),
+        (
+            lambda: pt.Trainer(
+                store, pt.EmbeddingCollection(store, tables), none, torch.optim.SGD([none.weight])
+            ),
+            ValueError,
+            "for inference alone",
+        ),
+    ):
+        with pytest.raises(error, match=says):
+            call()
+    store.close()
+    ids = torch.arange(4)
+    before = pt.EmbeddingCollection(follower, tables)({"t": (ids,)})["t"]
+    reading, taken = pt.EmbeddingCollection(follower, tables), follower.table("t")
+    Path(path).unlink()
+    assert torch.equal(reading({"t": (ids,)})["t"], before), "no pool: the old one"
+    others = [pt.TableConfig("first", 2), *tables]
+    made_anew = pt.create(path, others, rule)
+    pt.EmbeddingBagCollection(made_anew, others, rule)
+    after = reading({"t": (ids,)})["t"]
+    names = ["first", "perdure.torch", "t"]
+    assert before.max() > 0 and after.max() == 0 and sorted(follower.tables()) == names
+    with pytest.raises(perdure.InvalidArgument, match="take it again"):
+        taken.get(ids)

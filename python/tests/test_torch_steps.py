@@ -1,0 +1,210 @@
+"""What perdure.torch refuses, and what becomes of steps that are not as they must be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import perdure
+import pytest
+from torch_bags import Bags, a_table
+
+pytestmark = pytest.mark.framework("torch")
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+def test_gradients_that_come_too_late_or_from_nowhere_are_refused() -> None:
+    import torch
+    from perdure import torch as pt
+
+    bags = Bags(pt.SGD(lr=1.0))
+    ids, one = torch.arange(3), torch.ones(3, dtype=torch.int64)
+    outside = bags.ours({"t": (ids, one)})["t"].sum()
+    with pytest.raises(RuntimeError, match="outside of trainer"):
+        outside.backward()
+    with bags.trainer.step():
+        late = bags.ours({"t": (ids, one)})["t"].sum()
+    with bags.trainer.step(), pytest.raises(RuntimeError, match="an earlier step"):
+        late.backward()
+    second = bags.trainer.step()
+    with bags.trainer.step(), pytest.raises(RuntimeError, match="under way"):
+        second.__enter__()
+    assert not bags.weights()[1].any()
+    with bags.trainer.step():
+        bags.ours({"t": (ids, one)})["t"].sum().backward(create_graph=True)
+    assert bags.weights()[1].sum() == 3
+
+
+def test_batches_without_ids_are_zeros_and_change_nothing() -> None:
+    import torch
+    from perdure import torch as pt
+
+    bags = Bags(pt.SGD(lr=1.0))
+    none = torch.empty(0, dtype=torch.int64)
+    with bags.trainer.step():
+        for lengths in (none, torch.zeros(3, dtype=torch.int64)):
+            pooled = bags.ours({"t": (none, lengths)})["t"]
+            assert pooled.shape == (len(lengths), 4) and not pooled.any()
+            pooled.sum().backward()
+    assert not bags.weights()[1].any()
+
+
+class Sampler:
+    def __init__(self, at: Any) -> None:
+        self.at = at
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"at": self.at}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.at = state["at"]
+
+
+def test_state_that_could_not_be_loaded_is_refused_before_the_first_step() -> None:
+    import torch
+    from perdure import torch as pt
+
+    store, tables = a_table(pt.SGD(lr=1.0))
+    bags = pt.EmbeddingBagCollection(store, tables, pt.SGD(lr=1.0))
+    model = torch.nn.Linear(4, 1)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+    bad = pt.Trainer(store, bags, model, sgd, random=Sampler(np.random.default_rng(1)))
+    with pytest.raises(TypeError, match="random: its state_dict"), bad.step():
+        pass
+    good = pt.Trainer(store, bags, model, sgd, random=Sampler(7))
+    good.resume()
+    with good.step():
+        pass
+    adam = torch.optim.Adam(model.parameters())
+    with pytest.raises(ValueError, match="Adam"):
+        pt.Trainer(store, bags, model, adam, random=Sampler(0)).resume()
+    sampler = Sampler(0)
+    again = pt.Trainer(store, bags, model, sgd, random=sampler)
+    assert again.resume() == 1 and sampler.at == 7
+
+
+def test_a_dense_optimizer_that_begins_late_has_room() -> None:
+    import torch
+    from perdure import torch as pt
+
+    store, tables = a_table(pt.SGD(lr=1.0))
+    bags = pt.EmbeddingBagCollection(store, tables, pt.SGD(lr=1.0))
+    model = torch.nn.Linear(300, 300)
+    adam = torch.optim.Adam(model.parameters())
+    trainer = pt.Trainer(store, bags, model, adam)
+    for step in range(4):
+        with trainer.step():
+            model(torch.ones(300)).sum().backward()
+            if step % 2 == 1:
+                adam.step()
+    small, tables = a_table(pt.SGD(lr=1.0))
+    bags = pt.EmbeddingBagCollection(small, tables, pt.SGD(lr=1.0))
+    more = Sampler(torch.zeros(1))
+    none = torch.nn.Linear(1, 1)
+    sgd = torch.optim.SGD(none.parameters(), lr=1)
+    trainer = pt.Trainer(small, bags, none, sgd, dense_bytes=100_000, more=more)
+    with trainer.step():
+        pass
+    more.at = torch.zeros(100_000)
+    with pytest.raises(ValueError, match="dense_bytes="), trainer.step():
+        pass
+    with pytest.raises(perdure.InvalidArgument, match="call resume"), trainer.step():
+        pass
+
+
+def test_old_rows_go_though_no_step_of_the_look_changes_their_table() -> None:
+    import torch
+    from perdure import torch as pt
+
+    rule = pt.SGD(lr=1.0)
+    store, tables = a_table(rule, ttl_steps=16)
+    bags = pt.EmbeddingBagCollection(store, tables, rule)
+    none = torch.nn.Linear(1, 1)
+    trainer = pt.Trainer(store, bags, none, torch.optim.SGD(none.parameters(), lr=0))
+    for step in range(1, 40):
+        with trainer.step():
+            if step % 2:  # looks are at even ones
+                ids = torch.tensor([step])
+                bags({"t": (ids, torch.ones(1, dtype=torch.int64))})["t"].sum().backward()
+    assert len([one for ids, _ in store.table("t").scan() for one in ids]) <= 10
+    assert set(store.tables()) == {"t", "perdure.torch"}, "nothing is kept for exports"
+
+
+def test_what_does_not_fit_is_refused(pools: Path) -> None:
+    import torch
+    from perdure import torch as pt
+
+    path = str(pools / "pool")
+    tables = [pt.TableConfig("t", 4), pt.TableConfig("u", 8)]
+    store = pt.create(path, tables, pt.Adagrad(lr=0.1))
+    bags = pt.EmbeddingBagCollection(store, tables, pt.Adagrad(lr=0.1))
+    ids, one = torch.arange(3), torch.ones(3, dtype=torch.int64)
+    for call, error, says in (
+        (lambda: bags({"v": (ids, one)}), KeyError, "there are t, u"),
+        (lambda: bags({"t": (ids,)}), TypeError, "lengths"),
+        (lambda: bags({"t": ([1], one)}), TypeError, "pass tensors"),
+        (lambda: pt.TableConfig("t/evicted", 4), ValueError, "such names"),
+        (lambda: bags({"t": (ids, one + 1)}), ValueError, "sum is the number of ids, 3"),
+        (lambda: bags({"t": (ids.float(), one)}), TypeError, "integers"),
+        (lambda: bags({"t": (ids, one - torch.tensor([3, 0, -3]))}), ValueError, "none below 0"),
+        (lambda: bags({"t": (ids, one, torch.ones(2))}), ValueError, "each of the 3 ids"),
+        (lambda: pt.TableConfig("t", 0), ValueError, "at least one weight"),
+        (lambda: pt.TableConfig("t", 4, pooling="max"), ValueError, "'sum' or 'mean'"),
+        (lambda: pt.TableConfig("t", 4, max_rows=0), ValueError, "1 at least"),
+        (lambda: pt.TableConfig("t", 4, evict="fifo"), ValueError, "'lru' or 'lfu'"),
+        (lambda: pt.create("memfd:none", [], pt.SGD(lr=1)), ValueError, "none"),
+        (
+            lambda: pt.EmbeddingCollection(store, tables, pt.Adam(lr=0.1)),
+            ValueError,
+            "optimizer was another",
+        ),
+    ):
+        with pytest.raises(error, match=says):
+            call()
+
+
+def test_one_trainer_at_a_time_goes_on_from_where_the_pool_is(pools: Path) -> None:
+    import torch
+    from perdure import torch as pt
+
+    path = str(pools / "pool")
+    tables = [pt.TableConfig("t", 4), pt.TableConfig("u", 8)]
+    store = pt.create(path, tables, pt.Adagrad(lr=0.1))
+    bags = pt.EmbeddingBagCollection(store, tables, pt.Adagrad(lr=0.1))
+    ids, one = torch.arange(3), torch.ones(3, dtype=torch.int64)
+    model = torch.nn.Linear(4, 1)
+    adam = torch.optim.Adam(model.parameters())
+    for of, more, says in (
+        ([bags, bags], {}, "two collections"),
+        (bags, {"rows": adam}, "choose another"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            pt.Trainer(store, of, model, adam, **more)
+    trainer = pt.Trainer(store, bags, model, adam)
+    with trainer.step():
+        bags({"t": (ids, one)})["t"].sum().backward()
+    second = pt.Trainer(store, bags, model, adam)
+    with pytest.raises(perdure.InvalidArgument, match="another trainer"), second.step():
+        pass
+    assert second.resume() == 1
+    with pytest.raises(perdure.InvalidArgument, match="another trainer"), trainer.step():
+        pass
+    store.close()
+    with perdure.open(path) as again:
+        others = pt.EmbeddingBagCollection(again, tables, pt.Adagrad(lr=0.1))
+        schedule = torch.optim.lr_scheduler.StepLR(adam, 1)
+        with pytest.raises(ValueError, match="pass the same"):
+            pt.Trainer(again, others, model, adam, scheduler=schedule).resume()
+        with pytest.raises(ValueError, match="another store"):
+            pt.Trainer(store, others, model, adam)
+        third = pt.Trainer(again, others, model, adam)
+        with pytest.raises(perdure.InvalidArgument, match="call resume"), third.step():
+            pass
+        assert third.resume() == 1
+    with perdure.open(path) as again:
+        others = pt.EmbeddingBagCollection(again, tables, pt.Adagrad(lr=0.1))
+        fourth = pt.Trainer(again, others, model, adam)
+        with pytest.raises(perdure.InvalidArgument, match="call resume"), fourth.step():
+            pass
+    assert np.isfinite(model.weight.detach().numpy()).all()
