@@ -139,7 +139,7 @@ class TableReads:
         Returns
         -------
         Result
-            As `get`: values of shape (n, *shape), zeros where an id is absent.
+            As `get`: values of shape `(n, *shape)`, zeros where an id is absent.
 
         Raises
         ------
