@@ -196,5 +196,6 @@ def test_an_export_that_fails_leaves_no_part(
     with pytest.raises(ZeroDivisionError):
         trainer.export(tmp_path / "parts")
     assert list((tmp_path / "parts").iterdir()) == []
+    assert trainer._keeps_evicted, "from the first try on"
     monkeypatch.setattr(parts, "_as_batch", write)
     assert trainer.export(tmp_path / "parts").number == 0

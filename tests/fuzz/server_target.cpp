@@ -1,6 +1,7 @@
 // Clients that send any bytes to a server's reader and executor, over a pool of their own: whatever
 // they send, each gets whole replies, one for each of its requests at most, and the pool is sound.
 #include <charconv>
+#include <iterator>
 #include <memory>
 #include <string_view>
 
@@ -20,7 +21,7 @@ constexpr std::uint64_t kSoonFull = 12u << 20;
 /// Of an input's first byte.
 struct How {
   explicit How(std::uint8_t byte)
-      : piece(kPieces[byte & 7 & (byte & 4 ? 4 : 3)]),
+      : piece(kPieces[(byte & 7) % std::size(kPieces)]),
         two_clients((byte & 0x08) != 0),
         resp3((byte & 0x10) != 0),
         soon_full((byte & 0x20) != 0),

@@ -113,17 +113,14 @@ class _Collection(nn.Module):
 
     def _table(self, config: TableConfig) -> perdure.Table:
         """The pool's table, if its rows are what the model takes them for."""
-        known = self.store.tables().get(config.name)
-        if known is None and self.optimizer is not None:
+        table = self.store.tables().get(config.name)
+        kind = None if table is None else notes.kind_of(self.store, table)
+        if kind is None and self.optimizer is not None:  # new, or a kill came between the two
             assert isinstance(self.store, perdure.Store)
-            known = self.store.table(config.name, row_bytes(config, self.optimizer))
-            notes.keep_kind(self.store, known, config.dim, self.optimizer)
-        table = known or self.store.table(config.name)  # which says that there is none
-        kind = notes.kind_of(self.store, table)
-        if kind is None and self.optimizer is not None:  # a kill came between the two
-            assert isinstance(self.store, perdure.Store)
+            table = self.store.table(config.name, row_bytes(config, self.optimizer))
             notes.keep_kind(self.store, table, config.dim, self.optimizer)
             kind = notes.kind_of(self.store, table)
+        table = table or self.store.table(config.name)  # which says that there is none
         expected = self.optimizer and notes.optimizer_note(self.optimizer)
         if kind is None or kind[0] != config.dim or expected not in (None, kind[1]):
             raise ValueError(

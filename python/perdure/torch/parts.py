@@ -96,6 +96,8 @@ def export_part(
             f"{folder}: evictions since step {since} are forgotten, for another folder had a part"
             f" of step {pruned}; begin a new folder"
         )
+    if pruned is None:
+        notes.remember_pruned(store, step)  # evictions are kept from here on, whatever comes
     path = Path(folder) / f"part-{len(before):05}"
     making = path.with_name(f".{path.name}")
     shutil.rmtree(making, ignore_errors=True)  # of an export that was killed
@@ -123,9 +125,8 @@ def export_part(
     except BaseException:
         shutil.rmtree(making, ignore_errors=True)
         raise
-    if pruned is None or not keep_evictions:
-        notes.remember_pruned(store, step)  # first: who is killed here has forgotten nothing else
     if not keep_evictions:
+        notes.remember_pruned(store, step)  # first: who is killed here has forgotten nothing else
         for config in tables:
             _forget_evicted(store, config.name)
     return _read(path)

@@ -155,20 +155,10 @@ class Trainer:
             one.begin_step()
         try:
             yield
-        except BaseException:
+            self._commit_or_not()
+        finally:
             for one in self._collections:
                 one.end_step()
-            raise
-        counts = self._rows.count
-        self._rows.count = dict(counts)
-        try:
-            with torch.no_grad():
-                self._commit(self._done + 1)
-        except BaseException:
-            self._rows.count = counts
-            if self._bytes is not None:
-                _at_work.pop(self.store, None)
-            raise
 
     def export(self, folder: PathLike, *, keep_evictions: bool = False) -> Part:
         """Writes the next part of a folder: all rows of all tables, or, where the folder has parts,
@@ -199,13 +189,26 @@ class Trainer:
         optimizer = self._collections[0].optimizer
         if optimizer is None or any(one.optimizer != optimizer for one in self._collections):
             raise ValueError("embeddings: collections of one optimizer can be exported")
-        part = export_part(
-            self.store, self._configs(), optimizer, self._done, folder, keep_evictions
-        )
-        self._look_at_evicted()
-        return part
+        try:
+            return export_part(
+                self.store, self._configs(), optimizer, self._done, folder, keep_evictions
+            )
+        finally:
+            self._look_at_evicted()
 
     # --- a commit
+
+    def _commit_or_not(self) -> None:
+        counts = self._rows.count
+        self._rows.count = dict(counts)
+        try:
+            with torch.no_grad():
+                self._commit(self._done + 1)
+        except BaseException:
+            self._rows.count = counts
+            if self._bytes is not None:
+                _at_work.pop(self.store, None)
+            raise
 
     def _commit(self, number: int) -> None:
         changed = [rows for one in self._collections for rows in one.changed(number)]
