@@ -1,7 +1,7 @@
 """Milliseconds of a training step of perdure.torch, synchronous and durable, and of the same model
 over torch.nn.EmbeddingBag, with sparse gradients and nothing durable.
 
-    PYTHONPATH=... .venv-frameworks/bin/python scripts/torch_steps.py [RUNS]       default 3
+    .venv-frameworks/bin/python scripts/torch_steps.py [RUNS]       default 3
 
 One thread; TABLES tables, BATCH ids of each drawn from IDS, two linear layers above. In turns; a
 figure is the median of the runs, each of STEPS steps after 20 that are not counted.
