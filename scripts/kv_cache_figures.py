@@ -1,6 +1,6 @@
 """The figures of docs/benchmarks/kv-cache.md: blocks stored and loaded beside a memcpy of the same
-blocks by as many threads, in turns; and how long after the start of a process that finds a full
-cache the first block is answered.
+blocks by as many threads, in turns, or, with --gpu, beside copies over the GPU's link; and how long
+after the start of a process that finds a full cache the first block is answered.
 
     .venv/bin/python scripts/kv_cache_figures.py --directory /dev/shm/kv --blocks 20000
 
@@ -58,6 +58,47 @@ def copier(pool: ThreadPoolExecutor, to: np.ndarray, source: np.ndarray) -> Call
     return lambda: list(pool.map(np.copyto, to, source, chunksize=-(-len(to) // 8)))
 
 
+def store_and_load_gpu(args: argparse.Namespace, cache: BlockCache) -> tuple[dict, dict[str, int]]:
+    """In turns: a batch of a GPU's memory copied to pinned memory in one piece, and stored; another
+    copied from there to the GPU, and a random one of those stored lately loaded to it. The cache is
+    filled before, so that each batch takes the room of one that it evicts."""
+    import torch
+
+    n, size = args.batch, args.block_bytes
+    rows = torch.randint(0, 255, (n, size), dtype=torch.uint8, device="cuda")
+    numbers = rows.view(torch.int64)[:, 0]
+    out, pinned = torch.zeros_like(rows), torch.empty(n, size, dtype=torch.uint8, pin_memory=True)
+    rng = np.random.default_rng(1)
+    times: dict[str, list[tuple[float, float]]] = {
+        kind: [] for kind in ("link down", "store", "link up", "load")
+    }
+    sums: dict[str, int] = {}
+
+    def clocked(kind: str, work: Callable[[], object]) -> None:
+        times[kind].append(timed(lambda: (work(), torch.cuda.synchronize())))
+
+    def load(asked: list[str]) -> None:
+        assert cache.get(asked, out).all()
+
+    for first in range(0, 2 * args.blocks, n):
+        numbers.copy_(torch.arange(first, first + n, device="cuda"))
+        torch.cuda.synchronize()
+        names = [f"block {first + i}" for i in range(n)]
+        if first < args.blocks:
+            cache.put(names, rows)
+            continue
+        clocked("link down", lambda: pinned.copy_(rows, non_blocking=True))
+        clocked("store", lambda names=names: cache.put(names, rows))
+        sums[names[0]] = int(pinned[0].numpy().view("<u8").sum(dtype=np.uint64))
+        clocked("link up", lambda: out.copy_(pinned, non_blocking=True))
+        chosen = torch.from_numpy(rng.integers(first - args.blocks // 2, first + n, n))
+        asked = [f"block {i}" for i in chosen.tolist()]
+        clocked("load", lambda asked=asked: load(asked))
+        assert out.view(torch.int64)[:, 0].tolist() == chosen.tolist()
+        assert torch.equal(out[:, 8:], rows[chosen % n, 8:])
+    return summary(times, n * size), sums
+
+
 def store_and_load(args: argparse.Namespace, cache: BlockCache) -> tuple[dict, dict[str, int]]:
     """In turns: the batch copied to where nobody has been for long, and stored; a batch that nobody
     has read for long copied, and a random one loaded."""
@@ -97,8 +138,8 @@ def summary(times: dict[str, list[tuple[float, float]]], octets: int) -> dict:
             "gb_s": octets / statistics.median(wall for wall, _ in pairs) / 1e9,
             "gb_cpu_s": octets / statistics.median(cpu for _, cpu in pairs) / 1e9,
         }
-        if not kind.startswith("memcpy"):
-            beside = times["memcpy in" if kind == "store" else "memcpy out"]
+        if kind in ("store", "load"):
+            beside = list(times.values())[0 if kind == "store" else 2]
             both = list(zip(beside, pairs, strict=True))
             figures[kind]["of_memcpy"] = statistics.median(m[0] / p[0] for m, p in both)
             figures[kind]["of_memcpy_cpu"] = statistics.median(m[1] / p[1] for m, p in both)
@@ -130,8 +171,10 @@ def filled_by_a_child_that_is_killed(args: argparse.Namespace) -> tuple[dict, di
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        cache = BlockCache(args.directory, args.budget, args.block_bytes, threads=args.threads)
-        answer = store_and_load(args, cache)
+        cache = BlockCache(
+            args.directory, args.budget, args.block_bytes, threads=args.threads, device=args.device
+        )
+        answer = (store_and_load_gpu if args.gpu else store_and_load)(args, cache)
         os.write(writing, json.dumps(answer).encode())
         os.close(writing)
         signal.pause()
@@ -153,6 +196,8 @@ def main() -> None:
     parser.add_argument("--cold", type=int, default=1 << 30, help="bytes that memcpy walks")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--restarts", type=int, default=5)
+    parser.add_argument("--gpu", action="store_true", help="blocks of a GPU's memory (PyTorch)")
+    parser.add_argument("--device", default="cpu", help="where batches of the pool run")
     args = parser.parse_args()
     args.blocks = -(-args.blocks // args.batch) * args.batch
     args.budget = int(args.blocks * args.block_bytes * 1.05) + (32 << 20)

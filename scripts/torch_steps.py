@@ -1,76 +1,128 @@
 """Milliseconds of a training step of perdure.torch, synchronous and durable, and of the same model
-over torch.nn.EmbeddingBag, with sparse gradients and nothing durable.
+over torch.nn.EmbeddingBag, with sparse gradients and nothing durable; and microseconds of a lookup
+in 32 tables at once.
 
-    .venv-frameworks/bin/python scripts/torch_steps.py [RUNS]       default 3
+    .venv-frameworks/bin/python scripts/torch_steps.py --runs 3
+    python scripts/torch_steps.py --device cuda --tables 26 --batch 4096 --ids 200000
 
-One thread; TABLES tables, BATCH ids of each drawn from IDS, two linear layers above. In turns; a
-figure is the median of the runs, each of STEPS steps after 20 that are not counted.
+One thread on the CPU; TABLES tables, BATCH ids of each drawn from IDS, two linear layers above. In
+turns; a figure is the median of the runs, each of STEPS steps after 20 that are not counted. Rows
+that are there already are most of those that a step meets with --seen; on a GPU the pool is in host
+memory, and its cache takes all rows.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import perdure
 import torch
 from perdure import torch as pt
 from torch import Tensor, nn
 
-TABLES, BATCH, DIM, IDS, STEPS = 8, 1024, 32, 200_000, 100
 Lookup = Callable[[dict[str, Tensor]], list[Tensor]]
+Step = Callable[[int], None]
+SKIPPED = 20
 
 
-def measure(step: Callable[[int], None]) -> float:
-    """Milliseconds a step."""
-    for number in range(20):
-        step(number)
-    began = time.perf_counter()
-    for number in range(20, 20 + STEPS):
-        step(number)
-    return (time.perf_counter() - began) / STEPS * 1e3
+def now(device: str) -> float:
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
 
 
-def steps_of(
-    model: nn.Module, optimizer: torch.optim.Optimizer, look_up: Lookup, whole: Callable[[], object]
-) -> Callable[[int], None]:
-    def step(number: int) -> None:
-        random = torch.Generator().manual_seed(number)
-        ids = {f"t{i}": torch.randint(0, IDS, (BATCH,), generator=random) for i in range(TABLES)}
-        with whole():  # type: ignore[attr-defined]
-            loss = model(torch.cat(look_up(ids), dim=1)).square().mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+class Model:
+    """Two linear layers above rows of all tables, and random ids of each."""
 
-    return step
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        width = options.tables * options.dim
+        layers = nn.Sequential(nn.Linear(width, 128), nn.ReLU(), nn.Linear(128, 1))
+        self.layers = layers.to(options.device)
+        self.optimizer = torch.optim.Adam(self.layers.parameters())
+
+    def ids(self, number: int) -> dict[str, Tensor]:
+        o = self.options
+        random = torch.Generator(o.device).manual_seed(number)
+        all_ids = torch.randint(0, o.ids, (o.tables, o.batch), generator=random, device=o.device)
+        return {f"t{i}": ids for i, ids in enumerate(all_ids)}
+
+    def step(self, look_up: Lookup, whole: Callable[[], object]) -> Step:
+        def step(number: int) -> None:
+            with whole():  # type: ignore[attr-defined]
+                loss = self.layers(torch.cat(look_up(self.ids(number)), dim=1)).square().mean()
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+
+        return step
+
+    def measure(self, step: Step) -> float:
+        """Milliseconds a step."""
+        for number in range(SKIPPED):
+            step(number)
+        began = now(self.options.device)
+        for number in range(SKIPPED, SKIPPED + self.options.steps):
+            step(number)
+        return (now(self.options.device) - began) / self.options.steps * 1e3
 
 
-def dense() -> tuple[nn.Module, torch.optim.Optimizer]:
-    model = nn.Sequential(nn.Linear(TABLES * DIM, 128), nn.ReLU(), nn.Linear(128, 1))
-    return model, torch.optim.Adam(model.parameters())
+def on(device: str, cached: bool) -> dict[str, Any]:
+    """Options of a pool."""
+    if device == "cpu":
+        return {}
+    cache = 16 << 30 if cached else None
+    return {"device": "cuda", "options": perdure.Options(cache_bytes=cache)}
 
 
-def ours() -> float:
-    rule, one = pt.RowWiseAdagrad(lr=0.05), torch.ones(BATCH, dtype=torch.int64)
-    tables = [pt.TableConfig(f"t{i}", DIM) for i in range(TABLES)]
-    with pt.create("memfd:steps", tables, rule, expected_records=TABLES * IDS) as store:
+def ours(options: argparse.Namespace) -> float:
+    rule = pt.RowWiseAdagrad(lr=0.05)
+    one = torch.ones(options.batch, dtype=torch.int64, device=options.device)
+    tables = [pt.TableConfig(f"t{i}", options.dim) for i in range(options.tables)]
+    records = options.tables * options.ids
+    more = on(options.device, cached=True)
+    with pt.create("memfd:steps", tables, rule, expected_records=records, **more) as store:
         bags = pt.EmbeddingBagCollection(store, tables, rule)
-        model, optimizer = dense()
-        trainer = pt.Trainer(store, bags, model, optimizer)
+        bags.to(options.device)
+        model = Model(options)
 
         def look_up(ids: dict[str, Tensor]) -> list[Tensor]:
             return list(bags({name: (some, one) for name, some in ids.items()}).values())
 
-        return measure(steps_of(model, optimizer, look_up, trainer.step))
+        if options.seen:
+            fill(store, bags, options)
+            if options.device == "cuda":
+                store.load_cache()
+        trainer = pt.Trainer(store, bags, model.layers, model.optimizer)
+        return model.measure(model.step(look_up, trainer.step))
 
 
-def theirs() -> float:
-    bags = nn.ModuleList(nn.EmbeddingBag(IDS, DIM, mode="sum", sparse=True) for _ in range(TABLES))
-    sparse, offsets = torch.optim.SGD(bags.parameters(), lr=0.05), torch.arange(BATCH)
-    model, optimizer = dense()
+def fill(
+    store: perdure.Store, bags: pt.EmbeddingBagCollection, options: argparse.Namespace
+) -> None:
+    """Rows of all ids."""
+    ids = torch.arange(options.ids, device=options.device)
+    for config in bags.configs:
+        table = store.table(config.name)
+        rows = torch.rand(options.ids, table.value_bytes // 4, device=options.device)
+        for part in range(0, options.ids, 1 << 17):
+            here = slice(part, part + (1 << 17))
+            store.put_tables([table], ids[here], rows[here])
+
+
+def theirs(options: argparse.Namespace) -> float:
+    bags = nn.ModuleList(
+        nn.EmbeddingBag(options.ids, options.dim, mode="sum", sparse=True)
+        for _ in range(options.tables)
+    ).to(options.device)
+    sparse = torch.optim.SGD(bags.parameters(), lr=0.05)
+    offsets = torch.arange(options.batch, device=options.device)
+    model = Model(options)
 
     @contextmanager
     def whole() -> Iterator[None]:
@@ -81,19 +133,52 @@ def theirs() -> float:
     def look_up(ids: dict[str, Tensor]) -> list[Tensor]:
         return [bag(some, offsets) for bag, some in zip(bags, ids.values(), strict=True)]
 
-    return measure(steps_of(model, optimizer, look_up, whole))
+    return model.measure(model.step(look_up, whole))
 
 
-def main(runs: int) -> None:
+def lookups(options: argparse.Namespace) -> float:
+    """Microseconds of 4,096 ids of each of 32 tables, rows of 256 bytes, in one call."""
+    ids_of_each, taken = 100_000, []
+    more = on(options.device, options.cached)
+    with perdure.create("memfd:tables", 16, 256, expected_records=3_300_000, **more) as store:
+        tables = [store.table(f"t{i}", 256) for i in range(32)]
+        ids = torch.arange(ids_of_each, device=options.device)
+        for number, table in enumerate(tables):
+            rows = torch.full((ids_of_each, 64), float(number), device=options.device)
+            store.put_tables([table], ids, rows)
+        if more and options.cached:
+            store.load_cache()
+        which = torch.arange(32, device=options.device).repeat_interleave(4096).float()
+        offsets = [4096 * i for i in range(33)]
+        for _ in range(60):
+            asked = torch.randint(0, ids_of_each, (32 * 4096,), device=options.device)
+            began = now(options.device)
+            rows = store.get_tables(tables, asked, offsets, dtype=torch.float32).values
+            taken.append((now(options.device) - began) * 1e6)
+            assert torch.equal(rows[:, 7], which), "a wrong value"
+    return statistics.median(taken[20:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    for name, usual in ("tables", 8), ("batch", 1024), ("dim", 32), ("ids", 200_000):
+        parser.add_argument(f"--{name}", type=int, default=usual)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--seen", action="store_true", help="rows of all ids are there")
+    parser.add_argument("--cached", action="store_true", help="lookups, too, in cached rows")
+    options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    each = [(ours(), theirs()) for _ in range(runs)]
+    each = [(ours(options), theirs(options)) for _ in range(options.runs)]
     mine, other = (statistics.median(column) for column in zip(*each, strict=True))
     print(
-        f"a step: {mine:.1f} ms durable, {other:.1f} ms with nn.EmbeddingBag;"
+        f"a step: {mine:.2f} ms durable, {other:.2f} ms with nn.EmbeddingBag;"
         f" samples a second: {other / mine:.2f}"
     )
+    print(f"32 tables of 4,096 ids: {lookups(options):.0f} us")
 
 
 if __name__ == "__main__":
-    main(int((sys.argv[1:] or ["3"])[0]))
+    main()

@@ -88,10 +88,12 @@ class Pair:
         return Client(self.ports[0]), Client(self.ports[1])
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+@pytest.fixture(scope="module", params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def pair(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Pair]:
     folder = tmp_path_factory.mktemp("pool")
-    with served(folder / "pool") as server, redis_server() as redis:
+    with served(folder / "pool", device=request.param) as server, redis_server() as redis:
         yield Pair((server.port, redis))
 
 

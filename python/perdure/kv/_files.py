@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import perdure
-from perdure import errors
+from perdure import _native, errors
 from perdure.kv import _pieces
 from perdure.kv._entries import ENTRY_BYTES
 from perdure.kv._pieces import DIGEST, KEY
@@ -49,9 +49,25 @@ class Plan:
     """What a cache is made with."""
 
     budget: int  # bytes of all its files
-    piece: int
+    block: int
     device: DeviceName
     threads: int | None
+    piece: int
+
+    @classmethod
+    def of(cls, budget: int, block: int, device: DeviceName, threads: int | None) -> Plan:
+        return cls(budget, block, device, threads, _pieces.choose(block, device))
+
+    def as_made(self, paths: Paths) -> Plan:
+        """With the pieces of the cache that is there, which another device may have chosen."""
+        made = _native.PoolReader.open(str(paths.blocks), 1).value_bytes()
+        if made not in {_pieces.choose(self.block, device) for device in ("cpu", "cuda")}:
+            raise errors.InvalidArgument(
+                f"{paths.directory}: this cache has pieces of {made} bytes, and block_bytes asks "
+                f"for {self.piece}; open it with the block_bytes that it was made with, or remove "
+                "the directory"
+            )
+        return replace(self, piece=made)
 
     def pieces(self) -> int:
         """Pieces that there is room for."""
@@ -129,15 +145,6 @@ def open_there(paths: Paths, plan: Plan) -> Stores:
     )
     with_blocks.shutdown(wait=False)
     return Stores(index, uses, plan.pieces(), opening)
-
-
-def check_piece(paths: Paths, made: int, plan: Plan) -> None:
-    if made != plan.piece:
-        raise errors.InvalidArgument(
-            f"{paths.directory}: this cache has pieces of {made} bytes, and block_bytes asks for "
-            f"{plan.piece}; open it with the block_bytes that it was made with, or remove the "
-            "directory"
-        )
 
 
 def is_there(paths: Paths) -> bool:

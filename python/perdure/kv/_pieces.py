@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from perdure import errors
+from perdure import _native, errors
+from perdure.options import DeviceName
 
 DIGEST = 24  # bytes of a block's digest
 KEY = DIGEST + 8  # of a piece's key: digest, generation, number
@@ -23,6 +24,7 @@ _RECORD_HEAD = 24
 _LARGEST = SUPERBLOCK // 4 - _RECORD_HEAD - KEY
 _SMALLEST = 128 << 10
 _WASTE = 0.04  # of a superblock; more is not taken for fewer pieces
+_GPU = 8 << 10  # many warps have a piece each
 
 Octets = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
@@ -43,10 +45,13 @@ def _waste(piece: int, block: int) -> float:
     return 1 - block / (count * SUPERBLOCK / in_superblock(piece))
 
 
-def choose(block: int) -> int:
-    """Bytes of a piece, for blocks of this size: as large as may be with little waste."""
+def choose(block: int, device: DeviceName = "cpu") -> int:
+    """Bytes of a piece, for blocks of this size: as large as may be with little waste, and on a GPU
+    no larger than what keeps all of it busy with a batch of a few dozen blocks."""
     if block < 1:
         raise errors.InvalidArgument(f"block_bytes {block}: a block has at least one byte")
+    if device == "cuda" and block > _GPU:
+        return (-(-block // -(-block // _GPU)) + 15) // 16 * 16
     if block <= _SMALLEST:
         return _SMALLEST if block > _SMALLEST // 2 else max(16, (block + 15) // 16 * 16)
     least = -(-block // _LARGEST)
@@ -91,3 +96,8 @@ class Cut:
         """Of each block, whether it is so of all its pieces."""
         wrong = np.bincount(self.owner[~answers], minlength=len(self.counts))
         return wrong == 0
+
+    def judge(self, statuses: Octets) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Of each block, whether all its pieces were found, and whether one is damaged."""
+        damaged = ~self.whole(statuses != int(_native.KeyStatus.corrupt))
+        return self.whole(statuses == int(_native.KeyStatus.ok)), damaged

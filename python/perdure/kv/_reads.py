@@ -2,8 +2,8 @@
 bytes out of the pool.
 
 Invariant: a block counts as found only if each of its pieces was in the pool under the key of this
-storing of it, and had its checksum in the bytes that the caller got. Where the entry came from, and
-how old it is, does not matter.
+storing of it, and had its checksum in the bytes that the caller got, or that were sent to the
+caller's GPU from pinned memory. Where the entry came from, and how old it is, does not matter.
 """
 
 from __future__ import annotations
@@ -15,36 +15,38 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import perdure
 from perdure import _native, errors
 from perdure.kv._pieces import Cut, Numbers, Octets
 
 Found = npt.NDArray[np.bool_]
+GPU = 0  # that batches of a pool run on
+EMPTY = np.empty(0, np.uint8)
 
 
 class Target:
-    """Where blocks go: a buffer and an offset for each."""
+    """Where blocks go: a buffer and an offset for each. All buffers are the host's, or all are
+    PyTorch tensors of one GPU, flat."""
 
     def __init__(self, out: Any, count: int) -> None:
-        """`out`: an array of a row a block, or a buffer for each; contiguous, in host memory."""
+        """`out`: an array of a row a block, or a buffer for each; contiguous."""
+        self.buffers: list[Any]
+        self.which = np.zeros(count, np.int64)
         if isinstance(out, (list, tuple)):
             if len(out) != count:
                 raise errors.InvalidArgument(f"{len(out)} buffers for {count} keys")
-            self.buffers = [octets_of(one, writable=True) for one in out]
+            self.buffers = [_room_of(one) for one in out]
             self.which = np.arange(count, dtype=np.int64)
             self.offsets = np.zeros(count, np.int64)
             self.room = np.array([len(one) for one in self.buffers], np.int64)
-            return
-        if count == 0:
-            rows = np.empty((0, 0), np.uint8)
         else:
-            flat = octets_of(out, writable=True)
-            if out.shape[0] != count:
+            if count and out.shape[0] != count:
                 raise errors.InvalidArgument(f"out has {out.shape[0]} rows for {count} keys")
-            rows = flat.reshape(count, -1)
-        self.buffers = [rows.reshape(-1)]
-        self.which = np.zeros(count, np.int64)
-        self.offsets = np.arange(count, dtype=np.int64) * rows.shape[1]
-        self.room = np.full(count, rows.shape[1], np.int64)
+            self.buffers = [_room_of(out)] if count else []
+            row = len(self.buffers[0]) // count if count else 0
+            self.offsets = np.arange(count, dtype=np.int64) * row
+            self.room = np.full(count, row, np.int64)
+        self.gpu = gpu_of(self.buffers)
 
     @classmethod
     def within(cls, buffer: Any, offsets: Numbers, room: int) -> Target:
@@ -54,7 +56,27 @@ class Target:
         target.which = np.zeros(len(offsets), np.int64)
         target.offsets = np.asarray(offsets, np.int64)
         target.room = np.full(len(offsets), room, np.int64)
+        target.gpu = None
         return target
+
+
+def gpu_of(flats: Sequence[Any]) -> Any:
+    """The torch.device of blocks that are PyTorch tensors of a GPU; None: the host has them."""
+    gpus = {None if isinstance(one, np.ndarray) else getattr(one, "device", None) for one in flats}
+    if len(gpus) > 1:
+        raise errors.InvalidArgument("blocks of one call are the host's, or one GPU's")
+    return next(iter(gpus), None)
+
+
+def _room_of(buffer: Any) -> Any:
+    """A buffer's bytes to write to: of the host, or a GPU's tensor in one dimension."""
+    if getattr(getattr(buffer, "device", None), "type", "cpu") != "cuda":
+        return octets_of(buffer, writable=True)
+    import torch
+
+    if not buffer.is_contiguous():
+        raise errors.InvalidArgument("a block is contiguous: its bytes would go to a copy")
+    return buffer.detach().view(-1).view(torch.uint8)
 
 
 def octets_of(array: Any, *, writable: bool = False) -> Octets:
@@ -70,8 +92,6 @@ def octets_of(array: Any, *, writable: bool = False) -> Octets:
 
 
 def _torch_octets(tensor: Any) -> Any:
-    if tensor.device.type != "cpu":
-        raise errors.Unsupported("blocks are read into host memory: pass a buffer there")
     if not tensor.is_contiguous():
         raise errors.InvalidArgument("a block is contiguous: pass tensor.contiguous()")
     import torch
@@ -97,9 +117,11 @@ class Blocks:
         generations: npt.NDArray[np.uint32],
         target: Target,
         chosen: Numbers,
+        pool: perdure.Store | None = None,
     ) -> tuple[Found, Found]:
         """Of each block whether it was found, and whether a piece of it is damaged. Block i goes to
-        row `chosen[i]` of the target."""
+        row `chosen[i]` of the target. `pool` is the same one, where this process has it open on a
+        GPU: blocks go to that GPU by its batches."""
         short = np.flatnonzero(target.room[chosen] < sizes)
         if len(short):
             first = int(short[0])
@@ -107,6 +129,61 @@ class Blocks:
                 f"key {int(chosen[first])}: its block has {int(sizes[first])} bytes, the buffer "
                 f"{int(target.room[chosen[first]])}"
             )
+        if target.gpu is None:
+            return self._read(digests, sizes, generations, target, chosen)
+        if pool is not None and target.gpu.index == GPU:
+            return self._read_there(digests, sizes, generations, target, chosen, pool)
+        return self._read_staged(digests, sizes, generations, target, chosen)
+
+    def _read_there(
+        self,
+        digests: Octets,
+        sizes: Numbers,
+        generations: npt.NDArray[np.uint32],
+        target: Target,
+        chosen: Numbers,
+        pool: perdure.Store,
+    ) -> tuple[Found, Found]:
+        from perdure.kv import _gpu
+
+        cut = Cut.of(sizes, self.piece)
+        keys = cut.keys(digests, generations)
+        to = target.buffers, target.which[chosen], target.offsets[chosen], sizes
+        return cut.judge(_gpu.read_there(pool, keys, cut, *to) if len(chosen) else EMPTY)
+
+    def _read_staged(
+        self,
+        digests: Octets,
+        sizes: Numbers,
+        generations: npt.NDArray[np.uint32],
+        target: Target,
+        chosen: Numbers,
+    ) -> tuple[Found, Found]:
+        from perdure.kv import _gpu
+
+        whole, damaged = np.zeros(len(sizes), np.bool_), np.zeros(len(sizes), np.bool_)
+        staging = _gpu.staging(target.gpu, "out")
+        with staging.call():
+            for turn in _gpu.turns_of(sizes):
+                part, rows = sizes[turn], chosen[turn]
+                begins = np.cumsum(part) - part
+                room = staging.room(int(part.sum()))
+                here = Target.within(room.octets, begins, 0)
+                here.room = part
+                whole[turn], damaged[turn] = self._read(
+                    digests[turn], part, generations[turn], here, np.arange(len(part))
+                )
+                staging.send(room, target.buffers, target.which[rows], target.offsets[rows], part)
+        return whole, damaged
+
+    def _read(
+        self,
+        digests: Octets,
+        sizes: Numbers,
+        generations: npt.NDArray[np.uint32],
+        target: Target,
+        chosen: Numbers,
+    ) -> tuple[Found, Found]:
         cut = Cut.of(sizes, self.piece)
         rows = chosen[cut.owner]
         statuses = np.empty(len(rows), np.uint8)
@@ -119,8 +196,7 @@ class Blocks:
             cut.lengths,
             statuses,
         )
-        damaged = ~cut.whole(statuses != int(_native.KeyStatus.corrupt))
-        return cut.whole(statuses == int(_native.KeyStatus.ok)), damaged
+        return cut.judge(statuses)
 
 
 def lookup(

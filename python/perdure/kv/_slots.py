@@ -26,6 +26,9 @@ class Held:
     slots: Numbers
     entries: npt.NDArray[np.void]
 
+    def part(self, which: slice) -> Held:
+        return Held(self.rows[which], self.slots[which], self.entries[which])
+
     @property
     def digests(self) -> list[bytes]:
         return [row.tobytes() for row in self.rows]

@@ -11,7 +11,7 @@ import perdure
 from perdure import errors
 from perdure.kv._entries import CHANGING, READY
 from perdure.kv._pieces import Cut, Numbers, Octets
-from perdure.kv._reads import octets_of
+from perdure.kv._reads import gpu_of, octets_of
 from perdure.kv._slots import Held
 
 
@@ -37,6 +37,7 @@ class Source:
             self.sizes = np.full(count, row, np.int64)
         if (self.sizes == 0).any():
             raise errors.InvalidArgument("a block has at least one byte")
+        self.gpu = gpu_of(self.flats)
 
     @classmethod
     def within(cls, buffer: Any, offsets: Numbers, size: int) -> Source:
@@ -46,6 +47,7 @@ class Source:
         source.which = np.zeros(len(offsets), np.int64)
         source.offsets = np.asarray(offsets, np.int64)
         source.sizes = np.full(len(offsets), size, np.int64)
+        source.gpu = gpu_of(source.flats)
         return source
 
     def part(self, block: int, begin: int, end: int) -> Any:
@@ -83,6 +85,33 @@ class Writes:
     def put(self, new: Held, source: Source, chosen: Numbers) -> None:
         """The pieces of `new`, whose blocks are those of the source that were chosen."""
         self._say(new, CHANGING)
+        if source.gpu is None or self._blocks.device == "cuda":
+            self._put_pieces(new, source, chosen)
+        else:
+            self._put_staged(new, source, chosen)
+        self._say(new, READY)
+
+    def _put_staged(self, new: Held, source: Source, chosen: Numbers) -> None:
+        """Blocks of a GPU into a pool whose batches run on the CPU."""
+        from perdure.kv import _gpu
+
+        if not hasattr(source.gpu, "index"):
+            raise errors.Unsupported(
+                "a cache on the CPU takes a GPU's blocks as PyTorch tensors; pass those, or "
+                "device='cuda'"
+            )
+        staging, sizes = _gpu.staging(source.gpu, "in"), source.sizes[chosen]
+        with staging.call():
+            brought = staging.bring(
+                source.flats, source.which[chosen], source.offsets[chosen], sizes
+            )
+            for turn, octets in brought:
+                ends = np.cumsum(sizes[turn])
+                here = Source.within(octets, ends - sizes[turn], 0)
+                here.sizes = sizes[turn]
+                self._put_pieces(new.part(turn), here, np.arange(len(ends)))
+
+    def _put_pieces(self, new: Held, source: Source, chosen: Numbers) -> None:
         cut = Cut.of(new.sizes, self._piece)
         keys = cut.keys(new.rows, new.generations)
         ends = np.cumsum(cut.counts)
@@ -93,7 +122,6 @@ class Writes:
                 run = []
             run.append(i)
         self._put_run(source, chosen, run, keys, ends)
-        self._say(new, READY)
 
     def erase(self, held: Held) -> None:
         if not len(held.slots):

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perdure import errors
-from perdure.kv import _files, _pieces
+from perdure.kv import _files
 from perdure.kv._counts import Counts
 from perdure.kv._entries import BlockInfo, Key, check_meta, digests_of, info_of
 from perdure.kv._files import Paths, Plan, log
@@ -78,7 +78,8 @@ class BlockCache:
         threads : int, optional
             That copy and sum; one a core unless given.
         device : {"cpu", "cuda"}
-            Where batches of the pool run. Blocks in a GPU's memory may be put either way.
+            Where batches of the pool run. Blocks in a GPU's memory are put and got either way;
+            with "cuda" at the link's rate, for the GPU sums them up itself.
         on_damage : {"raise", "discard"}
             What an opening does that finds a pool damaged: raise `Corrupt`, or begin empty and log
             a warning.
@@ -89,7 +90,7 @@ class BlockCache:
             Another process writes the cache.
         """
         self._paths = Paths(_files.Path(directory))
-        self._plan = Plan(budget_bytes, _pieces.choose(block_bytes), device, threads)
+        self._plan = Plan.of(budget_bytes, block_bytes, device, threads)
         self._on_damage = on_damage
         self._lock = threading.RLock()  # of whoever puts, evicts or closes
         self._pinning = threading.Lock()  # guards _pinned; taken last
@@ -98,6 +99,7 @@ class BlockCache:
         self._closed = False
         if _files.is_there(self._paths):
             try:
+                self._plan = self._plan.as_made(self._paths)
                 self._adopt(_files.open_there(self._paths, self._plan))
             except errors.Corrupt as error:
                 self._begin_empty(error)
@@ -117,7 +119,7 @@ class BlockCache:
             its bytes depend on. A key stands for its bytes for good: of one that is there, nothing
             is stored.
         blocks : array of a row a key, or a sequence of buffers
-            Contiguous. A GPU's arrays where the package was built with CUDA.
+            Contiguous. A GPU's as PyTorch's tensors, or as any arrays with device="cuda".
         metas : sequence of bytes, optional
             Up to 104 bytes to remember with each: `find` answers them.
 
@@ -166,8 +168,9 @@ class BlockCache:
     def get(self, keys: Sequence[Key], out: Any) -> Found:
         """Reads blocks into the caller's memory, and says which were there.
 
-        `out` is an array of a row a key, or a buffer a key, in host memory. Each block is verified
-        as it is copied; of one that is not found, its row may hold anything.
+        `out` is an array of a row a key, or a buffer a key, in host memory, or PyTorch's tensors
+        in a GPU's, whose stream goes on after the copies. Each block is verified as it is copied;
+        of one that is not found, its row may hold anything.
         """
         return self.get_into(keys, Target(out, len(keys)))
 
@@ -175,7 +178,15 @@ class BlockCache:
         self._check_open()
         found = np.zeros(len(keys), np.bool_)
         chosen, held = self._slots.look(digests_of(keys))
-        whole, damaged = self._blocks.read(held.rows, held.sizes, held.generations, target, chosen)
+        on_gpu = target.gpu is not None and self._plan.device == "cuda"
+        whole, damaged = self._blocks.read(
+            held.rows,
+            held.sizes,
+            held.generations,
+            target,
+            chosen,
+            self._stores.blocks if on_gpu else None,
+        )
         found[chosen] = whole
         self._stores.uses.stamp(held.slots[whole])
         hits = int(found.sum())
@@ -283,7 +294,6 @@ class BlockCache:
         before anything else is written."""
         try:
             blocks = Blocks(self._paths.blocks, self._plan.threads or 0)
-            _files.check_piece(self._paths, blocks.piece, self._plan)
             slots, self._half_there = Slots.of(stores, blocks.piece)
         except BaseException:
             stores.close()

@@ -327,12 +327,16 @@ class CudaWarp : public CudaAtoms {
       for (std::uint32_t k = 0; k < kUnrolled; ++k) {
         if (from[k] == 0) continue;
         if (to[k] != 0) *reinterpret_cast<uint4*>(to[k] + at) = data[k];
-        if (sums != nullptr) part[k] ^= crc_of_16(data[k], at, bytes);
+        if (sums == nullptr) continue;
+        if (at >= kTile * 16) part[k] = crc_multiply(part[k], crc_power(kTile * 4));
+        part[k] ^= crc_of_16(data[k], at == 0);
       }
     }
     if (sums == nullptr) return;
+    std::uint32_t const behind = words_behind(thread, bytes);
 #pragma unroll
     for (std::uint32_t k = 0; k < kUnrolled; ++k) {
+      part[k] = crc_multiply(part[k], crc_power(behind));
       for (std::uint32_t step = kTile / 2; step > 0; step /= 2)
         part[k] ^= __shfl_xor_sync(kAllLanes, part[k], step);
       std::uint32_t const sum =
@@ -341,15 +345,17 @@ class CudaWarp : public CudaAtoms {
     }
   }
 
-  /// What these 16 bytes, `at` bytes into a message of `bytes`, add to its remainder.
-  static __device__ std::uint32_t crc_of_16(uint4 const& data, std::size_t at, std::size_t bytes) {
-    std::uint32_t const first = at == 0 ? ~data.x : data.x;
-    std::uint32_t sum = 0;
-    sum = crc_append(sum, first);
+  /// The remainder of these 16 bytes, of a message that begins with them or has zeros before.
+  static __device__ std::uint32_t crc_of_16(uint4 const& data, bool begins) {
+    std::uint32_t sum = crc_append(0, begins ? ~data.x : data.x);
     sum = crc_append(sum, data.y);
     sum = crc_append(sum, data.z);
-    sum = crc_append(sum, data.w);
-    return crc_shifted(sum, (bytes - at) / 4 - 4);
+    return crc_append(sum, data.w);
+  }
+  /// Words of a message that follow the last 16 bytes which this thread of a tile has of it.
+  static __device__ std::uint32_t words_behind(std::uint32_t thread, std::size_t bytes) {
+    std::size_t const pieces = bytes / 16;
+    return pieces <= thread ? 0 : static_cast<std::uint32_t>((pieces - 1 - thread) % kTile * 4);
   }
   /// The remainder of a message that goes on with so many words of zeros.
   static __device__ std::uint32_t crc_shifted(std::uint32_t crc, std::size_t words) {
