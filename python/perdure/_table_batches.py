@@ -159,6 +159,19 @@ class TableReads:
         """
         width = self._one_width(tables)
         keys = self._table_keys(tables, ids, offsets)
+        return self._get_rows(keys, width, dtype=dtype, shape=shape, stream=stream, check=check)
+
+    def _get_rows(
+        self,
+        keys: Any,
+        width: int,
+        *,
+        dtype: DType | None = None,
+        shape: RowShape | None = None,
+        stream: Stream | None = None,
+        check: bool = True,
+    ) -> Result:
+        """Rows of so many bytes, by the pool's keys."""
         found = self.get(keys, dtype="uint8", stream=stream, check=check)
         rows = _named.narrowed(found.values, width, dtype, shape)
         return Result(rows, found.found, found.statuses)
@@ -227,6 +240,12 @@ class TableBatches(Batches, TableReads):
         """
         width = self._one_width(tables)
         keys = self._table_keys(tables, ids, offsets)
+        return self._put_rows(keys, rows, width, stream=stream, check=check)
+
+    def _put_rows(
+        self, keys: Any, rows: Any, width: int, *, stream: Any = None, check: bool = True
+    ) -> Outcome:
+        """Rows of so many bytes, by the pool's keys."""
         wide = _named.widened(rows, width, self._value_width)
         return self.put(keys, wide, stream=stream, check=check)
 

@@ -213,13 +213,17 @@ def test_too_many_rows_and_old_ones_go_by_their_scores_and_are_named(evict: str)
 
 def test_new_ids_begin_alike_wherever_they_are_first_seen() -> None:
     import torch
+    from perdure.torch.keys import keys_of
     from perdure.torch.new_rows import new_weights
 
-    ids = torch.tensor([0, 1, -1, 2**63 - 1, -(2**63), 12345])
-    whole = new_weights(ids, 64, 0.5, 7)
-    assert torch.equal(whole[2:4], new_weights(ids[2:4], 64, 0.5, 7))
-    assert not torch.equal(whole, new_weights(ids, 64, 0.5, 8))
-    many = new_weights(torch.arange(20_000), 16, 0.5, 0)
+    keys = keys_of(torch.tensor([0, 1, -1, 2**63 - 1, -(2**63), 12345]), 1)
+    bounds = torch.tensor([0.0, 0.5, 0.25])
+    whole = new_weights(keys, 64, bounds, 7)
+    assert torch.equal(whole[2:4], new_weights(keys[2:4], 64, bounds, 7))
+    assert not torch.equal(whole, new_weights(keys, 64, bounds, 8))
+    other = new_weights(keys_of(keys[:, 0], 2), 64, bounds, 7)
+    assert other.abs().max() < 0.25 and not torch.equal(whole, 2 * other)
+    many = new_weights(keys_of(torch.arange(20_000), 1), 16, bounds, 0)
     assert many.min() >= -0.5 and many.max() < 0.5
     assert abs(many.mean()) < 0.005 and abs(many.var() - 1 / 12) < 0.002
     assert torch.unique(many[:, 0]).numel() > 19_900

@@ -1,19 +1,39 @@
 """All state of a training but its embeddings, as bytes of one length: the model, its optimizer, the
 scheduler, the random numbers, the position in the data.
 
-Bytes: length u64, then what torch.save writes, which torch.load reads with weights_only. Invariant:
-the room for them is chosen once, by the first commit of a pool, and is there for good.
+Bytes: length of the head u64, bytes of all u64, the head, and from a multiple of 16 on tensors,
+each from such a multiple on. The head is what torch.save writes and torch.load reads with
+weights_only: the state, with numbers in place of those tensors, and their dtypes and shapes. They
+are those on the device of the bytes, so that they never pass through the host. Invariant: the room
+is chosen once, by the first commit of a pool, and is there for good.
 """
 
 from __future__ import annotations
 
 import io
+import math
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 _ROOM = 1 << 16  # rounded up to this
+_ALIGN = 16
+_LENGTHS = 16  # bytes, before the head
+_TENSOR = "a tensor of perdure.torch"
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a step keeps."""
+
+    head: bytes
+    tensors: list[Tensor]  # of uint8, in one dimension
+
+    @property
+    def octets(self) -> int:
+        return _aligned(_LENGTHS + len(self.head)) + sum(_aligned(len(t)) for t in self.tensors)
 
 
 class Stateful(Protocol):
@@ -27,7 +47,8 @@ class Dense:
     def __init__(self, parts: dict[str, Stateful]) -> None:
         self.parts = parts
 
-    def save(self) -> bytes:
+    def save(self, device: torch.device) -> Content:
+        """For bytes on that device."""
         state: dict[str, Any] = {
             "parts": {name: part.state_dict() for name, part in self.parts.items()},
             "kinds": self._kinds(),
@@ -35,7 +56,11 @@ class Dense:
         }
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             state["random of GPUs"] = torch.cuda.get_rng_state_all()
-        return _as_bytes(state)
+        tensors: list[Tensor] = []
+        rest = _without_tensors(state, tensors, device)
+        kinds = [(one.dtype, tuple(one.shape)) for one in tensors]
+        head = _as_bytes({"state": rest, "tensors": kinds})
+        return Content(head, [_octets(one) for one in tensors])
 
     def check(self) -> None:
         """Whatever is saved can be loaded again."""
@@ -49,8 +74,9 @@ class Dense:
                     " and dictionaries"
                 ) from error
 
-    def load(self, content: bytes) -> None:
-        state = _from_bytes(content)
+    def load(self, filled: Tensor) -> None:
+        """What `fill` wrote."""
+        state = _state_of(filled)
         if state["kinds"] != self._kinds():
             raise ValueError(
                 f"this pool's steps have {state['kinds']}; the trainer was given {self._kinds()}:"
@@ -77,23 +103,72 @@ def _from_bytes(content: bytes) -> Any:
     return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
 
 
-def room_for(content: bytes, parameters: int) -> int:
+def _without_tensors(state: Any, tensors: list[Tensor], device: torch.device) -> Any:
+    """The state with numbers in place of the tensors of that device, which are appended."""
+    if isinstance(state, Tensor):
+        if state.device != device or state.layout != torch.strided or state.is_quantized:
+            return state
+        tensors.append(state.detach())
+        return (_TENSOR, len(tensors) - 1)
+    if isinstance(state, dict):
+        return {key: _without_tensors(one, tensors, device) for key, one in state.items()}
+    if isinstance(state, list) or type(state) is tuple:
+        return type(state)(_without_tensors(one, tensors, device) for one in state)
+    return state
+
+
+def _with_tensors(state: Any, tensors: list[Tensor]) -> Any:
+    if isinstance(state, dict):
+        return {key: _with_tensors(one, tensors) for key, one in state.items()}
+    if isinstance(state, tuple) and len(state) == 2 and state[0] == _TENSOR:
+        return tensors[state[1]]
+    if isinstance(state, (list, tuple)):
+        return type(state)(_with_tensors(one, tensors) for one in state)
+    return state
+
+
+def _octets(tensor: Tensor) -> Tensor:
+    return tensor.contiguous().reshape(tensor.numel()).view(torch.uint8)
+
+
+def _aligned(octets: int) -> int:
+    return -(-octets // _ALIGN) * _ALIGN
+
+
+def room_for(content: Content, parameters: int) -> int:
     """With some to spare: an optimizer has up to two numbers more for each parameter once it has
     made a step, which the first commit may not see."""
-    return (len(content) + len(content) // 8 + 2 * parameters + 2 * _ROOM) // _ROOM * _ROOM
+    octets = content.octets
+    return (octets + octets // 8 + 2 * parameters + 2 * _ROOM) // _ROOM * _ROOM
 
 
-def fill(to: Tensor, content: bytes) -> None:
-    if len(content) + 8 > to.numel():
+def fill(to: Tensor, content: Content) -> None:
+    if content.octets > to.numel():
         raise ValueError(
-            f"the dense state takes {len(content)} bytes, and this pool has room for"
-            f" {to.numel() - 8}: the model or an optimizer has grown; export the tables and begin a"
+            f"the dense state takes {content.octets} bytes, and this pool has room for"
+            f" {to.numel()}: the model or an optimizer has grown; export the tables and begin a"
             " new pool, with dense_bytes= for the trainer"
         )
-    whole = len(content).to_bytes(8, "little") + content
-    to[: len(whole)] = torch.frombuffer(bytearray(whole), dtype=torch.uint8).to(to.device)
+    lengths = len(content.head).to_bytes(8, "little") + content.octets.to_bytes(8, "little")
+    front = lengths + content.head
+    behind = _aligned(len(front))
+    front += bytes(behind - len(front))
+    to[:behind] = torch.frombuffer(bytearray(front), dtype=torch.uint8).to(to.device)
+    gap = torch.zeros(_ALIGN, dtype=torch.uint8, device=to.device)
+    pieces = []
+    for one in content.tensors:
+        pieces += [one, gap[: _aligned(len(one)) - len(one)]]
+    if pieces:
+        torch.cat(pieces, out=to[behind : content.octets])
 
 
-def content_of(filled: Tensor) -> bytes:
-    length = int.from_bytes(filled[:8].cpu().numpy().tobytes(), "little")
-    return filled[8 : 8 + length].cpu().numpy().tobytes()
+def _state_of(filled: Tensor) -> Any:
+    head, octets = filled[:_LENGTHS].cpu().view(torch.int64).tolist()
+    whole = filled[:octets].cpu()
+    told = _from_bytes(whole[_LENGTHS : _LENGTHS + head].numpy().tobytes())
+    at, tensors = _aligned(_LENGTHS + head), []
+    for dtype, shape in told["tensors"]:
+        octets = math.prod(shape) * dtype.itemsize
+        tensors.append(whole[at : at + octets].clone().view(dtype).reshape(shape))
+        at += _aligned(octets)
+    return _with_tensors(told["state"], tensors)

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
@@ -21,6 +20,7 @@ from torch.autograd.function import once_differentiable
 import perdure
 from perdure.torch import notes
 from perdure.torch.follower import Follower
+from perdure.torch.keys import Distinct, distinct, keys_of
 from perdure.torch.new_rows import new_weights
 from perdure.torch.optimizers import Optimizer
 from perdure.torch.tables import SCORE_BYTES, TableConfig, row_bytes
@@ -28,53 +28,80 @@ from perdure.torch.tables import SCORE_BYTES, TableConfig, row_bytes
 Feature = tuple[Tensor, ...]  # ids, lengths of bags, and weights of ids where there are some
 
 
+@dataclass(frozen=True)
+class Group:
+    """Tables whose rows have one width, and so as many weights: what is done to one is done to
+    all, at once."""
+
+    value_bytes: int
+    dim: int
+    tables: list[int]  # in the collection
+
+
 @dataclass
 class Looked:
-    """Ids of one table that a forward pass looked up, each once."""
+    """Rows that a forward pass looked up, each once."""
 
-    table: int
-    ids: Tensor  # ascending
+    group: Group
+    batch: Distinct
     rows: Tensor  # float32: weights, state and score, as they are before the step
-    new: Tensor  # bool: the pool has no row of the id
+    new: Tensor  # bool: the pool has no row of the key
+    any_new: bool
     why_lost: str = ""  # a gradient would change nothing, though one is expected to
     gradients: list[Tensor] = field(default_factory=list)  # (n, dim) each
 
 
 @dataclass
 class Changed:
-    """Rows of one table as a step leaves them."""
+    """Rows of tables of one width as a step leaves them."""
 
-    table: perdure.Table
-    config: TableConfig
-    ids: Tensor  # ascending
+    value_bytes: int
+    keys: Tensor  # (n, 2) ascending: ids, numbers of tables
     rows: Tensor
-    new: Tensor  # bool: the pool had no row of the id
+    new: Tensor  # bool: the pool had no row of the key
+    any_new: bool
 
 
 class _Take(torch.autograd.Function):
     """Weights of each id of a batch from those of the distinct ones."""
 
     @staticmethod
-    def forward(ctx: Any, hook: Tensor, looked: Looked, dim: int, inverse: Tensor) -> Tensor:
+    def forward(ctx: Any, hook: Tensor, looked: Looked) -> Tensor:
         ctx.looked = looked
-        ctx.save_for_backward(inverse)
-        return looked.rows[:, :dim].index_select(0, inverse)
+        return looked.rows[:, : looked.group.dim].index_select(0, looked.batch.inverse)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, None, None]:
-        (inverse,) = ctx.saved_tensors
-        count = ctx.looked.ids.numel()
-        if ctx.looked.why_lost:
-            raise RuntimeError(ctx.looked.why_lost)
-        if count == 0:
-            return None, None, None, None
-        # A sum by segments of a stable order: the same on every run, whatever the threads.
-        order = torch.argsort(inverse, stable=True)
-        lengths = torch.bincount(inverse, minlength=count)
-        summed = torch.segment_reduce(gradients[0][order], "sum", lengths=lengths, axis=0)
-        ctx.looked.gradients.append(summed.detach())
-        return None, None, None, None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None]:
+        looked = ctx.looked
+        if looked.why_lost:
+            raise RuntimeError(looked.why_lost)
+        if len(looked.batch.keys):
+            looked.gradients.append(looked.batch.sums(gradients[0].detach()))
+        return None, None
+
+
+class _Pool(torch.autograd.Function):
+    """Sums of bags of weights, each weight times that of its id where there are such."""
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, of_ids: Tensor | None, lengths: Tensor) -> Tensor:
+        ctx.save_for_backward(weights if of_ids is not None else None, of_ids, lengths)
+        ends = lengths.cumsum(0)
+        each = torch.arange(len(weights), device=weights.device)
+        return nn.functional.embedding_bag(
+            each, weights, ends - lengths, mode="sum", per_sample_weights=of_ids
+        )
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor | None, None]:
+        weights, of_ids, lengths = ctx.saved_tensors
+        bags = torch.arange(len(lengths), device=lengths.device)
+        gradient = gradients[0].index_select(0, torch.repeat_interleave(bags, lengths))
+        if of_ids is None:
+            return gradient, None, None
+        return gradient * of_ids[:, None], (gradient * weights).sum(dim=1), None
 
 
 class _Collection(nn.Module):
@@ -94,8 +121,8 @@ class _Collection(nn.Module):
         features = [name for table in self.configs for name in table.of_features]
         if len(set(features)) != len(features) or not features:
             raise ValueError(f"tables: each feature is of one table; these are {features}")
-        self._tables = [self._table(table) for table in self.configs]
         self._generation = self._generation_now()
+        self._open_tables()
         self._table_of = {
             name: number for number, table in enumerate(self.configs) for name in table.of_features
         }
@@ -103,6 +130,17 @@ class _Collection(nn.Module):
         self.in_step = False  # of a trainer
         # What autograd goes on through: the rows are no parameters of the module.
         self.register_buffer("_hook", torch.zeros(0), persistent=False)
+
+    def _open_tables(self) -> None:
+        self._tables = [self._table(config) for config in self.configs]
+        of_width: dict[int, Group] = {}
+        bounds = torch.zeros(max(table.number for table in self._tables) + 1)
+        for number, (config, table) in enumerate(zip(self.configs, self._tables, strict=True)):
+            group = Group(table.value_bytes, config.dim, [])
+            of_width.setdefault(table.value_bytes, group).tables.append(number)
+            bounds[table.number] = config.bound
+        self._groups = list(of_width.values())
+        self.register_buffer("_bounds", bounds.to(device_of(self.store)), persistent=False)
 
     def _generation_now(self) -> int:
         """Of a follower, which goes over to a pool that is made anew."""
@@ -135,30 +173,38 @@ class _Collection(nn.Module):
         each = ", ".join(f"{table.name}: {table.dim}" for table in self.configs)
         return f"{each}; {self.optimizer}; in {self.store.path!r}"
 
-    def _look_up(self, features: Mapping[str, Feature]) -> dict[str, Tensor]:
-        """Weights of each id of each feature, in order."""
+    def _look_up(self, features: Mapping[str, Feature]) -> Iterator[tuple[list[str], Tensor]]:
+        """Weights of each id of some features, one feature after the other; of all, part by
+        part."""
         self._check(features)
         if self._generation_now() != self._generation:
-            self._tables = [self._table(table) for table in self.configs]
+            self._open_tables()
             self._generation = self._generation_now()
-        of_table: dict[int, list[str]] = {}
-        for name in features:
-            of_table.setdefault(self._table_of[name], []).append(name)
-        weights: dict[str, Tensor] = {}
-        distinct = {}
-        for table, names in of_table.items():
-            ids = torch.cat([features[name][0].to(torch.int64) for name in names])
-            distinct[table] = torch.unique(ids, return_inverse=True)
-        for looked in self._rows_of({table: found[0] for table, found in distinct.items()}):
-            dim = self.configs[looked.table].dim
+        names = {id(group): self._names_of(group, features) for group in self._groups}
+        batches = [
+            (group, self._batch(names[id(group)], features))
+            for group in self._groups
+            if names[id(group)]
+        ]
+        for looked in self._rows_of(batches):
             hook = self._hook.detach().requires_grad_(torch.is_grad_enabled())
-            all_weights = _Take.apply(hook, looked, dim, distinct[looked.table][1])
-            names = of_table[looked.table]
-            parts = all_weights.split([features[name][0].numel() for name in names])
-            weights.update(zip(names, parts, strict=True))
             if self.optimizer is not None and self.training and torch.is_grad_enabled():
                 self._remember(looked)
-        return weights
+            yield names[id(looked.group)], _Take.apply(hook, looked)
+
+    def _names_of(self, group: Group, features: Mapping[str, Feature]) -> list[str]:
+        """Of features of the group's tables, table by table."""
+        return [
+            name for t in group.tables for name in self.configs[t].of_features if name in features
+        ]
+
+    def _batch(self, names: Sequence[str], features: Mapping[str, Feature]) -> Distinct:
+        ids = [features[name][0] for name in names]
+        numbers = [self._tables[self._table_of[name]].number for name in names]
+        each = torch.repeat_interleave(
+            torch.tensor(numbers), torch.tensor([one.numel() for one in ids])
+        )
+        return distinct(keys_of(torch.cat(ids), each.to(ids[0].device)))
 
     def _remember(self, looked: Looked) -> None:
         if self.in_step:
@@ -169,29 +215,22 @@ class _Collection(nn.Module):
                 " and go backward within one step, or call eval()"
             )
 
-    def _rows_of(self, ids: Mapping[int, Tensor]) -> Iterator[Looked]:
-        """One batch for all tables of one width."""
-        by_width: dict[int, list[int]] = {}
-        for table in ids:
-            by_width.setdefault(self._tables[table].value_bytes, []).append(table)
-        for numbers in by_width.values():
-            sizes = [ids[table].numel() for table in numbers]
-            found = self.store.get_tables(
-                [self._tables[table] for table in numbers],
-                torch.cat([ids[table] for table in numbers]),
-                np.cumsum([0, *sizes]),
-                dtype=torch.float32,
-            )
-            there = torch.from_numpy(found.found).to(found.values.device)
-            parts = zip(found.values.split(sizes), there.split(sizes), strict=True)
-            for table, (rows, held) in zip(numbers, parts, strict=True):
-                self._begin_new(table, ids[table], rows, ~held)
-                yield Looked(table, ids[table], rows, ~held)
+    def _rows_of(self, batches: Sequence[tuple[Group, Distinct]]) -> Iterator[Looked]:
+        """One batch of the pool for all tables of one width."""
+        for group, batch in batches:
+            yield self._from_pool(group, batch)
 
-    def _begin_new(self, table: int, ids: Tensor, rows: Tensor, new: Tensor) -> None:
-        config = self.configs[table]
-        seed = self.seed * 0x9E3779B9 + self._tables[table].number
-        rows[new, : config.dim] = new_weights(ids[new], config.dim, config.bound, seed)
+    def _from_pool(self, group: Group, batch: Distinct) -> Looked:
+        keys = batch.keys
+        got = self.store._get_rows(keys, group.value_bytes, dtype=torch.float32)
+        rows, missing = got.values, ~got.found
+        any_new = bool(missing.any())
+        new = torch.from_numpy(missing).to(keys.device)
+        if any_new:
+            at = torch.from_numpy(missing.nonzero()[0]).to(keys.device)
+            bounds = self._bounds.to(keys.device)
+            rows[at, : group.dim] = new_weights(keys[at], group.dim, bounds, self.seed)
+        return Looked(group, batch, rows, new, any_new)
 
     def _check(self, features: Mapping[str, Feature]) -> None:
         for name, feature in features.items():
@@ -220,33 +259,53 @@ class _Collection(nn.Module):
 
     def changed(self, step: int) -> list[Changed]:
         """What becomes of the rows that were looked up in this step and got gradients."""
-        of_table: dict[int, list[Looked]] = {}
+        of_width: dict[int, list[Looked]] = {}
         for looked in self.end_step():
             if looked.gradients:
-                of_table.setdefault(looked.table, []).append(looked)
-        return [self._changed(table, several, step) for table, several in of_table.items()]
+                of_width.setdefault(looked.group.value_bytes, []).append(looked)
+        return [self._changed(several, step) for several in of_width.values()]
 
-    def _changed(self, table: int, several: list[Looked], step: int) -> Changed:
-        dim = self.configs[table].dim
-        every = torch.cat([looked.ids for looked in several])
-        ids, inverse = torch.unique(every, return_inverse=True)
-        rows = torch.empty((ids.numel(), several[0].rows.shape[1]), device=ids.device)
-        new = torch.empty(ids.numel(), dtype=torch.bool, device=ids.device)
-        gradient = torch.zeros((ids.numel(), dim), device=ids.device)
-        # Each pass has an id once, so nothing is added twice at one moment.
-        for looked, at in zip(
-            several, inverse.split([looked.ids.numel() for looked in several]), strict=True
-        ):
-            rows[at], new[at] = looked.rows, looked.new
-            for one in looked.gradients:
-                gradient[at] += one
-        floats = rows.shape[1] - SCORE_BYTES // 4
+    def _changed(self, several: list[Looked], step: int) -> Changed:
+        first = several[0]
+        if len(several) == 1:
+            keys, rows, new, gradient = first.batch.keys, first.rows, first.new, first.gradients[0]
+            for one in first.gradients[1:]:
+                gradient = gradient + one
+        else:
+            keys, rows, new, gradient = _together(several)
+        self._update(rows, gradient, step)
+        any_new = any(looked.any_new for looked in several)
+        return Changed(first.group.value_bytes, keys, rows, new, any_new)
+
+    def _update(self, rows: Tensor, gradient: Tensor, step: int) -> None:
+        """In place: weights, state and score."""
+        dim, floats = gradient.shape[1], rows.shape[1] - SCORE_BYTES // 4
         assert self.optimizer is not None
         self.optimizer.update(rows[:, :dim], rows[:, dim:floats], gradient)
         score = rows.view(torch.int32)[:, floats:]
         score[:, 0] += 1
         score[:, 1] = step
-        return Changed(self._tables[table], self.configs[table], ids, rows, new)
+
+
+def _together(several: list[Looked]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Keys of several passes, each once; their rows, which are new, and the sums of their
+    gradients."""
+    batch = distinct(torch.cat([looked.batch.keys for looked in several]))
+    count = len(batch.keys)
+    rows = several[0].rows.new_empty((count, several[0].rows.shape[1]))
+    new = several[0].new.new_empty(count)
+    gradient = rows.new_zeros((count, several[0].group.dim))
+    sizes = [len(looked.batch.keys) for looked in several]
+    # Each pass has a key once, so nothing is added twice at one moment.
+    for looked, at in zip(several, batch.inverse.split(sizes), strict=True):
+        rows[at], new[at] = looked.rows, looked.new
+        for one in looked.gradients:
+            gradient[at] += one
+    return batch.keys, rows, new, gradient
+
+
+def device_of(store: perdure.Store | Follower) -> str:
+    return "cuda" if store.device == "cuda" else "cpu"
 
 
 class EmbeddingCollection(_Collection):
@@ -266,7 +325,11 @@ class EmbeddingCollection(_Collection):
     """
 
     def forward(self, features: Mapping[str, Feature]) -> dict[str, Tensor]:
-        return self._look_up(features)
+        weights: dict[str, Tensor] = {}
+        for names, of_all in self._look_up(features):
+            sizes = [features[name][0].numel() for name in names]
+            weights.update(zip(names, of_all.split(sizes), strict=True))
+        return {name: weights[name] for name in features}
 
 
 class EmbeddingBagCollection(_Collection):
@@ -285,30 +348,76 @@ class EmbeddingBagCollection(_Collection):
         self._check(features)
         for name, feature in features.items():
             self._check_bags(name, feature)
-        weights = self._look_up(features)
-        return {name: self._pooled(name, features[name], weights[name]) for name in features}
+        single = self._check_lengths(features)
+        pooled: dict[str, Tensor] = {}
+        for names, weights in self._look_up(features):
+            sizes = [features[name][1].numel() for name in names]
+            whole = self._pooled(names, features, weights, single)
+            pooled.update(zip(names, whole.split(sizes), strict=True))
+        return {name: pooled[name] for name in features}
 
     def _check_bags(self, name: str, feature: Feature) -> None:
         if len(feature) not in (2, 3):
             raise TypeError(f"feature {name!r}: pass (ids, lengths) or (ids, lengths, weights)")
-        ids, lengths = feature[0], feature[1]
-        right = lengths.dim() == 1 and not lengths.is_floating_point()
-        if not right or int(lengths.sum()) != ids.numel() or bool((lengths < 0).any()):
+        lengths = feature[1]
+        if lengths.dim() != 1 or lengths.is_floating_point() or lengths.dtype == torch.bool:
+            raise _wrong_lengths(name, feature)
+        if len(feature) == 3 and feature[2].shape != feature[0].shape:
             raise ValueError(
-                f"feature {name!r}: lengths are integers of one dimension, none below 0, whose sum"
-                f" is the number of ids, {ids.numel()}"
+                f"feature {name!r}: pass a weight for each of the {feature[0].numel()} ids"
             )
-        if len(feature) == 3 and feature[2].shape != ids.shape:
-            raise ValueError(f"feature {name!r}: pass a weight for each of the {ids.numel()} ids")
 
-    def _pooled(self, name: str, feature: Feature, weights: Tensor) -> Tensor:
-        lengths = feature[1].to(torch.int64)
-        if len(feature) == 3:
-            weights = weights * feature[2][:, None].to(weights.dtype)
-        if weights.shape[0] == 0 or lengths.numel() == 0:
-            dim = self.configs[self._table_of[name]].dim
-            return weights.sum() + weights.new_zeros((lengths.numel(), dim))
-        sums = torch.segment_reduce(weights, "sum", lengths=lengths, axis=0, initial=0.0)
-        if self.configs[self._table_of[name]].pooling == "sum":
+    def _check_lengths(self, features: Mapping[str, Feature]) -> bool:
+        """Whether each bag has one id. Of all features at once: on a GPU the host waits for the
+        answer."""
+        if not features:
+            return True
+        each = [feature[1].to(torch.int64) for feature in features.values()]
+        lengths = torch.cat(each)
+        ends = torch.tensor([0, *(len(one) for one in each)]).cumsum(0)
+        sums = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))[ends.to(lengths.device)].diff()
+        one = lengths.new_ones(1)
+        least, most = torch.cat([lengths, one]).aminmax()
+        *ids, least_, most_ = torch.cat([sums, least[None], most[None]]).tolist()
+        for (name, feature), count, some in zip(features.items(), ids, each, strict=True):
+            if count != feature[0].numel() or (least_ < 0 and bool((some < 0).any())):
+                raise _wrong_lengths(name, feature)
+        return bool(least_ == most_ == 1)
+
+    def _pooled(
+        self,
+        names: Sequence[str],
+        features: Mapping[str, Feature],
+        weights: Tensor,
+        single: bool,
+    ) -> Tensor:
+        """Of the bags of these features, one after the other; `single`: each has one id."""
+        lengths = torch.cat([features[name][1].to(torch.int64) for name in names])
+        of_ids = None
+        if any(len(features[name]) == 3 for name in names):
+            of_ids = torch.cat([_of_ids(features[name]) for name in names])
+        if of_ids is None and len(lengths) == len(weights) and single:
+            return weights
+        if len(weights) == 0 or len(lengths) == 0:
+            return weights.sum() + weights.new_zeros((len(lengths), weights.shape[1]))
+        sums = _Pool.apply(weights, of_ids, lengths)
+        means = [self.configs[self._table_of[name]].pooling == "mean" for name in names]
+        if not any(means):
             return sums
-        return sums / lengths.clamp(min=1)[:, None]
+        sizes = torch.tensor([features[name][1].numel() for name in names])
+        divides = torch.repeat_interleave(torch.tensor(means), sizes).to(lengths.device)
+        return sums / torch.where(divides, lengths.clamp(min=1), 1)[:, None]
+
+
+def _of_ids(feature: Feature) -> Tensor:
+    """The weight of each id."""
+    if len(feature) == 3:
+        return feature[2].to(torch.float32)
+    return torch.ones(feature[0].numel(), device=feature[0].device)
+
+
+def _wrong_lengths(name: str, feature: Feature) -> ValueError:
+    return ValueError(
+        f"feature {name!r}: lengths are integers of one dimension, none below 0, whose sum is the"
+        f" number of ids, {feature[0].numel()}"
+    )

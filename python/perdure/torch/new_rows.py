@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+_OF_SEED = 0x9E3779B9
 _GOLDEN, _MIX_1, _MIX_2 = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15
 
 
@@ -24,8 +25,10 @@ def _mixed(x: Tensor) -> Tensor:
     return x ^ _shifted(x, 31)
 
 
-def new_weights(ids: Tensor, dim: int, bound: float, seed: int) -> Tensor:
-    """float32 of shape (n, dim), uniform in [-bound, bound)."""
-    each = torch.arange(1, dim + 1, dtype=torch.int64, device=ids.device) * _GOLDEN
-    bits = _shifted(_mixed(_mixed(ids + seed)[:, None] + each), 40)  # 24 of them, as float32 has
-    return (bits.to(torch.float32) * 2.0**-23 - 1.0) * bound
+def new_weights(keys: Tensor, dim: int, bounds: Tensor, seed: int) -> Tensor:
+    """float32 of shape (n, dim), uniform in [-bound, bound); `bounds` by tables' numbers."""
+    each = torch.arange(1, dim + 1, dtype=torch.int64, device=keys.device) * _GOLDEN
+    ids, numbers = keys[:, 0], keys[:, 1]
+    bits = _mixed(_mixed(ids + numbers + seed * _OF_SEED)[:, None] + each)
+    parts = _shifted(bits, 40).to(torch.float32)  # 24 bits, as float32 has
+    return (parts * 2.0**-23 - 1.0) * bounds[numbers][:, None]

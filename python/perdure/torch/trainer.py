@@ -18,8 +18,9 @@ from torch import Tensor, nn
 import perdure
 from perdure.options import PathLike
 from perdure.torch import eviction, notes
-from perdure.torch.dense import Dense, Stateful, content_of, fill, room_for
-from perdure.torch.embeddings import Changed, _Collection
+from perdure.torch.dense import Content, Dense, Stateful, fill, room_for
+from perdure.torch.embeddings import Changed, _Collection, device_of
+from perdure.torch.keys import of_table
 from perdure.torch.tables import TableConfig
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class Trainer:
             raise ValueError(f"{taken[0]}: the trainer has one of that name; choose another")
         self._dense = Dense({**parts, **others})
         self._dense_bytes = dense_bytes
+        self._device = torch.zeros(0, device=device_of(store)).device  # with its number
         self._parameter_bytes = sum(one.nbytes for one in model.parameters())
         self._bytes: Tensor | None = None
         self._done = 0
@@ -128,7 +130,7 @@ class Trainer:
             number = self.store.restore_step()
         if number is not None:
             assert self._bytes is not None
-            self._dense.load(content_of(self._bytes))
+            self._dense.load(self._bytes)
         self._begin(number)
         return self._done
 
@@ -215,12 +217,12 @@ class Trainer:
         evicted = self._evict(changed, number)
         if self._bytes is None:
             self._dense.check()
-        content = self._dense.save()
+        content = self._dense.save(self._device)
         if self._bytes is None:
             self._register(notes.dense_room(self.store) or self._new_room(content))
         assert self._bytes is not None
         fill(self._bytes, content)
-        most = 2 * (sum(one.ids.numel() for one in changed) + sum(map(len, evicted.values())))
+        most = 2 * (sum(len(one.keys) for one in changed) + sum(map(len, evicted.values())))
         with self.store.step(number, max_operations=max(most, 1)):
             self._put(changed)
             for name, ids in evicted.items():
@@ -233,25 +235,23 @@ class Trainer:
         """One batch for all tables of one width."""
         by_width: dict[int, list[Changed]] = {}
         for one in changed:
-            by_width.setdefault(one.table.value_bytes, []).append(one)
-        for several in by_width.values():
-            self.store.put_tables(
-                [one.table for one in several],
-                torch.cat([one.ids for one in several]),
-                torch.cat([one.rows for one in several]),
-                np.cumsum([0, *(one.ids.numel() for one in several)]),
-            )
+            by_width.setdefault(one.value_bytes, []).append(one)
+        for width, several in by_width.items():
+            keys, rows = several[0].keys, several[0].rows
+            if len(several) > 1:  # collections
+                keys = torch.cat([one.keys for one in several])
+                rows = torch.cat([one.rows for one in several])
+            self.store._put_rows(keys, rows, width)
 
     def _evict(self, changed: Sequence[Changed], step: int) -> dict[str, Any]:
         """Ids that go with this step, by table; and how many rows each table will have."""
         gone: dict[str, Any] = {}
-        by_name = {one.table.name: one for one in changed}
+        made = _new_of_each(changed)
         for config in self._configs():
-            one = by_name.get(config.name)
-            rows = self._rows.count.get(config.name, 0) + (int(one.new.sum()) if one else 0)
+            table = self.store.table(config.name)
+            rows = self._rows.count.get(config.name, 0) + made.get(table.number, 0)
             if eviction.is_due(config, rows, step):
-                table = self.store.table(config.name)
-                keep = one.ids.cpu().numpy() if one else np.empty(0, np.int64)
+                keep = _ids_of(changed, table.number).cpu().numpy()
                 ids = eviction.choose(table, config, rows, step, keep)
                 rows -= len(ids)
                 if len(ids):
@@ -260,9 +260,10 @@ class Trainer:
         return gone
 
     def _note_evicted(self, changed: Sequence[Changed], evicted: dict[str, Any], step: int) -> None:
-        for one in changed:
-            if one.table.name in self._evicted:
-                self._evicted[one.table.name].erase(one.ids[one.new])
+        for name, table in self._evicted.items():
+            again = _ids_of(changed, self.store.table(name).number, new=True)
+            if len(again):
+                table.erase(again)
         for name, ids in evicted.items():
             if self._keeps_evicted:
                 self._evicted[name].put(ids, np.full((len(ids), 1), step, np.int64))
@@ -310,15 +311,34 @@ class Trainer:
             table = self.store.tables()[config.name]
             self._rows.count[config.name] = sum(len(ids) for ids, _ in table.scan())
 
-    def _new_room(self, content: bytes) -> int:
+    def _new_room(self, content: Content) -> int:
         room = self._dense_bytes or room_for(content, self._parameter_bytes)
-        return notes.keep_dense_room(self.store, max(room, len(content) + 8))
+        return notes.keep_dense_room(self.store, max(room, content.octets))
 
     def _register(self, room: int) -> None:
         if self._bytes is None:
-            device = "cuda" if self.store.device == "cuda" else "cpu"
-            self._bytes = torch.zeros(room, dtype=torch.uint8, device=device)
+            self._bytes = torch.zeros(room, dtype=torch.uint8, device=self._device)
             self.store.register_dense(**{_DENSE: self._bytes})
+
+
+def _new_of_each(changed: Sequence[Changed]) -> dict[int, int]:
+    """How many rows a step makes, by the table's number."""
+    made: dict[int, int] = {}
+    for one in changed:
+        if one.any_new:
+            counts = torch.bincount(one.keys[one.new, 1]).tolist()
+            made.update({number: count for number, count in enumerate(counts) if count})
+    return made
+
+
+def _ids_of(changed: Sequence[Changed], number: int, *, new: bool = False) -> Tensor:
+    """Ids of a table that a step changes, or makes."""
+    found = [torch.empty(0, dtype=torch.int64)]
+    for one in changed:
+        mine = of_table(one.keys, number)
+        found.append(one.keys[mine & one.new if new else mine, 0])
+    device = found[-1].device
+    return torch.cat([ids.to(device) for ids in found])
 
 
 def _check_collections(collections: Sequence[_Collection], store: perdure.Store) -> None:

@@ -1,0 +1,54 @@
+"""Ids of several tables together, as the keys of the pool: rows (id, the table's number).
+
+Invariant: distinct keys are in the order of tables, and of ids in a table; equal keys keep the
+order of their batch. So what is summed by them is the same on every run, whatever the threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """The keys of a batch, each once."""
+
+    keys: Tensor  # (m, 2)
+    inverse: Tensor  # of each key of the batch, which of these it is
+    order: Tensor  # keys of the batch in the order of these
+    counts: Tensor  # how many keys of the batch each is
+
+    def sums(self, of_batch: Tensor) -> Tensor:
+        """Sums over equal keys, in the order of the batch, of rows that its keys have."""
+        if self.keys.shape[0] == of_batch.shape[0]:
+            return of_batch[self.order]
+        begins = self.counts.cumsum(0) - self.counts
+        return nn.functional.embedding_bag(self.order, of_batch, begins, mode="sum")
+
+
+def keys_of(ids: Tensor, numbers: Tensor | int) -> Tensor:
+    keys = torch.empty((ids.numel(), 2), dtype=torch.int64, device=ids.device)
+    keys[:, 0] = ids
+    keys[:, 1] = numbers
+    return keys
+
+
+def distinct(keys: Tensor) -> Distinct:
+    order = torch.argsort(keys[:, 0], stable=True)
+    order = order[torch.argsort(keys[order, 1], stable=True)]
+    ascending = keys[order]
+    begins = torch.ones(len(keys), dtype=torch.bool, device=keys.device)
+    begins[1:] = (ascending[1:] != ascending[:-1]).any(dim=1)
+    inverse = torch.empty_like(order)
+    inverse[order] = begins.cumsum(0) - 1
+    first = begins.nonzero()[:, 0]
+    counts = torch.diff(first, append=first.new_full((1,), len(keys)))
+    return Distinct(ascending[first], inverse, order, counts)
+
+
+def of_table(keys: Tensor, number: int) -> Tensor:
+    """Which keys are of that table: a mask."""
+    return keys[:, 1] == number
