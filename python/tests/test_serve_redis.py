@@ -5,6 +5,7 @@ docs/serve.md lists."""
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -89,11 +90,12 @@ class Pair:
 
 
 @pytest.fixture(scope="module", params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def pair(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Pair]:
-    folder = tmp_path_factory.mktemp("pool")
-    with served(folder / "pool", device=request.param) as server, redis_server() as redis:
+def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
+        served(Path(folder) / "pool", device=request.param) as server,
+        redis_server() as redis,
+    ):
         yield Pair((server.port, redis))
 
 
