@@ -24,7 +24,7 @@ _RECORD_HEAD = 24
 _LARGEST = SUPERBLOCK // 4 - _RECORD_HEAD - KEY
 _SMALLEST = 128 << 10
 _WASTE = 0.04  # of a superblock; more is not taken for fewer pieces
-_GPU = 8 << 10  # many warps have a piece each
+_GPU = 16 << 10  # many warps have a piece each
 
 Octets = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]

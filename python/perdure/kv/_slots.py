@@ -103,8 +103,8 @@ class Slots:
     def held(self, slots: Numbers) -> Held:
         return Held(self._rows[slots], slots, self.entries[slots])
 
-    def pieces_of(self, slot: int) -> int:
-        return -(-int(self.entries[slot]["size"]) // self._piece)
+    def pieces_of(self, slots: Numbers) -> Numbers:
+        return -(-self.entries["size"][slots].astype(np.int64) // self._piece)
 
     def take(self, digests: Sequence[bytes], sizes: Numbers, metas: Sequence[bytes]) -> Held:
         """Slots for blocks that are to be stored: nobody finds them yet."""
@@ -128,11 +128,9 @@ class Slots:
 
     def give(self, slots: Numbers) -> None:
         """Their blocks are gone."""
-        for slot in slots.tolist():
-            if not self.used[slot]:
-                self._free.append(slot)
-                continue
-            self.used[slot] = False
-            del self._of[self._rows[slot].tobytes()]
-            self.pieces_used -= self.pieces_of(slot)
-            self._free.append(slot)
+        gone = slots[self.used[slots]]
+        self.used[gone] = False
+        for row in self._rows[gone]:
+            del self._of[row.tobytes()]
+        self.pieces_used -= int(self.pieces_of(gone).sum())
+        self._free.extend(slots.tolist())

@@ -3,9 +3,11 @@ CHANGING, the pieces change, the entry says READY or is gone."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import perdure
 from perdure import errors
@@ -54,12 +56,13 @@ class Source:
         flat, at = self.flats[int(self.which[block])], int(self.offsets[block])
         return flat[at + begin : at + end]
 
-    def follows(self, block: int, next_one: int) -> bool:
-        """Whether the bytes of one come right behind the other's."""
-        return bool(
-            self.which[block] == self.which[next_one]
-            and self.offsets[block] + self.sizes[block] == self.offsets[next_one]
-        )
+    def joined(self, chosen: Numbers, piece: int) -> npt.NDArray[np.bool_]:
+        """Of each of these blocks but the last, whether it is whole pieces and the next one's bytes
+        come right behind."""
+        which, begins, sizes = self.which[chosen], self.offsets[chosen], self.sizes[chosen]
+        follows = (which[1:] == which[:-1]) & (begins[:-1] + sizes[:-1] == begins[1:])
+        joined: npt.NDArray[np.bool_] = follows & (sizes[:-1] % piece == 0)
+        return joined
 
 
 def _flat(array: Any) -> Any:
@@ -115,13 +118,9 @@ class Writes:
         cut = Cut.of(new.sizes, self._piece)
         keys = cut.keys(new.rows, new.generations)
         ends = np.cumsum(cut.counts)
-        run: list[int] = []
-        for i in range(len(chosen)):
-            if run and not self._joins(source, int(chosen[run[-1]]), int(chosen[i])):
-                self._put_run(source, chosen, run, keys, ends)
-                run = []
-            run.append(i)
-        self._put_run(source, chosen, run, keys, ends)
+        begins = [0, *(np.flatnonzero(~source.joined(chosen, self._piece)) + 1).tolist()]
+        for first, behind in itertools.pairwise([*begins, len(chosen)]):
+            self._put_run(source, chosen, first, behind, keys, ends)
 
     def erase(self, held: Held) -> None:
         if not len(held.slots):
@@ -137,18 +136,22 @@ class Writes:
         rows = entries.view(np.uint8).reshape(len(entries), -1)
         self._index.put(held.rows, rows)
 
-    def _joins(self, source: Source, block: int, next_one: int) -> bool:
-        return int(source.sizes[block]) % self._piece == 0 and source.follows(block, next_one)
-
     def _put_run(
-        self, source: Source, chosen: Numbers, run: list[int], keys: Octets, ends: Numbers
+        self,
+        source: Source,
+        chosen: Numbers,
+        run: int,
+        behind: int,
+        keys: Octets,
+        ends: Numbers,
     ) -> None:
-        """Blocks whose bytes follow each other, all but the last whole pieces, as one batch."""
-        begin = int(ends[run[0] - 1]) if run[0] else 0
-        end = int(ends[run[-1]])
-        size = int(source.sizes[chosen[run]].sum())
+        """Blocks from `run` on whose bytes follow each other, all but the last whole pieces, as one
+        batch."""
+        begin = int(ends[run - 1]) if run else 0
+        end = int(ends[behind - 1])
+        size = int(source.sizes[chosen[run:behind]].sum())
         whole = size // self._piece
-        first = int(chosen[run[0]])
+        first = int(chosen[run])
         if whole:
             rows = source.part(first, 0, whole * self._piece).reshape(whole, self._piece)
             self._blocks.put(keys[begin : begin + whole], rows)

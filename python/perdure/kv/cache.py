@@ -350,17 +350,10 @@ class BlockCache:
     def _make_room(self, pieces: int, kept: frozenset[int]) -> int:
         """Evicts until so many pieces fit, if they can; how many then fit."""
         over = self._slots.pieces_used + pieces - self._stores.pieces
-        victims: list[int] = []
         with self._pinning:
-            taken = set(kept) | set(self._pinned)
-        while over > 0:
-            slot = self._oldest.take(taken)
-            if slot is None:
-                break
-            taken.add(slot)
-            victims.append(slot)
-            over -= self._slots.pieces_of(slot)
-        self._evict(np.array(victims, np.int64))
+            taken = np.fromiter({*kept, *self._pinned}, np.int64)
+        victims = self._oldest.take(over, self._slots.pieces_of, taken)
+        self._evict(victims)
         self._count(evicted=len(victims))
         return self._stores.pieces - self._slots.pieces_used
 
