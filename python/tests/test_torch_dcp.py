@@ -67,6 +67,11 @@ def refused(call: Any) -> BaseException:
     return error.failures[0][0] if isinstance(error, CheckpointException) else error
 
 
+def says(call: Any) -> str:
+    """What a load is refused for: torch.distributed.checkpoint makes an AssertionError of it."""
+    return str(refused(call))
+
+
 def same(one: Any, other: Any) -> bool:
     import torch
 
@@ -128,7 +133,8 @@ def changed(state: dict[str, Any], chance: random.Random) -> dict[str, Any]:
             after[name] = changed(one, chance)
         elif isinstance(one, torch.Tensor) and one.numel() and chance.random() < 0.4:
             after[name] = one.clone()
-            after[name].view(-1 if one.is_contiguous() else one.shape)[0] += 1
+            first = after[name].as_strided((1,), (1,))
+            first.copy_(first.logical_not() if one.dtype == torch.bool else first + 1)
         else:
             after[name] = one
     return after if chance.random() < 0.8 else a_state(chance)
@@ -172,19 +178,19 @@ def test_only_new_pieces_are_put_and_unneeded_ones_go(pools: Path) -> None:
     octets[3 * PIECE] += 1
     octets[7 * PIECE - 1] += 1
     save(state, writer)
-    assert (writer.pieces_put, writer.pieces_used) == (2, 13), "b has one still that a had"
+    assert (writer.pieces_put, writer.pieces_used) == (2, 12), "b has one still that a had"
     state["c"][2] = 5
     save(state, writer)
-    assert (writer.pieces_put, writer.pieces_used) == (1, 13)
+    assert (writer.pieces_put, writer.pieces_used) == (1, 12)
     for _ in range(3):
         save(state, writer)
         assert writer.pieces_put == 0
     held = records()
-    assert held == 13 + fixed + 2, "of three manifests more than the first save had, and no tail"
+    assert held == 12 + fixed + 2, "of three manifests more than the first save had, and no tail"
     del state["b"]
     for _ in range(4):
         save(state, writer)
-    assert writer.pieces_used == 11 and records() == held - 2
+    assert writer.pieces_used == 11 and records() == held - 1
 
 
 def test_async_saves_are_as_others(pools: Path) -> None:
@@ -342,8 +348,9 @@ def test_a_checkpoint_takes_effect_with_the_step_that_saves_it(pools: Path) -> N
     assert load(follower, pt.Follower(path)).number == 2 and follower["dense"][0] == 2
     with trainer.step():
         bags(ids)["t"].sum().backward()
-    with pytest.raises(AssertionError, match=r"belongs to step 2 of the tables.*at step 3"):
-        load(found, store)
+    assert "belongs to step 2 of the tables, which are at step 3" in says(
+        lambda: load(found, store)
+    )
     load(found, store, any_step=True)
     save({"dense": torch.full((9,), 4.0)}, writer)  # between two steps
     assert load(found, store).step == 3 and found["dense"][0] == 4
@@ -370,8 +377,7 @@ def test_a_transaction_has_the_checkpoint_or_not(pools: Path) -> None:
         save({"a": torch.ones(3)}, writer)
     found = {"a": torch.zeros(3)}
     assert load(found, store, folder=pools / "run", step=7).step == 7 and found["a"].all()
-    with pytest.raises(AssertionError, match="at step 8"):
-        load(found, store, folder=pools / "run", step=8)
+    assert "at step 8" in says(lambda: load(found, store, folder=pools / "run", step=8))
 
 
 # --- what is refused
@@ -381,22 +387,20 @@ def test_what_is_not_there_is_named(pools: Path) -> None:
     import torch
 
     state = {"a": torch.ones(3)}
-    with pytest.raises(AssertionError, match="there is no checkpoint; dcp.save"):
-        load(state, str(pools / "none"))
+    assert "there is no checkpoint; dcp.save" in says(lambda: load(state, str(pools / "none")))
     writer = a_writer(str(pools / "run"))
     save(state, writer, checkpoint_id="epoch-1")
     save(state, writer)
-    with pytest.raises(AssertionError, match=r"id 'epoch-2' is kept; there are 1 \('epoch-1'\), 2"):
-        load(state, str(pools / "run"), "epoch-2")
-    with pytest.raises(AssertionError, match="of number 9 is kept"):
-        load(state, str(pools / "run"), number=9)
+    unknown = says(lambda: load(state, str(pools / "run"), "epoch-2"))
+    assert "id 'epoch-2' is kept; there are 1 ('epoch-1'), 2" in unknown
+    assert "of number 9 is kept" in says(lambda: load(state, str(pools / "run"), number=9))
     assert load(state, str(pools / "run"), "epoch-1").number == 1
-    for call, says in (
+    for call, why in (
         (lambda: a_writer("x", keep=0), "at least one"),
         (lambda: a_writer("x", piece_bytes=1000), "multiple of 16384"),
         (lambda: a_writer("x", folder="y"), "pass it once"),
     ):
-        with pytest.raises(ValueError, match=says):
+        with pytest.raises(ValueError, match=why):
             call()
     sparse = refused(lambda: save({"a": torch.eye(3).to_sparse()}, writer))
     assert isinstance(sparse, (TypeError, RuntimeError, NotImplementedError))
@@ -407,7 +411,7 @@ def test_a_damaged_piece_is_found_and_an_older_checkpoint_loads(pools: Path) -> 
     import torch
 
     writer = a_writer(str(pools / "run"))
-    old, new = torch.arange(40_000), torch.arange(40_000) + 7
+    old, new = torch.arange(40_000), torch.arange(40_000) + 10**6
     save({"a": old}, writer)
     save({"a": new}, writer)
     writer.close()
