@@ -25,7 +25,7 @@ from torch import Tensor
 
 import perdure
 from perdure import _native
-from perdure.torch.pieces import DIGEST, joined, split
+from perdure.torch.pieces import AT_ONCE, DIGEST, joined, split
 
 KEY = 24
 META_BYTES = 16 << 10  # a value of checkpoints.pool
@@ -169,6 +169,7 @@ class RankPool:
         self._there: set[bytes] = set()
         self._added: list[bytes] = []
         self._parts = 0
+        self._waiting: list[tuple[list[bytes], Tensor]] = []
 
     def begin(self, number: int, kept: Sequence[int], token: bytes) -> None:
         """A save. Pieces that only other checkpoints have than those that are kept go first."""
@@ -182,6 +183,7 @@ class RankPool:
                 )
             self._forget(set(kept))
             self._number, self._added, self._parts = number, [], 0
+            self._waiting = []
             put_blob(self.store, STATE, 0, as_content([*self._held, number]))
             self._seen = token
         except BaseException:
@@ -189,24 +191,37 @@ class RankPool:
             raise
 
     def put(self, digests: Sequence[bytes], rows: Tensor) -> int:
-        """Those pieces that are not there yet; how many."""
+        """Those pieces that are not there yet; how many. `rows` stay as they are up to `end`."""
         assert self._number is not None
         new: dict[bytes, int] = {}
         for row, digest in enumerate(digests):
             if digest not in self._there:
                 new.setdefault(digest, row)
         if new:
-            part, self._parts = self._parts, self._parts + 1
-            put_blob(self.store, ADDED, self._name_of(part), joined(list(new)))
-            self._added += new
-            chosen = rows if len(new) == len(digests) else rows[list(new.values())]
-            self.store.put(piece_keys(list(new)), chosen.cpu().numpy())
+            chosen = list(new.values())
+            in_a_row = chosen[-1] - chosen[0] + 1 == len(chosen)
+            mine = rows[chosen[0] : chosen[-1] + 1] if in_a_row else rows[chosen]
+            self._waiting.append((list(new), mine))
             self._there.update(new)
+            if sum(one.numel() for _, one in self._waiting) >= AT_ONCE:
+                self._put_waiting()
         return len(new)
+
+    def _put_waiting(self) -> None:
+        """Names first."""
+        names = [digest for digests, _ in self._waiting for digest in digests]
+        if names:
+            part, self._parts = self._parts, self._parts + 1
+            put_blob(self.store, ADDED, self._name_of(part), joined(names))
+            self._added += names
+        for digests, rows in self._waiting:
+            self.store.put(piece_keys(digests), rows.cpu().numpy())
+        self._waiting = []
 
     def end(self, used: set[bytes]) -> None:
         """This rank's part is there."""
         assert self._number is not None
+        self._put_waiting()
         put_blob(self.store, MANIFEST, self._number, joined(list(used)))
         self._erase_added(self._number, self._parts)
         self._held[self._number] = used
@@ -217,7 +232,7 @@ class RankPool:
         """After an error: what was added goes, as far as it can; the next save does the rest."""
         assert self._number is not None
         number, self._number = self._number, None
-        self._held[number] = set(self._added)
+        self._held[number], self._waiting = set(self._added), []
         self._lock.release()
         self._forget(set(self._held) - {number})
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -42,9 +41,13 @@ class Digests:
         if rows.device not in self._columns:
             of_host = self._columns[torch.device("cpu")]
             self._columns[rows.device] = of_host.to(rows.device)
-        sums = torch._int_mm(rows, self._columns[rows.device])
-        each = sums.cpu().numpy().astype("<i4", copy=False).reshape(pieces.shape[0], -1)
-        return [hashlib.blake2b(one, digest_size=DIGEST).digest() for one in each.view(np.uint8)]
+        sums = torch._int_mm(rows, self._columns[rows.device]).cpu().numpy()
+        whole = sums.astype("<i4", copy=False).tobytes()
+        each = len(whole) // max(1, pieces.shape[0])
+        return [
+            hashlib.blake2b(whole[at : at + each], digest_size=DIGEST).digest()
+            for at in range(0, len(whole), each or 1)
+        ]
 
 
 def octets_of(tensor: Tensor) -> Tensor:
