@@ -311,24 +311,41 @@ def test_a_kill_leaves_the_old_or_the_new_checkpoint_whole(pools: Path, tmp_path
 # --- with the tables of a training
 
 
-def a_training(store: Any) -> Any:
-    import torch
-    from perdure import torch as pt
+def test_after_a_kill_the_checkpoint_and_the_tables_are_of_one_step(
+    pools: Path, tmp_path: Path
+) -> None:
+    from torch_checkpoints import empty, trained, whole
 
-    tables, rule = [pt.TableConfig("t", 4)], pt.SGD(lr=1.0)
-    bags = pt.EmbeddingBagCollection(store, tables, rule)
-    none = torch.nn.Linear(1, 1)
-    trainer = pt.Trainer(store, bags, none, torch.optim.SGD(none.parameters(), lr=0))
-    return bags, trainer
+    pool, log = pools / "model.pool", tmp_path / "log"
+    chance = random.Random(os.getpid())
+    for _ in range(KILLS):
+        log.write_text("")
+        (process,) = start("train", pool, tmp_path / "meet", 1, 1, 1 << 20, log)
+        until, lines = time.monotonic() + 60, chance.randint(2, 12)
+        while len(log.read_text().split()) < lines:
+            assert time.monotonic() < until and process.poll() is None
+            time.sleep(0.002)
+        time.sleep(chance.random() / 30)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        store, bags, trainer = trained(str(pool))
+        done, state = trainer.resume(), empty()
+        assert done - int(log.read_text().split()[-1]) in (0, 1)
+        found = load(state, store)
+        assert found.step == state["number"] == done and same(state, whole(done))
+        rows = store.table("t").get([0], dtype=np.int32).values
+        assert rows[0, 4:6].tolist() == [done, done], "as many steps have changed it"
+        del bags, trainer
+        store.close()
 
 
 def test_a_checkpoint_takes_effect_with_the_step_that_saves_it(pools: Path) -> None:
     import torch
     from perdure import torch as pt
+    from torch_checkpoints import trained
 
     path = str(pools / "model.pool")
-    store = pt.create(path, [pt.TableConfig("t", 4)], pt.SGD(lr=1.0))
-    bags, trainer = a_training(store)
+    store, bags, trainer = trained(path)
     ids = {"t": (torch.arange(3), torch.ones(3, dtype=torch.int64))}
     writer = a_writer(store)
     for number in (1, 2):

@@ -1,18 +1,22 @@
 """Ranks that save or load checkpoints, for test_torch_dcp.py:
-python torch_checkpoints.py save|load FOLDER RENDEZVOUS RANK RANKS FIRST LAST [LOG].
+python torch_checkpoints.py save|load|train FOLDER RENDEZVOUS RANK RANKS FIRST LAST [LOG].
 
 State k is what `whole(k)` has. `save` saves states FIRST to LAST, with a line in LOG after each;
-`load` expects state LAST.
+`load` expects state LAST. `train`, of one process, trains a table in the pool FOLDER up to step
+LAST; each step has a checkpoint of its own.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
+import perdure
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
+from perdure import torch as pt
 from perdure.torch.checkpoint import CheckpointReader, CheckpointWriter
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
@@ -47,10 +51,33 @@ def empty() -> dict[str, Any]:
     }
 
 
+def trained(pool: str) -> tuple[perdure.Store, pt.EmbeddingBagCollection, pt.Trainer]:
+    tables, rule = [pt.TableConfig("t", 4)], pt.SGD(lr=1.0)
+    there = os.path.exists(pool)
+    store = perdure.open(pool) if there else pt.create(pool, tables, rule)
+    bags = pt.EmbeddingBagCollection(store, tables, rule)
+    none = torch.nn.Linear(1, 1)
+    return store, bags, pt.Trainer(store, bags, none, torch.optim.SGD(none.parameters(), lr=0))
+
+
+def train(pool: str, last: int, log: str) -> None:
+    store, bags, trainer = trained(pool)
+    writer = CheckpointWriter(store, piece_bytes=PIECE)
+    for number in range(trainer.resume() + 1, last + 1):
+        with trainer.step():
+            bags({"t": (torch.arange(3), torch.ones(3, dtype=torch.int64))})["t"].sum().backward()
+            dcp.save(whole(number), storage_writer=writer)
+        with open(log, "a") as to:
+            to.write(f"{number}\n")
+
+
 def main(what: str, folder: str, meet: str, rank: int, ranks: int, *numbers: int, log: str) -> None:
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{meet}", rank=rank, world_size=ranks)
     first, last = numbers
+    if what == "train":
+        train(folder, last, log)
+        return
+    dist.init_process_group("gloo", init_method=f"file://{meet}", rank=rank, world_size=ranks)
     if what == "load":
         state = sharded(empty(), ranks)
         dcp.load(state, storage_reader=CheckpointReader(folder))
