@@ -146,7 +146,7 @@ class CheckpointWriter(StorageWriter):
                 raise perdure.InvalidArgument(
                     f"pool {self._where.tables.path}: the coordinator writes it; pass the store"
                 )
-            if threading.get_ident() == self._thread:  # else it runs beside the training
+            if not self._beside():
                 self._step = self._where.step()
 
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
@@ -193,7 +193,11 @@ class CheckpointWriter(StorageWriter):
         known = Checkpoint(number, self._taken, step, len(results))
         self._catalogue.keep(number, known, metadata)
         oldest = max(min([*kept, number]), number - self._keep + 1)
-        self._catalogue.publish(self._where, number, oldest)
+        self._catalogue.publish(self._where, number, oldest, not self._beside())
+
+    def _beside(self) -> bool:
+        """An asynchronous save: the training goes on meanwhile."""
+        return threading.get_ident() != self._thread
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:

@@ -155,15 +155,16 @@ class Catalogue:
         content = pickle.dumps((self.owner, checkpoint, metadata), pickle.HIGHEST_PROTOCOL)
         put_blob(self.store, META, number, content)
 
-    def publish(self, where: Where, newest: int, oldest: int) -> None:
-        """From here on it counts; in a step of the tables once that is committed."""
+    def publish(self, where: Where, newest: int, oldest: int, with_step: bool) -> None:
+        """From here on it counts; or, with a step of the tables that this thread has under way,
+        once that is committed."""
         tables = where.tables
         if tables is None:
             put_blob(self.store, HEAD, 0, as_content([newest, oldest]))
             return
         assert isinstance(tables, perdure.Store)
         trainer = trainer_of(tables)
-        if trainer is not None and trainer.in_step:
+        if with_step and trainer is not None and trainer.in_step:
             trainer.commit_with_step(lambda: notes.keep_checkpoints(tables, newest, oldest))
         else:
             notes.keep_checkpoints(tables, newest, oldest)

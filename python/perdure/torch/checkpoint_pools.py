@@ -59,7 +59,7 @@ class Source(Protocol):
 
 
 class Beside:
-    """A pool that is read in place, whether a process writes it or not."""
+    """A pool that is read where it lies, whether a process writes it or not."""
 
     def __init__(self, path: str) -> None:
         self.path = path
