@@ -152,8 +152,8 @@ class Catalogue:
 
     def keep(self, number: int, checkpoint: Checkpoint, metadata: Any) -> None:
         """All that is known of one, before it counts."""
-        content = pickle.dumps((self.owner, checkpoint, metadata), pickle.HIGHEST_PROTOCOL)
-        put_blob(self.store, META, number, content)
+        inner = pickle.dumps(metadata, pickle.HIGHEST_PROTOCOL)
+        put_blob(self.store, META, number, pickle.dumps((self.owner, checkpoint, inner)))
 
     def publish(self, where: Where, newest: int, oldest: int, with_step: bool) -> None:
         """From here on it counts; or, with a step of the tables that this thread has under way,
@@ -197,8 +197,9 @@ class Listing:
         newest, oldest = head_of(self.where, self._source)
         return range(oldest, newest + 1)
 
-    def all(self) -> list[tuple[Checkpoint, Any]]:
-        """With the metadata of each, the oldest first. One that goes meanwhile is left out."""
+    def all(self) -> list[tuple[Checkpoint, bytes]]:
+        """With the pickled metadata of each, the oldest first. One that goes meanwhile is left
+        out."""
         kept = self.kept()
         found = [(number, get_blob(self._source, META, number)) for number in kept]
         still = self.kept()
@@ -219,7 +220,7 @@ class Listing:
             raise self._none()
         for checkpoint, metadata in reversed(every):
             if (id is None or checkpoint.id == id) and number in (None, checkpoint.number):
-                return checkpoint, metadata
+                return checkpoint, pickle.loads(metadata)
         asked = f"with the id {id!r}" if id is not None else f"of number {number}"
         raise perdure.NotFound(
             f"{self.where.folder}: no checkpoint {asked} is kept; there are"

@@ -102,7 +102,8 @@ class Reads:
                 part[:] = whole[begin - first * piece :][: part.size]
         if end > of_whole:
             from_tail = max(begin, of_whole)
-            rest = np.concatenate([self._tail(one, item, stored) for one in split(stored.tail)])
+            parts = [self._tail(one, item, stored) for one in split(stored.tail)]
+            rest = parts[0] if len(parts) == 1 else np.concatenate(parts)
             at = stored.tail_at + from_tail - of_whole
             to[from_tail - begin :] = rest[at : at + end - from_tail]
 
