@@ -23,6 +23,7 @@ dense         all other state, as bytes of one length
 notes         small numbers in the pool, and which ids went, for exports
 parts         tables outside the pool: Parquet, whole and increments
 trainer       steps and resuming
+checkpoint    checkpoints of torch.distributed.checkpoint: CheckpointWriter, CheckpointReader
 """
 
 from __future__ import annotations

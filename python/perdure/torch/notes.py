@@ -22,7 +22,7 @@ import perdure
 OURS, BYTES = "perdure.torch", 16
 EVICTED = "/evicted"
 # Ids of that table; table n has its dim and optimizer at _FIRST_TABLE + n.
-_DENSE_ROOM, _PRUNED, _TRAINING, _LOADING, _FIRST_TABLE = 0, 1, 2, 3, 1000
+_DENSE_ROOM, _PRUNED, _TRAINING, _LOADING, _CHECKPOINTS, _FIRST_TABLE = 0, 1, 2, 3, 4, 1000
 
 
 def is_reserved(name: str) -> bool:
@@ -54,11 +54,24 @@ def keep_dense_room(store: perdure.Store, room: int) -> int:
 
 def training_id(store: perdure.Store) -> str:
     """Of this pool's training, made when it is first asked for."""
+    if _get(store, _TRAINING) is None:
+        _put(store, _TRAINING, secrets.randbits(63), secrets.randbits(63))
+    return known_training(store)
+
+
+def known_training(store: Any) -> str:
+    """As `training_id`, of a pool that is only read; "" where none was made."""
     found = _get(store, _TRAINING)
-    if found is None:
-        found = (secrets.randbits(63), secrets.randbits(63))
-        _put(store, _TRAINING, *found)
-    return f"{found[0]:016x}{found[1]:016x}"
+    return "" if found is None else f"{found[0]:016x}{found[1]:016x}"
+
+
+def checkpoints(store: Any) -> tuple[int, int]:
+    """The newest and the oldest checkpoint that count with this pool's tables; (0, 1): none."""
+    return _get(store, _CHECKPOINTS) or (0, 1)
+
+
+def keep_checkpoints(store: perdure.Store, newest: int, oldest: int) -> None:
+    _put(store, _CHECKPOINTS, newest, oldest)
 
 
 def set_loading(store: perdure.Store, loading: bool) -> None:

@@ -7,7 +7,7 @@ and nothing of a later one.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,12 @@ _DENSE = "perdure_torch_dense"
 # Whose steps a store commits: whoever resumed last, or began.
 _at_work: weakref.WeakKeyDictionary[perdure.Store, weakref.ref[Trainer]]
 _at_work = weakref.WeakKeyDictionary()
+
+
+def trainer_of(store: object) -> Trainer | None:
+    """Who is at work on a store."""
+    found = _at_work.get(store) if isinstance(store, perdure.Store) else None
+    return None if found is None else found()
 
 
 class _Rows:
@@ -105,6 +111,7 @@ class Trainer:
         self.evicted = {}
         self._keeps_evicted = False
         self._evicted: dict[str, perdure.Table] = {}
+        self._of_step: list[Callable[[], None]] = []
 
     @property
     def done(self) -> int:
@@ -151,16 +158,26 @@ class Trainer:
             As of `Store.step`; nothing of the step took effect.
         """
         self._check_turn()
-        if any(one.in_step for one in self._collections):
+        if self.in_step:
             raise RuntimeError("step: one is under way; end it before the next one begins")
         for one in self._collections:
             one.begin_step()
+        self._of_step = []
         try:
             yield
             self._commit_or_not()
         finally:
             for one in self._collections:
                 one.end_step()
+
+    @property
+    def in_step(self) -> bool:
+        """Whether a block of `step` is under way."""
+        return any(one.in_step for one in self._collections)
+
+    def commit_with_step(self, put: Callable[[], None]) -> None:
+        """Within a step's block: one more write of one key that takes effect with the step."""
+        self._of_step.append(put)
 
     def export(self, folder: PathLike, *, keep_evictions: bool = False) -> Part:
         """Writes the next part of a folder: all rows of all tables, or, where the folder has parts,
@@ -223,8 +240,11 @@ class Trainer:
         assert self._bytes is not None
         fill(self._bytes, content)
         most = 2 * (sum(len(one.keys) for one in changed) + sum(map(len, evicted.values())))
+        most += len(self._of_step)
         with self.store.step(number, max_operations=max(most, 1)):
             self._put(changed)
+            for put in self._of_step:
+                put()
             for name, ids in evicted.items():
                 self.store.table(name).erase(ids)
             if self._evicted:

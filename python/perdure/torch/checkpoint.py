@@ -1,0 +1,374 @@
+"""Checkpoints of `torch.distributed.checkpoint` in pools, of which only what changed is written.
+
+>>> import torch.distributed.checkpoint as dcp                     # doctest: +SKIP
+>>> from perdure.torch.checkpoint import CheckpointReader, CheckpointWriter  # doctest: +SKIP
+>>> writer = CheckpointWriter("/dev/shm/run")                      # doctest: +SKIP
+>>> dcp.save(state, storage_writer=writer)                         # doctest: +SKIP
+>>> dcp.load(state, storage_reader=CheckpointReader("/dev/shm/run"))  # doctest: +SKIP
+
+Invariant: a checkpoint counts once all ranks have saved their parts, by one write; its metadata
+names every piece by what is in it, so that pieces of two checkpoints never mix.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributed.checkpoint import StorageReader, StorageWriter
+from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
+from torch.distributed.checkpoint.planner import (
+    LoadPlan,
+    LoadPlanner,
+    SavePlan,
+    SavePlanner,
+    WriteItem,
+    WriteItemType,
+)
+from torch.distributed.checkpoint.storage import WriteResult
+from torch.futures import Future
+
+import perdure
+from perdure.options import PathLike
+from perdure.torch import notes
+from perdure.torch.checkpoint_list import Catalogue, Checkpoint, Listing, Target, Where
+from perdure.torch.checkpoint_pools import RankPool, shared
+from perdure.torch.checkpoint_reads import Reads, Stored
+from perdure.torch.follower import Follower
+from perdure.torch.pieces import PIECE, ROW, Digests, batches, joined, octets_of
+
+__all__ = ["Checkpoint", "CheckpointReader", "CheckpointWriter"]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What the coordinator tells a rank."""
+
+    folder: str
+    rank: int
+    number: int
+    kept: list[int]
+    seed: bytes
+    piece: int
+    token: bytes  # of this save
+
+
+class CheckpointWriter(StorageWriter):
+    """Saves checkpoints into a folder of pools, one pool for each rank.
+
+    Parameters
+    ----------
+    target : path or Store
+        A folder, made where it is not there. Or the store of a training, whose tables the
+        checkpoints belong to: the folder is then beside its pool, NAME.checkpoints.
+    folder : path, optional
+        Of the checkpoints of a store, if it has another name.
+    keep : int
+        So many checkpoints are kept, the newest ones. While one is saved there is one more.
+    step : int, optional
+        Of the tables; by default what the store's trainer says.
+    piece_bytes : int
+        Tensors are cut into pieces of so many, a multiple of 16 KiB up to 512 KiB. A rank's pool
+        has the size that it was made with.
+    max_bytes : int, optional
+        A new pool of this rank never grows past it.
+
+    Attributes
+    ----------
+    pieces_put, pieces_used : int
+        Of this rank's last save: those that were written, and those that it is made of.
+
+    Notes
+    -----
+    Keep one writer for all saves: who makes another opens the pools anew. `close` releases them, as
+    losing the writer does.
+    """
+
+    pieces_put: int
+    pieces_used: int
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        folder: PathLike | None = None,
+        keep: int = 2,
+        step: int | None = None,
+        piece_bytes: int = PIECE,
+        max_bytes: int | None = None,
+    ) -> None:
+        super().__init__()
+        if keep < 1:
+            raise ValueError(f"keep: {keep}; at least one checkpoint is kept")
+        if piece_bytes % ROW or not ROW <= piece_bytes <= 32 * ROW:
+            raise ValueError(
+                f"piece_bytes: {piece_bytes}; pass a multiple of {ROW} up to {32 * ROW}"
+            )
+        self._where = Where.of(target, folder)
+        if isinstance(target, perdure.Store):
+            notes.training_id(target)  # made now: it is no part of a step
+        self._keep, self._piece, self._max_bytes = keep, piece_bytes, max_bytes
+        self._given_step, self._step = step, self._where.step()
+        self._thread = threading.get_ident()
+        self._id = self._taken = ""
+        self._catalogue: Catalogue | None = None
+        self._pool: RankPool | None = None
+        self._begun = 0, [0]
+        self.pieces_put = self.pieces_used = 0
+
+    @property
+    def checkpoint_id(self) -> str:
+        return self._id
+
+    def close(self) -> None:
+        """Releases the pools, once no save is under way; a later save opens them again."""
+        self._catalogue = self._pool = None
+
+    # --- what torch.distributed.checkpoint calls, in this order
+
+    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
+        self._id = "" if checkpoint_id is None else os.fspath(checkpoint_id)
+
+    def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
+        if not kwargs.get("use_collectives", True):
+            raise perdure.Unsupported(
+                f"{self._where.folder}: a checkpoint counts once all ranks have their parts, which"
+                " takes collectives; save with use_collectives=True"
+            )
+        if is_coordinator:
+            if isinstance(self._where.tables, Follower):
+                raise perdure.InvalidArgument(
+                    f"pool {self._where.tables.path}: the coordinator writes it; pass the store"
+                )
+            if not self._beside():
+                self._step = self._where.step()
+
+    def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
+        self._taken, self._id = self._id, ""  # of this save alone
+        return plan
+
+    def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
+        where = self._where
+        self._catalogue = Catalogue.of(where)
+        number, kept = self._catalogue.begin(where, len(plans))
+        self._begun = number, kept
+        token, seed = secrets.token_bytes(8), self._catalogue.seed
+        folder = os.path.abspath(where.folder)
+        return [
+            replace(plan, storage_data=_Part(folder, rank, number, kept, seed, self._piece, token))
+            for rank, plan in enumerate(plans)
+        ]
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        part = plan.storage_data
+        assert isinstance(part, _Part)
+        path = Where(part.folder, None).rank_pool(part.rank)
+        self._pool = shared(RankPool, path, lambda: RankPool(path, part.piece, self._max_bytes))
+        self._pool.begin(part.number, part.kept, part.token)
+        try:
+            saving = _Saving(self._pool, part)
+            results = saving.all(plan.items, planner)
+            self._pool.end(saving.used)
+        except BaseException:
+            with suppress(perdure.Error):
+                self._pool.abandon()
+            raise
+        self.pieces_put, self.pieces_used = saving.put, len(saving.used)
+        done: Future[list[WriteResult]] = Future()
+        done.set_result(results)
+        return done
+
+    def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
+        assert self._catalogue is not None
+        number, kept = self._begun
+        metadata.storage_data = {one.index: one.storage_data for of in results for one in of}
+        metadata.storage_meta = StorageMeta(checkpoint_id=self._taken)
+        step = self._step if self._given_step is None else self._given_step
+        known = Checkpoint(number, self._taken, step, len(results))
+        self._catalogue.keep(number, known, metadata)
+        oldest = max(min([*kept, number]), number - self._keep + 1)
+        self._catalogue.publish(self._where, number, oldest, not self._beside())
+
+    def _beside(self) -> bool:
+        """An asynchronous save: the training goes on meanwhile."""
+        return threading.get_ident() != self._thread
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
+        return isinstance(checkpoint_id, (str, os.PathLike))
+
+    def storage_meta(self) -> StorageMeta | None:
+        return StorageMeta(checkpoint_id=self._id)
+
+
+class _Saving:
+    """One rank's part. What of an item makes no whole piece follows that of the item before it,
+    in pieces that they share."""
+
+    def __init__(self, pool: RankPool, part: _Part) -> None:
+        self._pool, self._part = pool, part
+        self._digests = Digests(part.seed)
+        self._tails: list[Tensor] = []
+        self._tail_bytes = 0
+        self.used: set[bytes] = set()
+        self.put = 0
+
+    def all(self, items: list[WriteItem], planner: SavePlanner) -> list[WriteResult]:
+        saved = [(item, self._one(item, planner)) for item in sorted(items, key=_order)]
+        tails = self._cut(self._padded())
+        results = []
+        for item, stored in saved:
+            if stored.tail_bytes:
+                first = stored.tail_at // stored.piece
+                end = -(-(stored.tail_at + stored.tail_bytes) // stored.piece)
+                at = stored.tail_at - first * stored.piece
+                stored = replace(stored, tail=joined(tails[first:end]), tail_at=at)
+            results.append(WriteResult(item.index, stored.size, stored))
+        return results
+
+    def _one(self, item: WriteItem, planner: SavePlanner) -> Stored:
+        data = planner.resolve_data(item)
+        if item.type == WriteItemType.BYTE_IO:
+            content = bytearray(data.getbuffer())
+            octets = torch.frombuffer(content, dtype=torch.uint8) if content else torch.empty(0)
+            dtype, shape = None, (len(content),)
+        else:
+            octets, dtype, shape = octets_of(data), data.dtype, tuple(data.shape)
+        size, piece = octets.numel(), self._pool.piece
+        whole = size // piece * piece
+        at = self._tail_bytes
+        if whole < size:
+            self._tails.append(octets[whole:].cpu())
+            self._tail_bytes += size - whole
+        digests = joined(self._cut(octets))
+        return Stored(self._part.rank, piece, size, dtype, shape, digests, b"", at)
+
+    def _cut(self, octets: Tensor) -> list[bytes]:
+        """Digests of the whole pieces, which are in the pool then."""
+        digests: list[bytes] = []
+        for rows in batches(octets, self._pool.piece):
+            several = self._digests.of(rows)
+            self.put += self._pool.put(several, rows)
+            digests += several
+        self.used.update(digests)
+        return digests
+
+    def _padded(self) -> Tensor:
+        lacking = -self._tail_bytes % self._pool.piece
+        return torch.cat([*self._tails, torch.zeros(lacking, dtype=torch.uint8)])
+
+
+def _order(item: WriteItem) -> tuple[Any, ...]:
+    """The same in every save: what often changes its length is last."""
+    return item.type == WriteItemType.BYTE_IO, item.index.fqn, tuple(item.index.offset or ())
+
+
+class CheckpointReader(StorageReader):
+    """Loads checkpoints that a `CheckpointWriter` saved, on any number of ranks. It takes no lock,
+    and may read beside the training that saves.
+
+    Parameters
+    ----------
+    target : path, Store or Follower
+        As of the writer. Ranks without the training's store pass a `Follower` of its pool.
+    folder : path, optional
+        As of the writer.
+    number : int, optional
+        Of the checkpoint; by default the newest one, or the newest with the `checkpoint_id` that
+        `dcp.load` was given.
+    step : int, optional
+        That the tables are at; by default what the store's trainer says, after its `resume`.
+    any_step : bool
+        Load also what belongs to tables of another step.
+
+    Attributes
+    ----------
+    checkpoint : Checkpoint or None
+        Which one the last load found.
+    """
+
+    checkpoint: Checkpoint | None
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        folder: PathLike | None = None,
+        number: int | None = None,
+        step: int | None = None,
+        any_step: bool = False,
+    ) -> None:
+        super().__init__()
+        self._where = Where.of(target, folder)
+        self._number, self._step, self._any_step = number, step, any_step
+        self._id: str | None = None
+        self.checkpoint = None
+
+    @property
+    def checkpoint_id(self) -> str | None:
+        return self._id
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Those that can be loaded, the oldest first.
+
+        Raises
+        ------
+        NotFound
+            There is no folder of checkpoints.
+        """
+        return [known for known, _ in Listing(self._where).all()]
+
+    # --- what torch.distributed.checkpoint calls, in this order
+
+    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
+        self._id = None if checkpoint_id is None else os.fspath(checkpoint_id)
+
+    def read_metadata(self) -> Metadata:  # no rank has metadata of its own
+        asked, self._id = self._id, None  # for this load alone
+        self.checkpoint, metadata = Listing(self._where).find(asked, self._number)
+        step = self._where.step() if self._step is None else self._step
+        of = self.checkpoint.step
+        if not self._any_step and None not in (step, of) and step != of:
+            raise perdure.InvalidArgument(
+                f"{self._where.folder}: checkpoint {self.checkpoint.number} belongs to step {of} of"
+                f" the tables, which are at step {step}: save one with each step that may be"
+                " resumed, or pass any_step=True to load it all the same"
+            )
+        return metadata
+
+    def set_up_storage_reader(
+        self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any
+    ) -> None:
+        self._stored = metadata.storage_data
+
+    def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
+        assert self.checkpoint is not None
+        return replace(plan, storage_data=self.checkpoint.number)
+
+    def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
+        numbers = sorted({plan.storage_data for plan in plans})
+        if len(numbers) > 1:
+            raise perdure.Busy(
+                f"{self._where.folder}: while the ranks looked, checkpoint {numbers[-1]} was saved,"
+                f" and some found {numbers[0]}; load again, or pass number="
+            )
+        return plans
+
+    def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
+        assert self.checkpoint is not None
+        reads = Reads(Listing(self._where), self.checkpoint.number)
+        for item in plan.items:
+            reads.one(item, self._stored[item.storage_index], planner)
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
+        return isinstance(checkpoint_id, (str, os.PathLike))
