@@ -145,10 +145,7 @@ class _Collection(nn.Module):
         for name in features:
             of_table.setdefault(self._table_of[name], []).append(name)
         weights: dict[str, Tensor] = {}
-        distinct = {}
-        for table, names in of_table.items():
-            ids = torch.cat([features[name][0].to(torch.int64) for name in names])
-            distinct[table] = torch.unique(ids, return_inverse=True)
+        distinct = self._distinct(features, of_table)
         for looked in self._rows_of({table: found[0] for table, found in distinct.items()}):
             dim = self.configs[looked.table].dim
             hook = self._hook.detach().requires_grad_(torch.is_grad_enabled())
@@ -159,6 +156,16 @@ class _Collection(nn.Module):
             if self.optimizer is not None and self.training and torch.is_grad_enabled():
                 self._remember(looked)
         return weights
+
+    def _distinct(
+        self, features: Mapping[str, Feature], of_table: Mapping[int, list[str]]
+    ) -> dict[int, tuple[Tensor, Tensor]]:
+        """By table, ids each once, and which of them each id of its features is."""
+        distinct = {}
+        for table, names in of_table.items():
+            ids = torch.cat([features[name][0].to(torch.int64) for name in names])
+            distinct[table] = torch.unique(ids, return_inverse=True)
+        return distinct
 
     def _remember(self, looked: Looked) -> None:
         if self.in_step:

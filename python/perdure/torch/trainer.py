@@ -76,6 +76,7 @@ class Trainer:
     """
 
     evicted: dict[str, Any]
+    _several = False  # processes
 
     def __init__(
         self,
@@ -90,6 +91,11 @@ class Trainer:
         self.store = store
         self._collections = [embeddings] if isinstance(embeddings, nn.Module) else list(embeddings)
         _check_collections(self._collections, store)
+        if (notes.shard(store) is not None) != self._several:
+            raise perdure.InvalidArgument(
+                f"pool {store.path}: ShardedTrainer trains pools of several processes, with sharded"
+                " collections, and Trainer all others"
+            )
         self._rows = _Rows()
         parts = {"model": model, "optimizer": optimizer, "rows": self._rows}
         taken = sorted(parts.keys() & others.keys())
@@ -126,6 +132,7 @@ class Trainer:
         if room is not None:
             self._register(room)
             number = self.store.restore_step()
+        number = self._agreed(number)
         if number is not None:
             assert self._bytes is not None
             self._dense.load(content_of(self._bytes))
@@ -220,14 +227,21 @@ class Trainer:
             self._register(notes.dense_room(self.store) or self._new_room(content))
         assert self._bytes is not None
         fill(self._bytes, content)
-        most = 2 * (sum(one.ids.numel() for one in changed) + sum(map(len, evicted.values())))
-        with self.store.step(number, max_operations=max(most, 1)):
-            self._put(changed)
-            for name, ids in evicted.items():
-                self.store.table(name).erase(ids)
-            if self._evicted:
-                self._note_evicted(changed, evicted, number)
+        rows = sum(one.ids.numel() for one in changed) + sum(map(len, evicted.values()))
+        with self.store.step(number, max_operations=self._operations(rows)):
+            self._write(changed, evicted, number)
         self._done, self.evicted = number, evicted
+
+    def _operations(self, rows: int) -> int:
+        return max(2 * rows, 1)
+
+    def _write(self, changed: Sequence[Changed], evicted: dict[str, Any], number: int) -> None:
+        """What a step changes beside the dense state; within its commit."""
+        self._put(changed)
+        for name, ids in evicted.items():
+            self.store.table(name).erase(ids)
+        if self._evicted:
+            self._note_evicted(changed, evicted, number)
 
     def _put(self, changed: Sequence[Changed]) -> None:
         """One batch for all tables of one width."""
@@ -268,6 +282,10 @@ class Trainer:
                 self._evicted[name].put(ids, np.full((len(ids), 1), step, np.int64))
 
     # --- the pool
+
+    def _agreed(self, number: int | None) -> int | None:
+        """The step to go on after, where the pool has `number`; several processes agree on one."""
+        return number
 
     def _check_turn(self) -> None:
         """Steps go on from where the pool is, by one trainer."""
