@@ -18,6 +18,7 @@ import random
 import signal
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ import perdure
 import torch
 import torch.distributed as dist
 from perdure import torch as pt
+from perdure.torch import notes
 from torch import nn
 
 BATCH, CHUNKS = 24, 6
@@ -74,6 +76,7 @@ class Training:
 
     def __init__(self, folder: Path, run: dict[str, Any], rank: int) -> None:
         self.run, self.rank, self.ranks = run, rank, run["ranks"]
+        warnings.simplefilter("ignore")  # of DistributedDataParallel: none is unused
         torch.set_num_threads(1)
         torch.manual_seed(1)
         rendezvous = f"file://{folder}/{run['name']}.{run['number']}"
@@ -89,7 +92,8 @@ class Training:
         self.model = Model()
         dense: nn.Module = self.model
         if not run.get("chunks"):
-            dense = nn.parallel.DistributedDataParallel(self.model)
+            # Else it makes its buckets anew after a first step, and with them the order of sums.
+            dense = nn.parallel.DistributedDataParallel(self.model, find_unused_parameters=True)
         self.dense = dense
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 7, gamma=0.7)
@@ -97,6 +101,7 @@ class Training:
             self.store, self.bags, self.model, self.optimizer, scheduler=self.scheduler
         )
         self.log = open(f"{path}.log", "a", buffering=1)
+        self._tell_of_undo()
 
     def train(self) -> None:
         first = self.trainer.resume()
@@ -151,27 +156,44 @@ class Training:
             parameter.grad = part.reshape(parameter.shape)
         return losses
 
-    def die(self, kill: dict[str, Any]) -> None:
-        """At a step, before its commit takes effect, or after it and before others know."""
-        name = {"in commit": "_write", "after commit": "_told"}[kill["when"]]
+    def _tell_of_undo(self) -> None:
+        undo = self.trainer._undo
+        usual = undo.take_back
+
+        def told(step: int, *arguments: Any) -> None:
+            self.log.write(f"back {step}\n")
+            usual(step, *arguments)
+
+        undo.take_back = told  # type: ignore[method-assign]
+
+    def die(self, when: str, step: int) -> None:
+        """In a step's commit; after it and before the others know; or in taking one back."""
+        if when == "in undo":
+            notes.keep_undo = kill_me  # the last thing in that commit
+            return
+        name = {"in commit": "_write", "after commit": "_told"}[when]
         usual = getattr(self.trainer, name)
 
         def dying(*arguments: Any) -> Any:
-            if name == "_write":
-                usual(*arguments)
-            at = self.trainer.done + (1 if name == "_write" else 0)
-            if at == kill["step"] and (name == "_write" or arguments[0] == 1):
-                os.kill(os.getpid(), signal.SIGKILL)
-            return None if name == "_write" else usual(*arguments)
+            if name == "_told" and arguments == (1, step):
+                kill_me()
+            answer = usual(*arguments)
+            if name == "_write" and arguments[2] == step:
+                kill_me()
+            return answer
 
         setattr(self.trainer, name, dying)
+
+
+def kill_me(*_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def work(folder: Path, run: dict[str, Any], rank: int) -> None:
     training = Training(folder, run, rank)
     kill = run.get("kill", {})
-    if kill.get("when") and kill["rank"] == rank:
-        training.die(kill)
+    if "when" in kill and kill["rank"] == rank:
+        training.die(kill["when"], kill.get("step", 0))
     training.train()
 
 

@@ -36,6 +36,7 @@ from __future__ import annotations
 from perdure.torch.embeddings import EmbeddingBagCollection, EmbeddingCollection
 from perdure.torch.follower import Follower
 from perdure.torch.optimizers import SGD, Adagrad, Adam, RowWiseAdagrad
+from perdure.torch.reshard import reshard
 from perdure.torch.sharded import ShardedEmbeddingBagCollection, ShardedEmbeddingCollection
 from perdure.torch.tables import TableConfig, create
 from perdure.torch.commit_point import ShardedTrainer
@@ -55,4 +56,5 @@ __all__ = [
     "TableConfig",
     "Trainer",
     "create",
+    "reshard",
 ]

@@ -77,6 +77,13 @@ def _from_bytes(content: bytes) -> Any:
     return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
 
 
+def with_rows(content: bytes, rows: dict[str, int]) -> bytes:
+    """The same of a pool with so many rows of each table."""
+    state = _from_bytes(content)
+    state["parts"]["rows"] = rows
+    return _as_bytes(state)
+
+
 def room_for(content: bytes, parameters: int) -> int:
     """With some to spare: an optimizer has up to two numbers more for each parameter once it has
     made a step, which the first commit may not see."""

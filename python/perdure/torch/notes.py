@@ -86,7 +86,11 @@ def kind_of(store: Any, table: perdure.Table) -> tuple[int, int] | None:
 
 
 def keep_kind(store: perdure.Store, table: perdure.Table, dim: int, optimizer: object) -> None:
-    _put(store, _FIRST_TABLE + table.number, dim, optimizer_note(optimizer))
+    copy_kind(store, table, (dim, optimizer_note(optimizer)))
+
+
+def copy_kind(store: perdure.Store, table: perdure.Table, kind: tuple[int, int]) -> None:
+    _put(store, _FIRST_TABLE + table.number, *kind)
 
 
 # --- training over several processes
