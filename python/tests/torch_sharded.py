@@ -3,18 +3,22 @@
     python torch_sharded.py FOLDER PLAN
 
 PLAN is JSON: a list of runs, one after another. Each forks `ranks` processes, which train up to
-`steps` over FOLDER/NAME-r and write to FOLDER/NAME-r.log a line "resumes n", then for each step its
-number and losses as hexadecimal floats, at the end a checksum of the model. Of a run with "kill"
-one process is killed; what the others do then is written to FOLDER/NAME.ends.
+`steps` over FOLDER/NAME-r. To FOLDER/NAME-r.log they write lines "begins RUN" and "resumes n", then
+for each step its number and losses as hexadecimal floats, at the end a checksum of the model; or an
+error. What else a run may have: "kill" (one process), "fails" (a commit of one), "chunks", "pause",
+"export", "parts", "cuda", and what one process has otherwise under "of RANK". How processes end is
+written to FOLDER/NAME.ends. Between runs: "reshard", "copy", "snapshot", "restore".
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import multiprocessing as mp
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -27,15 +31,15 @@ import torch
 import torch.distributed as dist
 from perdure import torch as pt
 from perdure.torch import notes
+from perdure.torch.parts import load_parts
 from torch import nn
 
 BATCH, CHUNKS = 24, 6
-OPTIMIZER = pt.Adam(lr=0.05)
 
 
-def tables(evicting: bool) -> list[pt.TableConfig]:
+def tables(evicting: bool, dim: int = 8) -> list[pt.TableConfig]:
     return [
-        pt.TableConfig("user", 8, pooling="mean", ttl_steps=3),
+        pt.TableConfig("user", dim, pooling="mean", ttl_steps=3),
         pt.TableConfig(
             "item", 16, features=("item", "seen"), max_rows=60 if evicting else None, evict="lfu"
         ),
@@ -76,31 +80,46 @@ class Training:
 
     def __init__(self, folder: Path, run: dict[str, Any], rank: int) -> None:
         self.run, self.rank, self.ranks = run, rank, run["ranks"]
+        self.device = torch.device("cuda", rank) if run.get("cuda") else torch.device("cpu")
+        if run.get("cuda"):
+            torch.cuda.set_device(self.device)
         warnings.simplefilter("ignore")  # of DistributedDataParallel: none is unused
         torch.set_num_threads(1)
-        torch.manual_seed(1)
-        rendezvous = f"file://{folder}/{run['name']}.{run['number']}"
-        dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=self.ranks)
-        torch.manual_seed(7 if run.get("chunks") else 7 + rank)
-        path = folder / f"{run['name']}-{rank}"
-        self.tables = tables(not run.get("chunks"))
-        made = path.exists()
-        self.store = perdure.open(path) if made else pt.create(path, self.tables, OPTIMIZER)
-        self.bags = pt.ShardedEmbeddingBagCollection(
-            self.store, self.tables, OPTIMIZER, seed=3, buckets=run.get("buckets", 1024)
+        dist.init_process_group(
+            "nccl" if run.get("cuda") else "gloo",
+            init_method=f"file://{folder}/{run['name']}.{run['number']}.{os.getppid()}",
+            rank=rank,
+            world_size=self.ranks,
         )
-        self.model = Model()
-        dense: nn.Module = self.model
-        if not run.get("chunks"):
+        self.log = (folder / f"{run['name']}-{rank}.log").open("a", buffering=1)
+        self.log.write(f"begins {run['number']}\n")
+        self.path = folder / run.get("pool", f"{run['name']}-{rank}")
+        self.parts = folder / f"{run.get('parts', run['name'])}-{run.get('of parts', rank)}.parts"
+
+    def begin(self) -> None:
+        torch.manual_seed(1)
+        self.model = Model().to(self.device)
+        torch.manual_seed(7 if self.run.get("chunks") else 7 + self.rank)
+        rule = pt.Adam(lr=self.run.get("lr", 0.05))
+        kinds = tables(not self.run.get("chunks"), self.run.get("dim", 8))
+        made = self.path.exists()
+        self.store = perdure.open(self.path) if made else pt.create(self.path, kinds, rule)
+        if "parts" in self.run and not made:
+            load_parts(self.parts, self.store, kinds, rule)
+        self.bags = pt.ShardedEmbeddingBagCollection(
+            self.store, kinds, rule, seed=3, buckets=self.run.get("buckets", 1024)
+        )
+        self.dense: nn.Module = self.model
+        if not self.run.get("chunks"):
             # Else it makes its buckets anew after a first step, and with them the order of sums.
-            dense = nn.parallel.DistributedDataParallel(self.model, find_unused_parameters=True)
-        self.dense = dense
+            self.dense = nn.parallel.DistributedDataParallel(
+                self.model, find_unused_parameters=True
+            )
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 7, gamma=0.7)
         self.trainer = pt.ShardedTrainer(
             self.store, self.bags, self.model, self.optimizer, scheduler=self.scheduler
         )
-        self.log = open(f"{path}.log", "a", buffering=1)
         self._tell_of_undo()
 
     def train(self) -> None:
@@ -115,15 +134,19 @@ class Training:
             self.log.write(f"{step} {','.join(loss.hex() for loss in losses)}\n")
         state = hashlib.sha256()
         for parameter in self.model.parameters():
-            state.update(parameter.detach().numpy().tobytes())
+            state.update(parameter.detach().cpu().numpy().tobytes())
         self.log.write(f"model {state.hexdigest()}\n")
+        if self.run.get("export"):
+            self.trainer.export(self.parts)
         self.store.close()
         dist.barrier()
         dist.destroy_process_group()
 
     def _loss(self, features: dict[str, Any], labels: torch.Tensor) -> torch.Tensor:
-        answer = self.dense(self.bags(features))
-        return nn.functional.binary_cross_entropy_with_logits(answer, labels, reduction="sum")
+        bags = {name: one.to(self.device) for name, one in self.bags(features).items()}
+        return nn.functional.binary_cross_entropy_with_logits(
+            self.dense(bags), labels.to(self.device), reduction="sum"
+        )
 
     def _whole(self, step: int) -> float:
         features, labels = chunk(step, self.rank, BATCH // self.ranks)
@@ -166,6 +189,18 @@ class Training:
 
         undo.take_back = told  # type: ignore[method-assign]
 
+    def fail_at(self, step: int) -> None:
+        """The commit of a step, once."""
+        usual = self.trainer._write
+
+        def failing(*arguments: Any) -> None:
+            usual(*arguments)
+            if arguments[2] == step:
+                self.trainer._write = usual  # type: ignore[method-assign]
+                raise perdure.NoSpace("no space is left, says the test")
+
+        self.trainer._write = failing  # type: ignore[method-assign]
+
     def die(self, when: str, step: int) -> None:
         """In a step's commit; after it and before the others know; or in taking one back."""
         if when == "in undo":
@@ -190,11 +225,27 @@ def kill_me(*_: Any) -> None:
 
 
 def work(folder: Path, run: dict[str, Any], rank: int) -> None:
-    training = Training(folder, run, rank)
-    kill = run.get("kill", {})
-    if "when" in kill and kill["rank"] == rank:
-        training.die(kill["when"], kill.get("step", 0))
-    training.train()
+    training = Training(folder, {**run, **run.get(f"of {rank}", {})}, rank)
+    kill, fails = run.get("kill", {}), run.get("fails")
+    if kill.get("when") == "in agreement" and kill["rank"] == rank:
+        notes.keep_shard = kill_me
+    try:
+        training.begin()
+        if "when" in kill and kill["rank"] == rank:
+            training.die(kill["when"], kill.get("step", 0))
+        if fails is None:
+            training.train()
+            return
+        if fails["rank"] == rank:
+            training.fail_at(fails["step"])
+        try:
+            training.train()
+        except (RuntimeError, perdure.NoSpace) as error:
+            training.log.write(f"failed {error}\n")
+            training.train()
+    except (RuntimeError, ValueError, perdure.Error) as error:
+        training.log.write(f"error {type(error).__name__}: {error}\n")
+        os._exit(1)  # without goodbyes to processes that are gone
 
 
 def lines(log: Path) -> int:
@@ -230,15 +281,42 @@ def execute(folder: Path, run: dict[str, Any]) -> None:
 
 
 def main(folder: Path, plan: list[dict[str, Any]]) -> None:
+    torch.optim.Adam(Model().parameters()).zero_grad()  # imports what each process would
+    importlib.import_module("torch._dynamo")
     for number, run in enumerate(plan):
-        if "reshard" in run:
-            name, old, new = run["reshard"]
-            pt.reshard(
-                [folder / f"{name}-{r}" for r in range(old)],
-                [folder / f"{run['name']}-{r}" for r in range(new)],
-            )
+        between = [what for what in ("reshard", "copy", "snapshot", "restore") if what in run]
+        if between:
+            {"reshard": reshard, "copy": copy, "snapshot": snapshot, "restore": restore}[
+                between[0]
+            ](folder, run)
         else:
             execute(folder, {**run, "number": number})
+
+
+def reshard(folder: Path, run: dict[str, Any]) -> None:
+    name, old, new = run["reshard"]
+    pt.reshard(
+        [folder / f"{name}-{r}" for r in range(old)],
+        [folder / f"{run['name']}-{r}" for r in range(new)],
+    )
+
+
+def copy(folder: Path, run: dict[str, Any]) -> None:
+    for old, new in run["copy"]:
+        shutil.copy(folder / old, folder / new)
+
+
+def snapshot(folder: Path, run: dict[str, Any]) -> None:
+    for rank in range(2):
+        with perdure.open(folder / f"{run['snapshot']}-{rank}") as store:
+            store.snapshot(folder / f"snapshot-{rank}")
+
+
+def restore(folder: Path, run: dict[str, Any]) -> None:
+    for rank in range(2):
+        path = folder / f"{run['restore']}-{rank}"
+        path.unlink()
+        perdure.restore(folder / f"snapshot-{rank}", path).close()
 
 
 if __name__ == "__main__":

@@ -33,13 +33,13 @@ reshard       the same rows in another number of pools
 
 from __future__ import annotations
 
+from perdure.torch.commit_point import ShardedTrainer
 from perdure.torch.embeddings import EmbeddingBagCollection, EmbeddingCollection
 from perdure.torch.follower import Follower
 from perdure.torch.optimizers import SGD, Adagrad, Adam, RowWiseAdagrad
 from perdure.torch.reshard import reshard
 from perdure.torch.sharded import ShardedEmbeddingBagCollection, ShardedEmbeddingCollection
 from perdure.torch.tables import TableConfig, create
-from perdure.torch.commit_point import ShardedTrainer
 from perdure.torch.trainer import Trainer
 
 __all__ = [

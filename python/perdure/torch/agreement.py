@@ -73,9 +73,7 @@ class Agreed:
         mine = every[self._exchange.rank].shard
         if mine is None:
             training = known[0].training if known else every[0].proposal
-            mine = notes.Shard(
-                self._exchange.rank, self._exchange.ranks, self._buckets, training
-            )
+            mine = notes.Shard(self._exchange.rank, self._exchange.ranks, self._buckets, training)
             notes.keep_shard(self._store, mine)
         return mine
 
@@ -126,8 +124,8 @@ def _first_difference(every: Sequence[_Said]) -> str:
         for rank, one in enumerate(every):
             if one.settings[what] != first:
                 return (
-                    f"{what}: rank {rank} has {one.settings[what]}, and rank 0 has {first}; give all"
-                    " processes the same"
+                    f"{what}: rank {rank} has {one.settings[what]}, and rank 0 has {first}; give"
+                    " all processes the same"
                 )
     return ""
 

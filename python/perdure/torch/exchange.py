@@ -35,8 +35,8 @@ class Exchange:
         if self.rank < 0:
             raise ValueError("process_group: this process is not in it")
         on_gpu = "nccl" in dist.get_backend(group)
-        self.device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else (
-            torch.device("cpu")
+        self.device = (
+            torch.device("cuda", torch.cuda.current_device()) if on_gpu else (torch.device("cpu"))
         )
 
     def objects(self, mine: Any) -> list[Any]:

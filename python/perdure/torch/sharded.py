@@ -5,9 +5,9 @@ back. The end of a step sends the gradients the same way; who has a row sums wha
 of ranks, for each rank in the order of passes, and changes the row. So a sum is the same whoever
 has the row.
 
-Messages of a pass, from each process to each: how many ids of each table (int64); the ids, table by
-table; then backwards a float32 that says whether the pass is of a step, and the weights. At a step's
-end: for each pass and table a float32 that says whether there are gradients, and the gradients in
+Messages of a pass, from each process to each: how many ids of each table (int64), and the ids,
+table by table; then back a float32 that says whether the pass is of a step, and the weights. At a
+step's end: for each pass and table a float32 that says whether there are gradients, and these, in
 the order of the ids that were sent.
 
 Invariant: a row is looked up, changed and evicted by the process that has its bucket, and by no
@@ -149,9 +149,7 @@ class _Sharded(_Collection):
         wait = self._exchange.all_to_all(whole, [*map(sum, sent)], [*map(sum, coming)])
         return _Asked(ids, order, sent, coming, wait)
 
-    def _look_up_owned(
-        self, asked: _Asked
-    ) -> tuple[dict[int, Looked], dict[int, list[Tensor]]]:
+    def _look_up_owned(self, asked: _Asked) -> tuple[dict[int, Looked], dict[int, list[Tensor]]]:
         """Rows of this pool that processes ask for, each once."""
         ranks, tables = self._exchange.ranks, range(len(self.configs))
         come = asked.wait().to("cuda" if self.store.device == "cuda" else "cpu")
