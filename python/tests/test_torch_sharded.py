@@ -190,6 +190,10 @@ def test_pools_that_do_not_belong_together_are_refused_by_all(pools: Path) -> No
             "tables: rank 1 has TableConfig(name='user', dim",
         ),
         "rebucketed": ({"pools": "x", "buckets": 64}, "has 1024 buckets, and 64 were asked for"),
+        "half evaluating": (
+            {"of 0": {"eval": True}},
+            "forward: of the processes [False, True] are within trainer.step(), in training mode",
+        ),
         "few buckets": ({"buckets": 1}, "buckets: 1; pass 2 (a bucket a process) to"),
         "redimensioned": ({"pools": "x", "dim": 4}, "rows of"),
         "exchanged": (
@@ -363,6 +367,39 @@ def test_one_process_trains_as_collections_that_are_not_sharded(pools: Path, alo
     for _, bags, trainer in (several, one):
         steps_of(bags, trainer, 0, 12)
     assert contents(several[0]) == contents(one[0])
+
+
+def test_one_pool_of_a_trainer_is_spread_and_trains_on(pools: Path, alone: None) -> None:
+    import torch
+    from perdure import torch as pt
+
+    whole, bags, trainer = a_training(pools / "whole", "")
+    steps_of(bags, trainer, 0, 9)
+    store, bags, trainer = a_training(pools / "one", "")
+    steps_of(bags, trainer, 0, 5)
+    store.close()
+    for name in ("half-made", "good"):
+        assert pt.reshard([pools / "one"], [pools / name]) == 5
+    with perdure.open(pools / "half-made") as spoilt:
+        pt.notes.set_loading(spoilt, True)
+    rule, none = bags.optimizer, torch.nn.Linear(3, 3)
+    with (
+        perdure.open(pools / "half-made") as spoilt,
+        pytest.raises(ValueError, match="rows were being loaded into it"),
+    ):
+        pt.ShardedEmbeddingBagCollection(spoilt, bags.configs, rule)
+    with (
+        perdure.open(pools / "one") as old,
+        pytest.raises(ValueError, match="of a training of one process; reshard\\(\\) makes pools"),
+    ):
+        pt.ShardedEmbeddingBagCollection(old, bags.configs, rule)
+    store = perdure.open(pools / "good")
+    bags = pt.ShardedEmbeddingBagCollection(store, bags.configs, rule)
+    dense = torch.optim.SGD(none.parameters(), lr=0.1)
+    trainer = pt.ShardedTrainer(store, bags, none, dense)
+    assert trainer.resume() == 5
+    steps_of(bags, trainer, 5, 9)
+    assert contents(store) == contents(whole)
 
 
 def test_trainers_say_which_pools_are_theirs(pools: Path, alone: None) -> None:

@@ -109,6 +109,7 @@ class Training:
         self.bags = pt.ShardedEmbeddingBagCollection(
             self.store, kinds, rule, seed=3, buckets=self.run.get("buckets", 1024)
         )
+        self.bags.train(not self.run.get("eval"))
         self.dense: nn.Module = self.model
         if not self.run.get("chunks"):
             # Else it makes its buckets anew after a first step, and with them the order of sums.

@@ -81,6 +81,7 @@ class Agreed:
         shard, has_steps = None, False
         with self.trying():
             check_buckets(self._buckets, self._exchange.ranks)
+            notes.check_loaded(self._store)
             shard = notes.shard(self._store)
             has_steps = notes.dense_room(self._store) is not None
             if shard is None and not self._error:
@@ -102,8 +103,8 @@ class Agreed:
         rank, ranks = self._exchange.rank, self._exchange.ranks
         if has_steps:
             raise ValueError(
-                f"pool {self._store.path} is of a training of one process; reshard() takes it to"
-                " several"
+                f"pool {self._store.path} is of a training of one process; reshard() makes pools"
+                " for several"
             )
         for name in self._names:
             table = self._store.table(name)

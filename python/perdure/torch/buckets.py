@@ -14,7 +14,7 @@ from torch import Tensor
 
 from perdure.torch.new_rows import _GOLDEN, _mixed, _shifted
 
-MOST_BUCKETS = 1 << 20
+BUCKETS, MOST_BUCKETS = 1024, 1 << 20  # by default, and at most
 
 
 def buckets_of(ids: Tensor, table: int, buckets: int) -> Tensor:

@@ -9,6 +9,7 @@ Invariant: whoever trains on has the same rows, states, scores and dense part at
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -21,7 +22,7 @@ import perdure
 from perdure._named import KEY_BYTES
 from perdure.options import PathLike
 from perdure.torch import dense, notes
-from perdure.torch.buckets import check_buckets, owners_of
+from perdure.torch.buckets import BUCKETS, check_buckets, owners_of
 from perdure.torch.commit_point import _DENSE_BEFORE, Undo
 from perdure.torch.trainer import _DENSE
 
@@ -38,7 +39,7 @@ def reshard(
     Parameters
     ----------
     old_paths : sequence of path
-        All pools of the training, in the order of ranks.
+        All pools of the training, in the order of ranks; or one pool of a Trainer.
     new_paths : sequence of path
         Pools to make, in the order of ranks. Their dense part is that of old rank
         r * len(old_paths) // len(new_paths).
@@ -61,7 +62,8 @@ def reshard(
     """
     _check_there(old_paths)
     with ExitStack() as closing:
-        olds = [_Old(closing.enter_context(perdure.open(path))) for path in old_paths]
+        stores = [closing.enter_context(perdure.open(path)) for path in old_paths]
+        olds = [_Old(store, len(stores)) for store in stores]
         _check_together(olds)
         buckets = olds[0].shard.buckets
         check_buckets(buckets, len(new_paths))
@@ -89,18 +91,21 @@ def reshard(
 class _Old:
     """A pool that rows come from."""
 
-    def __init__(self, store: perdure.Store) -> None:
+    def __init__(self, store: perdure.Store, pools: int) -> None:
         self.store = store
-        shard = notes.shard(store)
-        if shard is None:
-            raise ValueError(f"pool {store.path}: it is of no training over several processes")
         notes.check_loaded(store)
-        self.shard = shard
+        shard = notes.shard(store)
+        if shard is None and pools > 1:
+            raise ValueError(f"pool {store.path}: it is of no training over several processes")
+        one_array = shard is None  # a Trainer's
+        self.shard = shard or notes.Shard(
+            0, 1, BUCKETS, (secrets.randbits(63), secrets.randbits(63))
+        )
         self.step = 0
         room = notes.dense_room(store)
         self.dense: Tensor | None = None
         if room is not None:
-            self.dense, self._before = _registered(store, room)
+            self.dense, self._before = _registered(store, room, one_array)
             self.step = store.restore_step() or 0
 
     def go_back_to(self, step: int) -> None:
@@ -167,18 +172,21 @@ def _like(old: perdure.Store, path: PathLike, options: dict[str, Any]) -> perdur
     if "expected_records" not in options:
         options = {**options, "expected_records": max(1024, len(old))}
     new = perdure.create(path, KEY_BYTES, old.value_bytes, **options)
-    for name, table in old.tables().items():
-        new.table(name, table.value_bytes)
+    tables = old.tables()
+    for name, table in tables.items():
+        assert new.table(name, table.value_bytes).number == table.number
+    for table in tables.values():
         kind = notes.kind_of(old, table)
         if kind is not None:
             notes.copy_kind(new, table, kind)
     return new
 
 
-def _registered(store: perdure.Store, room: int) -> Tensor:
+def _registered(store: perdure.Store, room: int, one_array: bool = False) -> Tensor:
     device = "cuda" if store.device == "cuda" else "cpu"
     both = torch.zeros((2, room), dtype=torch.uint8, device=device)
-    store.register_dense(**{_DENSE: both[0], _DENSE_BEFORE: both[1]})
+    arrays = {_DENSE: both[0]} if one_array else {_DENSE: both[0], _DENSE_BEFORE: both[1]}
+    store.register_dense(**arrays)
     return both
 
 

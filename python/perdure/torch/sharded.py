@@ -26,7 +26,7 @@ from torch import Tensor
 
 import perdure
 from perdure.torch.agreement import Agreed
-from perdure.torch.buckets import owners_of
+from perdure.torch.buckets import BUCKETS, owners_of
 from perdure.torch.embeddings import (
     Changed,
     EmbeddingBagCollection,
@@ -38,8 +38,6 @@ from perdure.torch.embeddings import (
 from perdure.torch.exchange import Exchange
 from perdure.torch.optimizers import Optimizer
 from perdure.torch.tables import SCORE_BYTES, TableConfig
-
-BUCKETS = 1024
 
 
 @dataclass
