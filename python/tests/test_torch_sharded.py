@@ -153,6 +153,13 @@ def test_a_commit_that_fails_in_one_process_ends_in_all_and_they_go_on(pools: Pa
     assert said[1] == "no space is left, says the test"
 
 
+def test_a_process_may_have_nothing_for_a_pass(pools: Path) -> None:
+    execute(pools, {"name": "a", "idle": True}, {"name": "b"})
+    assert ends(pools, "a") == [[0, 0]]
+    a, b = rows(pools, "a", 2), rows(pools, "b", 2)
+    assert a.keys() == b.keys() and a != b
+
+
 def test_other_numbers_of_processes_go_on_with_the_same_losses_to_the_last_bit(
     pools: Path,
 ) -> None:

@@ -6,8 +6,8 @@ PLAN is JSON: a list of runs, one after another. Each forks `ranks` processes, w
 `steps` over FOLDER/NAME-r. To FOLDER/NAME-r.log they write lines "begins RUN" and "resumes n", then
 for each step its number and losses as hexadecimal floats, at the end a checksum of the model; or an
 error. What else a run may have: "kill" (one process), "fails" (a commit of one), "chunks", "pause",
-"export", "parts", "cuda", and what one process has otherwise under "of RANK". How processes end is
-written to FOLDER/NAME.ends. Between runs: "reshard", "copy", "snapshot", "restore".
+"idle", "export", "parts", "cuda", and what one process has otherwise under "of RANK". How processes
+end is written to FOLDER/NAME.ends. Between runs: "reshard", "copy", "snapshot", "restore".
 """
 
 from __future__ import annotations
@@ -156,6 +156,12 @@ class Training:
         loss = self._loss(features, labels)
         self.optimizer.zero_grad()
         loss.backward()
+        if self.run.get("idle"):  # passes for which one process has nothing, or no ids
+            none = {"item": (features["item"][0][:0], features["item"][1][:0])}
+            for idle, nothing in ((1, {}), (0, none)):
+                pooled = self.bags(nothing if self.rank == idle else features)
+                if self.rank != idle:
+                    torch.cat([one.reshape(-1) for one in pooled.values()]).sum().backward()
         return loss.item()
 
     def _chunks(self, step: int) -> list[float]:

@@ -29,7 +29,7 @@ from perdure._named import widened
 from perdure.torch import notes
 from perdure.torch.embeddings import Changed
 from perdure.torch.exchange import Exchange
-from perdure.torch.sharded import ShardedChanged, exchange_of, sharded
+from perdure.torch.sharded import ShardedChanged, sharded
 from perdure.torch.trainer import _DENSE, Trainer, _at_work
 
 _DENSE_BEFORE = "perdure_torch_dense_before"
@@ -63,11 +63,8 @@ class ShardedTrainer(Trainer):
 
     def __init__(self, store: perdure.Store, embeddings: Any, *parts: Any, **others: Any) -> None:
         super().__init__(store, embeddings, *parts, **others)
-        if any(sharded(one) is None for one in self._collections):
-            raise ValueError("embeddings: one is not sharded; a ShardedTrainer takes none other")
-        self._exchange: Exchange = exchange_of(self._collections)
-        if any(exchange_of([one]).group is not self._exchange.group for one in self._collections):
-            raise ValueError("embeddings: they are over several process groups; give them one")
+        self._sharded = sharded(self._collections)
+        self._exchange: Exchange = self._sharded[0].exchange
         self._before: Tensor | None = None
         self._undo = Undo(store)
 
@@ -127,6 +124,8 @@ class ShardedTrainer(Trainer):
                 )
 
     def _agreed(self, number: int | None) -> int | None:
+        for one in self._sharded:
+            one.forget_begun()
         mine = number or 0
         can_undo, _ = notes.undo(self.store)
         told = self._told(_RESUMES, mine, can_undo)

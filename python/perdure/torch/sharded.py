@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -81,9 +81,9 @@ class _Sharded(_Collection):
         buckets: int = BUCKETS,
         seed: int = 0,
     ) -> None:
-        self._exchange = Exchange(process_group)
-        agreed = Agreed(self._exchange, store, tables, optimizer, buckets, seed)
-        mine = [_of_one(config, self._exchange.ranks) for config in tables]
+        self.exchange = Exchange(process_group)
+        agreed = Agreed(self.exchange, store, tables, optimizer, buckets, seed)
+        mine = [_of_one(config, self.exchange.ranks) for config in tables]
         with agreed.trying():
             super().__init__(store, mine, optimizer, seed=seed)
         self.shard = agreed.check()
@@ -101,6 +101,10 @@ class _Sharded(_Collection):
         self._check(features)
         distinct = self._distinct(features, self._tables_of(features))
         self._begun = features, distinct, self._ask({t: one[0] for t, one in distinct.items()})
+
+    def forget_begun(self) -> None:
+        """Of a pass that `begin` began and that never came; in all processes."""
+        self._begun = None
 
     # --- a forward pass
 
@@ -130,7 +134,7 @@ class _Sharded(_Collection):
         return iter(mine.values())
 
     def _ask(self, ids: Mapping[int, Tensor]) -> _Asked:
-        ranks, tables = self._exchange.ranks, len(self.configs)
+        ranks, tables = self.exchange.ranks, len(self.configs)
         order, pieces = {}, {}
         sent = [[0] * tables for _ in range(ranks)]
         for table, several in ids.items():
@@ -141,15 +145,15 @@ class _Sharded(_Collection):
             for rank, count in enumerate(counts):
                 sent[rank][table] = count
         told = torch.tensor(sent, dtype=torch.int64).reshape(-1)
-        come = self._exchange.all_to_all(told, [tables] * ranks, [tables] * ranks)()
+        come = self.exchange.all_to_all(told, [tables] * ranks, [tables] * ranks)()
         coming = come.reshape(ranks, tables).tolist()
         whole = _cat([pieces[t][rank] for rank in range(ranks) for t in sorted(pieces)], told)
-        wait = self._exchange.all_to_all(whole, [*map(sum, sent)], [*map(sum, coming)])
+        wait = self.exchange.all_to_all(whole, [*map(sum, sent)], [*map(sum, coming)])
         return _Asked(ids, order, sent, coming, wait)
 
     def _look_up_owned(self, asked: _Asked) -> tuple[dict[int, Looked], dict[int, list[Tensor]]]:
         """Rows of this pool that processes ask for, each once."""
-        ranks, tables = self._exchange.ranks, range(len(self.configs))
+        ranks, tables = self.exchange.ranks, range(len(self.configs))
         come = asked.wait().to("cuda" if self.store.device == "cuda" else "cpu")
         sizes = [asked.coming[rank][t] for rank in range(ranks) for t in tables]
         pieces = come.split(sizes)
@@ -170,14 +174,14 @@ class _Sharded(_Collection):
     ) -> Callable[[], Tensor]:
         flag = torch.full((1,), float(of_step))
         parts: list[Tensor] = []
-        for rank in range(self._exchange.ranks):
+        for rank in range(self.exchange.ranks):
             parts.append(flag)
             for t in sorted(owned):
                 weights = owned[t].rows[:, : self.configs[t].dim]
                 parts.append(weights[at[t][rank]].reshape(-1))
         sizes = [1 + self._floats(counts) for counts in asked.coming]
         coming = [1 + self._floats(counts) for counts in asked.sent]
-        return self._exchange.all_to_all(_cat(parts, flag), sizes, coming)
+        return self.exchange.all_to_all(_cat(parts, flag), sizes, coming)
 
     def _floats(self, counts: Sequence[int]) -> int:
         """Of weights of so many ids of each table."""
@@ -227,7 +231,7 @@ class _Sharded(_Collection):
             come.split(
                 [
                     size
-                    for rank in range(self._exchange.ranks)
+                    for rank in range(self.exchange.ranks)
                     for one in passes
                     for t, config in enumerate(self.configs)
                     for size in (1, one.asked.coming[rank][t] * config.dim)
@@ -235,7 +239,7 @@ class _Sharded(_Collection):
             )
         )
         gradients: dict[int, list[tuple[int, _Pass, Tensor]]] = {}
-        for rank in range(self._exchange.ranks):
+        for rank in range(self.exchange.ranks):
             for one in passes:
                 for t in range(len(self.configs)):
                     there, gradient = next(pieces), next(pieces)
@@ -244,7 +248,7 @@ class _Sharded(_Collection):
         return [self._changed_by(t, several, step) for t, several in sorted(gradients.items())]
 
     def _send_gradients(self, passes: Sequence[_Pass]) -> Callable[[], Tensor]:
-        ranks = self._exchange.ranks
+        ranks = self.exchange.ranks
         of_rank: list[list[Tensor]] = [[] for _ in range(ranks)]
         for one in passes:
             for t, config in enumerate(self.configs):
@@ -269,7 +273,7 @@ class _Sharded(_Collection):
             for rank in range(ranks)
         ]
         whole = _cat([part for parts in of_rank for part in parts], torch.zeros(0))
-        return self._exchange.all_to_all(whole, sizes, coming)
+        return self.exchange.all_to_all(whole, sizes, coming)
 
     def _changed_by(
         self, table: int, several: list[tuple[int, _Pass, Tensor]], step: int
@@ -354,9 +358,11 @@ class ShardedEmbeddingBagCollection(_Sharded, EmbeddingBagCollection):
     """
 
 
-def sharded(collection: _Collection) -> _Sharded | None:
-    return collection if isinstance(collection, _Sharded) else None
-
-
-def exchange_of(collections: Sequence[_Collection]) -> Exchange:
-    return cast(_Sharded, collections[0])._exchange
+def sharded(collections: Sequence[_Collection]) -> list[_Sharded]:
+    """All of them, if they are sharded over one group."""
+    found = [one for one in collections if isinstance(one, _Sharded)]
+    if len(found) != len(collections):
+        raise ValueError("embeddings: one is not sharded; a ShardedTrainer takes none other")
+    if len({id(one.exchange.group) for one in found}) != 1:
+        raise ValueError("embeddings: they are over several process groups; give them one")
+    return found
