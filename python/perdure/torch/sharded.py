@@ -280,25 +280,14 @@ class _Sharded(_Collection):
     ) -> ShardedChanged:
         """Rows of a table by gradients of ranks and passes, which are added in this order."""
         dim, taken = self.configs[table].dim, {id(one): one for _, one, _ in several}
-        owned = {key: one.owned[table] for key, one in taken.items()}
-        ids, inverse = torch.unique(
-            torch.cat([looked.ids for looked in owned.values()]), return_inverse=True
-        )
-        where = dict(
-            zip(owned, inverse.split([one.ids.numel() for one in owned.values()]), strict=True)
-        )
-        first = next(iter(owned.values())).rows
-        rows = first.new_empty((ids.numel(), first.shape[1]))
-        new = torch.empty(ids.numel(), dtype=torch.bool, device=ids.device)
-        for key, looked in owned.items():
-            rows[where[key]], new[where[key]] = looked.rows, looked.new
-        gradient = first.new_zeros((ids.numel(), dim))
+        ids, old, new, where = _union({key: one.owned[table] for key, one in taken.items()})
+        gradient = old.new_zeros((ids.numel(), dim))
         touched = torch.zeros_like(new)
         for rank, one, part in several:
             at = where[id(one)][one.at[table][rank]]  # each id once
             gradient[at] += part.reshape(-1, dim).to(gradient.device)
             touched[at] = True
-        ids, new, gradient, before = ids[touched], new[touched], gradient[touched], rows[touched]
+        ids, new, gradient, before = ids[touched], new[touched], gradient[touched], old[touched]
         rows = before.clone()
         floats = rows.shape[1] - SCORE_BYTES // 4
         assert self.optimizer is not None
@@ -307,6 +296,24 @@ class _Sharded(_Collection):
         score[:, 0] += 1
         score[:, 1] = step
         return ShardedChanged(self._tables[table], self.configs[table], ids, rows, new, before)
+
+
+def _union(
+    passes: Mapping[int, Looked],
+) -> tuple[Tensor, Tensor, Tensor, dict[int, Tensor]]:
+    """Ids of several passes, each once, their rows, which are new, and where a pass's are."""
+    first = next(iter(passes.values()))
+    if len(passes) == 1:
+        at = torch.arange(first.ids.numel(), device=first.ids.device)
+        return first.ids, first.rows, first.new, {next(iter(passes)): at}
+    every = [looked.ids for looked in passes.values()]
+    ids, inverse = torch.unique(torch.cat(every), return_inverse=True)
+    where = dict(zip(passes, inverse.split([one.numel() for one in every]), strict=True))
+    rows = first.rows.new_empty((ids.numel(), first.rows.shape[1]))
+    new = first.new.new_empty(ids.numel())
+    for key, looked in passes.items():
+        rows[where[key]], new[where[key]] = looked.rows, looked.new
+    return ids, rows, new, where
 
 
 def _cat(parts: Sequence[Tensor], like: Tensor) -> Tensor:
