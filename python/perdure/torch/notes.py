@@ -71,8 +71,8 @@ def set_loading(store: perdure.Store, loading: bool) -> None:
 def check_loaded(store: perdure.Store) -> None:
     if (_get(store, _LOADING) or (0, 0))[0]:
         raise perdure.InvalidArgument(
-            f"pool {store.path}: rows were being loaded into it when that ended; make it anew, and"
-            " load them again"
+            f"pool {store.path}: rows were being loaded into it when that ended; load them into a"
+            " new pool"
         )
 
 
