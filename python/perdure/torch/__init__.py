@@ -24,13 +24,22 @@ notes         small numbers in the pool, and which ids went, for exports
 parts         tables outside the pool: Parquet, whole and increments
 trainer       steps and resuming
 checkpoint    checkpoints of torch.distributed.checkpoint: CheckpointWriter, CheckpointReader
+sharded       collections whose rows are spread over several processes
+buckets       which process has which id
+exchange      what processes send to one another
+agreement     whether they belong together
+commit_point  steps of several processes, and how one is taken back
+reshard       the same rows in another number of pools
 """
 
 from __future__ import annotations
 
+from perdure.torch.commit_point import ShardedTrainer
 from perdure.torch.embeddings import EmbeddingBagCollection, EmbeddingCollection
 from perdure.torch.follower import Follower
 from perdure.torch.optimizers import SGD, Adagrad, Adam, RowWiseAdagrad
+from perdure.torch.reshard import reshard
+from perdure.torch.sharded import ShardedEmbeddingBagCollection, ShardedEmbeddingCollection
 from perdure.torch.tables import TableConfig, create
 from perdure.torch.trainer import Trainer
 
@@ -42,7 +51,11 @@ __all__ = [
     "EmbeddingCollection",
     "Follower",
     "RowWiseAdagrad",
+    "ShardedEmbeddingBagCollection",
+    "ShardedEmbeddingCollection",
+    "ShardedTrainer",
     "TableConfig",
     "Trainer",
     "create",
+    "reshard",
 ]

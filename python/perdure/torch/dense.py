@@ -135,6 +135,13 @@ def _aligned(octets: int) -> int:
     return -(-octets // _ALIGN) * _ALIGN
 
 
+def with_rows(filled: Tensor, rows: dict[str, int]) -> Content:
+    """What `fill` wrote, of a pool with so many rows of each table."""
+    told, tensors = _parts_of(filled)
+    told["state"]["parts"]["rows"] = rows
+    return Content(_as_bytes(told), [_octets(one) for one in tensors])
+
+
 def room_for(content: Content, parameters: int) -> int:
     """With some to spare: an optimizer has up to two numbers more for each parameter once it has
     made a step, which the first commit may not see."""
@@ -162,7 +169,17 @@ def fill(to: Tensor, content: Content) -> None:
         torch.cat(pieces, out=to[behind : content.octets])
 
 
+def is_filled(filled: Tensor) -> bool:
+    return bool(filled[:_LENGTHS].any())
+
+
 def _state_of(filled: Tensor) -> Any:
+    told, tensors = _parts_of(filled)
+    return _with_tensors(told["state"], tensors)
+
+
+def _parts_of(filled: Tensor) -> tuple[Any, list[Tensor]]:
+    """The head, and the tensors, on the host."""
     head, octets = filled[:_LENGTHS].cpu().view(torch.int64).tolist()
     whole = filled[:octets].cpu()
     told = _from_bytes(whole[_LENGTHS : _LENGTHS + head].numpy().tobytes())
@@ -171,4 +188,4 @@ def _state_of(filled: Tensor) -> Any:
         octets = math.prod(shape) * dtype.itemsize
         tensors.append(whole[at : at + octets].clone().view(dtype).reshape(shape))
         at += _aligned(octets)
-    return _with_tensors(told["state"], tensors)
+    return told, tensors

@@ -33,6 +33,7 @@ class Group:
     """Tables whose rows have one width, and so as many weights: what is done to one is done to
     all, at once."""
 
+    number: int  # of the collection's groups
     value_bytes: int
     dim: int
     tables: list[int]  # in the collection
@@ -136,7 +137,7 @@ class _Collection(nn.Module):
         of_width: dict[int, Group] = {}
         bounds = torch.zeros(max(table.number for table in self._tables) + 1)
         for number, (config, table) in enumerate(zip(self.configs, self._tables, strict=True)):
-            group = Group(table.value_bytes, config.dim, [])
+            group = Group(len(of_width), table.value_bytes, config.dim, [])
             of_width.setdefault(table.value_bytes, group).tables.append(number)
             bounds[table.number] = config.bound
         self._groups = list(of_width.values())
@@ -180,17 +181,16 @@ class _Collection(nn.Module):
         if self._generation_now() != self._generation:
             self._open_tables()
             self._generation = self._generation_now()
-        names = {id(group): self._names_of(group, features) for group in self._groups}
-        batches = [
-            (group, self._batch(names[id(group)], features))
-            for group in self._groups
-            if names[id(group)]
-        ]
-        for looked in self._rows_of(batches):
+        for looked in self._rows_of(self._batches(features)):
             hook = self._hook.detach().requires_grad_(torch.is_grad_enabled())
             if self.optimizer is not None and self.training and torch.is_grad_enabled():
                 self._remember(looked)
-            yield names[id(looked.group)], _Take.apply(hook, looked)
+            yield self._names_of(looked.group, features), _Take.apply(hook, looked)
+
+    def _batches(self, features: Mapping[str, Feature]) -> list[tuple[Group, Distinct]]:
+        """Keys of the features, each once; of all their tables of one width together."""
+        names = [(group, self._names_of(group, features)) for group in self._groups]
+        return [(group, self._batch(some, features)) for group, some in names if some]
 
     def _names_of(self, group: Group, features: Mapping[str, Feature]) -> list[str]:
         """Of features of the group's tables, table by table."""

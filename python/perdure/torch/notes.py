@@ -13,6 +13,7 @@ from __future__ import annotations
 import secrets
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,14 @@ import perdure
 
 OURS, BYTES = "perdure.torch", 16
 EVICTED = "/evicted"
+HASH_VERSION = 1  # of buckets.py
 # Ids of that table; table n has its dim and optimizer at _FIRST_TABLE + n.
 _DENSE_ROOM, _PRUNED, _TRAINING, _LOADING, _CHECKPOINTS, _FIRST_TABLE = 0, 1, 2, 3, 4, 1000
+_SHARD, _SHARDED_TRAINING, _BUCKETS, _UNDO = 5, 6, 7, 8  # of a training over several processes
 
 
 def is_reserved(name: str) -> bool:
-    return name == OURS or name.endswith(EVICTED)
+    return name == OURS or name.startswith(f"{OURS}/") or name.endswith(EVICTED)
 
 
 def _get(store: Any, at: int) -> tuple[int, int] | None:
@@ -81,7 +84,7 @@ def set_loading(store: perdure.Store, loading: bool) -> None:
 def check_loaded(store: perdure.Store) -> None:
     if (_get(store, _LOADING) or (0, 0))[0]:
         raise perdure.InvalidArgument(
-            f"pool {store.path}: parts were being loaded into it when that ended; load them into a"
+            f"pool {store.path}: rows were being loaded into it when that ended; load them into a"
             " new pool"
         )
 
@@ -96,7 +99,55 @@ def kind_of(store: Any, table: perdure.Table) -> tuple[int, int] | None:
 
 
 def keep_kind(store: perdure.Store, table: perdure.Table, dim: int, optimizer: object) -> None:
-    _put(store, _FIRST_TABLE + table.number, dim, optimizer_note(optimizer))
+    copy_kind(store, table, (dim, optimizer_note(optimizer)))
+
+
+def copy_kind(store: perdure.Store, table: perdure.Table, kind: tuple[int, int]) -> None:
+    _put(store, _FIRST_TABLE + table.number, *kind)
+
+
+# --- training over several processes
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Which part of a training's rows a pool has."""
+
+    rank: int
+    ranks: int
+    buckets: int
+    training: tuple[int, int]  # the same in all pools of it
+
+
+def shard(store: Any) -> Shard | None:
+    """None: the pool is of no training over several processes."""
+    which, training, buckets = (_get(store, at) for at in (_SHARD, _SHARDED_TRAINING, _BUCKETS))
+    if which is None or training is None or buckets is None:
+        return None
+    if buckets[1] != HASH_VERSION:
+        raise perdure.Unsupported(
+            f"pool {store.path}: its ids have buckets by hash {buckets[1]}; a later perdure reads"
+            " it"
+        )
+    return Shard(*which, buckets[0], training)
+
+
+def keep_shard(store: perdure.Store, shard: Shard) -> None:
+    """All of it, or nothing."""
+    store.table(OURS, BYTES)
+    with store.transaction(8):
+        _put(store, _SHARD, shard.rank, shard.ranks)
+        _put(store, _SHARDED_TRAINING, *shard.training)
+        _put(store, _BUCKETS, shard.buckets, HASH_VERSION)
+
+
+def undo(store: perdure.Store) -> tuple[int, int]:
+    """Which step can be taken back, or 0; and how many ids it changed."""
+    return _get(store, _UNDO) or (0, 0)
+
+
+def keep_undo(store: perdure.Store, step: int, ids: int) -> None:
+    _put(store, _UNDO, step, ids)
 
 
 # --- evicted ids

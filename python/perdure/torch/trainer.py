@@ -83,6 +83,7 @@ class Trainer:
     """
 
     evicted: dict[str, Any]
+    _several = False  # processes
 
     def __init__(
         self,
@@ -97,6 +98,11 @@ class Trainer:
         self.store = store
         self._collections = [embeddings] if isinstance(embeddings, nn.Module) else list(embeddings)
         _check_collections(self._collections, store)
+        if (notes.shard(store) is not None) != self._several:
+            raise perdure.InvalidArgument(
+                f"pool {store.path}: ShardedTrainer trains pools of several processes, with sharded"
+                " collections, and Trainer all others"
+            )
         self._rows = _Rows()
         parts = {"model": model, "optimizer": optimizer, "rows": self._rows}
         taken = sorted(parts.keys() & others.keys())
@@ -135,6 +141,7 @@ class Trainer:
         if room is not None:
             self._register(room)
             number = self.store.restore_step()
+        number = self._agreed(number)
         if number is not None:
             assert self._bytes is not None
             self._dense.load(self._bytes)
@@ -239,17 +246,24 @@ class Trainer:
             self._register(notes.dense_room(self.store) or self._new_room(content))
         assert self._bytes is not None
         fill(self._bytes, content)
-        most = 2 * (sum(len(one.keys) for one in changed) + sum(map(len, evicted.values())))
-        most += len(self._of_step)
-        with self.store.step(number, max_operations=max(most, 1)):
-            self._put(changed)
-            for put in self._of_step:
-                put()
-            for name, ids in evicted.items():
-                self.store.table(name).erase(ids)
-            if self._evicted:
-                self._note_evicted(changed, evicted, number)
+        rows = sum(len(one.keys) for one in changed) + sum(map(len, evicted.values()))
+        most = self._operations(rows) + len(self._of_step)
+        with self.store.step(number, max_operations=most):
+            self._write(changed, evicted, number)
         self._done, self.evicted = number, evicted
+
+    def _operations(self, rows: int) -> int:
+        return max(2 * rows, 1)
+
+    def _write(self, changed: Sequence[Changed], evicted: dict[str, Any], number: int) -> None:
+        """What a step changes beside the dense state; within its commit."""
+        self._put(changed)
+        for put in self._of_step:
+            put()
+        for name, ids in evicted.items():
+            self.store.table(name).erase(ids)
+        if self._evicted:
+            self._note_evicted(changed, evicted, number)
 
     def _put(self, changed: Sequence[Changed]) -> None:
         """One batch for all tables of one width."""
@@ -271,7 +285,7 @@ class Trainer:
             table = self.store.table(config.name)
             rows = self._rows.count.get(config.name, 0) + made.get(table.number, 0)
             if eviction.is_due(config, rows, step):
-                keep = _ids_of(changed, table.number).cpu().numpy()
+                keep = ids_of(changed, table.number).cpu().numpy()
                 ids = eviction.choose(table, config, rows, step, keep)
                 rows -= len(ids)
                 if len(ids):
@@ -281,7 +295,7 @@ class Trainer:
 
     def _note_evicted(self, changed: Sequence[Changed], evicted: dict[str, Any], step: int) -> None:
         for name, table in self._evicted.items():
-            again = _ids_of(changed, self.store.table(name).number, new=True)
+            again = ids_of(changed, self.store.table(name).number, new=True)
             if len(again):
                 table.erase(again)
         for name, ids in evicted.items():
@@ -289,6 +303,10 @@ class Trainer:
                 self._evicted[name].put(ids, np.full((len(ids), 1), step, np.int64))
 
     # --- the pool
+
+    def _agreed(self, number: int | None) -> int | None:
+        """The step to go on after, where the pool has `number`; several processes agree on one."""
+        return number
 
     def _check_turn(self) -> None:
         """Steps go on from where the pool is, by one trainer."""
@@ -351,7 +369,7 @@ def _new_of_each(changed: Sequence[Changed]) -> dict[int, int]:
     return made
 
 
-def _ids_of(changed: Sequence[Changed], number: int, *, new: bool = False) -> Tensor:
+def ids_of(changed: Sequence[Changed], number: int, *, new: bool = False) -> Tensor:
     """Ids of a table that a step changes, or makes."""
     found = [torch.empty(0, dtype=torch.int64)]
     for one in changed:

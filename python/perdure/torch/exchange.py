@@ -1,0 +1,78 @@
+"""What processes of a group send to one another.
+
+Invariant: all processes of the group make the same calls in the same order; a call's answer is the
+same whatever arrives first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+class Exchange:
+    """A process group as embeddings use it.
+
+    Attributes
+    ----------
+    rank, ranks : int
+        Of this process, and how many there are.
+    device : torch.device
+        Where what is sent has to be.
+    """
+
+    def __init__(self, group: dist.ProcessGroup | None) -> None:
+        if not dist.is_available() or not dist.is_initialized():
+            raise RuntimeError(
+                "process_group: call torch.distributed.init_process_group(...) first"
+            )
+        self.group = group
+        self.rank, self.ranks = dist.get_rank(group), dist.get_world_size(group)
+        if self.rank < 0:
+            raise ValueError("process_group: this process is not in it")
+        on_gpu = "nccl" in dist.get_backend(group)
+        self.device = (
+            torch.device("cuda", torch.cuda.current_device()) if on_gpu else (torch.device("cpu"))
+        )
+
+    def objects(self, mine: Any) -> list[Any]:
+        """What each process gave, in the order of ranks; small things, rarely."""
+        every: list[Any] = [None] * self.ranks
+        dist.all_gather_object(every, mine, group=self.group)
+        return every
+
+    def numbers(self, mine: Sequence[int]) -> list[list[int]]:
+        """Integers of each process, in the order of ranks."""
+        given = torch.tensor(list(mine), dtype=torch.int64, device=self.device)
+        every = [torch.empty_like(given) for _ in range(self.ranks)]
+        dist.all_gather(every, given, group=self.group)
+        return torch.stack(every).tolist()
+
+    def all_to_all(
+        self, sent: Tensor, sizes: Sequence[int], coming: Sequence[int]
+    ) -> Callable[[], Tensor]:
+        """Begins to send sizes[r] elements of `sent` to each rank r, of which coming[r] come.
+
+        Returns
+        -------
+        callable
+            Waits for what comes, in the order of ranks.
+        """
+        sent = sent.to(self.device).contiguous()
+        got = torch.empty(sum(coming), dtype=sent.dtype, device=self.device)
+        work = dist.all_to_all_single(
+            got, sent, list(coming), list(sizes), group=self.group, async_op=True
+        )
+
+        def wait() -> Tensor:
+            nonlocal sent
+            assert work is not None
+            work.wait()
+            del sent  # which had to stay until now
+            return got
+
+        return wait
