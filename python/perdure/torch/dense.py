@@ -3,9 +3,9 @@ scheduler, the random numbers, the position in the data.
 
 Bytes: length of the head u64, bytes of all u64, the head, and from a multiple of 16 on tensors,
 each from such a multiple on. The head is what torch.save writes and torch.load reads with
-weights_only: the state, with numbers in place of those tensors, and their dtypes and shapes. They
-are those on the device of the bytes, so that they never pass through the host. Invariant: the room
-is chosen once, by the first commit of a pool, and is there for good.
+weights_only: the state, with numbers in place of tensors, and their dtypes and shapes. First come
+tensors of another device than the bytes', then those of that device, which so never pass through
+the host. Invariant: the room is chosen once, by the first commit of a pool, and is there for good.
 """
 
 from __future__ import annotations
@@ -24,16 +24,56 @@ _LENGTHS = 16  # bytes, before the head
 _TENSOR = "a tensor of perdure.torch"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Content:
     """What a step keeps."""
 
     head: bytes
-    tensors: list[Tensor]  # of uint8, in one dimension
+    others: list[Tensor]  # of uint8, in one dimension
+    tensors: list[Tensor]  # likewise, on the device of the bytes
 
     @property
     def octets(self) -> int:
-        return _aligned(_LENGTHS + len(self.head)) + sum(_aligned(len(t)) for t in self.tensors)
+        each = [_aligned(len(one)) for one in (*self.others, *self.tensors)]
+        return _aligned(_LENGTHS + len(self.head)) + sum(each)
+
+
+class _Parted:
+    """A state with numbers in place of its tensors."""
+
+    def __init__(self, state: Any, device: torch.device) -> None:
+        self.others: list[Tensor] = []
+        self.tensors: list[Tensor] = []
+        self._device, self._all_taken = device, True
+        self.rest = self._without(state)
+
+    def _without(self, state: Any) -> Any:
+        if isinstance(state, Tensor):
+            return self._taken(state.detach())
+        if isinstance(state, dict):
+            return {key: self._without(one) for key, one in state.items()}
+        if isinstance(state, list) or type(state) is tuple:
+            return type(state)(self._without(one) for one in state)
+        return state
+
+    def _taken(self, tensor: Tensor) -> Any:
+        if tensor.layout != torch.strided or tensor.is_quantized:
+            self._all_taken = False
+            return tensor
+        to = self.tensors if tensor.device == self._device else self.others
+        to.append(tensor)
+        return (_TENSOR, to is self.tensors, len(to) - 1)
+
+    @property
+    def shape(self) -> Any:
+        """Two states of which this is the same have the same head; None: that is not known."""
+        if not self._all_taken:
+            return None
+        return self.rest, _kinds(self.others), _kinds(self.tensors)
+
+
+def _kinds(tensors: list[Tensor]) -> list[tuple[torch.dtype, tuple[int, ...]]]:
+    return [(one.dtype, tuple(one.shape)) for one in tensors]
 
 
 class Stateful(Protocol):
@@ -46,6 +86,7 @@ class Dense:
 
     def __init__(self, parts: dict[str, Stateful]) -> None:
         self.parts = parts
+        self._head, self._shape = b"", None  # of the last content
 
     def save(self, device: torch.device) -> Content:
         """For bytes on that device."""
@@ -56,11 +97,14 @@ class Dense:
         }
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             state["random of GPUs"] = torch.cuda.get_rng_state_all()
-        tensors: list[Tensor] = []
-        rest = _without_tensors(state, tensors, device)
-        kinds = [(one.dtype, tuple(one.shape)) for one in tensors]
-        head = _as_bytes({"state": rest, "tensors": kinds})
-        return Content(head, [_octets(one) for one in tensors])
+        parted = _Parted(state, device)
+        shape = parted.shape
+        if shape is None or shape != self._shape:
+            kinds = _kinds(parted.others), _kinds(parted.tensors)
+            self._head = _as_bytes({"state": parted.rest, "others": kinds[0], "tensors": kinds[1]})
+            self._shape = shape
+        others, tensors = map(_octets, parted.others), map(_octets, parted.tensors)
+        return Content(self._head, list(others), list(tensors))
 
     def check(self) -> None:
         """Whatever is saved can be loaded again."""
@@ -103,27 +147,13 @@ def _from_bytes(content: bytes) -> Any:
     return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
 
 
-def _without_tensors(state: Any, tensors: list[Tensor], device: torch.device) -> Any:
-    """The state with numbers in place of the tensors of that device, which are appended."""
-    if isinstance(state, Tensor):
-        if state.device != device or state.layout != torch.strided or state.is_quantized:
-            return state
-        tensors.append(state.detach())
-        return (_TENSOR, len(tensors) - 1)
+def _with_tensors(state: Any, of_each: tuple[list[Tensor], list[Tensor]]) -> Any:
     if isinstance(state, dict):
-        return {key: _without_tensors(one, tensors, device) for key, one in state.items()}
-    if isinstance(state, list) or type(state) is tuple:
-        return type(state)(_without_tensors(one, tensors, device) for one in state)
-    return state
-
-
-def _with_tensors(state: Any, tensors: list[Tensor]) -> Any:
-    if isinstance(state, dict):
-        return {key: _with_tensors(one, tensors) for key, one in state.items()}
-    if isinstance(state, tuple) and len(state) == 2 and state[0] == _TENSOR:
-        return tensors[state[1]]
+        return {key: _with_tensors(one, of_each) for key, one in state.items()}
+    if isinstance(state, tuple) and len(state) == 3 and state[0] == _TENSOR:
+        return of_each[state[1]][state[2]]
     if isinstance(state, (list, tuple)):
-        return type(state)(_with_tensors(one, tensors) for one in state)
+        return type(state)(_with_tensors(one, of_each) for one in state)
     return state
 
 
@@ -137,9 +167,9 @@ def _aligned(octets: int) -> int:
 
 def with_rows(filled: Tensor, rows: dict[str, int]) -> Content:
     """What `fill` wrote, of a pool with so many rows of each table."""
-    told, tensors = _parts_of(filled)
+    told, (others, tensors) = _parts_of(filled)
     told["state"]["parts"]["rows"] = rows
-    return Content(_as_bytes(told), [_octets(one) for one in tensors])
+    return Content(_as_bytes(told), [*map(_octets, others)], [*map(_octets, tensors)])
 
 
 def room_for(content: Content, parameters: int) -> int:
@@ -157,16 +187,17 @@ def fill(to: Tensor, content: Content) -> None:
             " new pool, with dense_bytes= for the trainer"
         )
     lengths = len(content.head).to_bytes(8, "little") + content.octets.to_bytes(8, "little")
-    front = lengths + content.head
-    behind = _aligned(len(front))
-    front += bytes(behind - len(front))
-    to[:behind] = torch.frombuffer(bytearray(front), dtype=torch.uint8).to(to.device)
-    gap = torch.zeros(_ALIGN, dtype=torch.uint8, device=to.device)
-    pieces = []
-    for one in content.tensors:
-        pieces += [one, gap[: _aligned(len(one)) - len(one)]]
-    if pieces:
-        torch.cat(pieces, out=to[behind : content.octets])
+    front = torch.frombuffer(bytearray(lengths + content.head), dtype=torch.uint8)
+    first = torch.cat(_padded([front, *(one.cpu() for one in content.others)]))
+    to[: len(first)] = first.to(to.device)
+    if content.tensors:
+        torch.cat(_padded(content.tensors), out=to[len(first) : content.octets])
+
+
+def _padded(pieces: list[Tensor]) -> list[Tensor]:
+    """With what is between them."""
+    gap = torch.zeros(_ALIGN, dtype=torch.uint8, device=pieces[0].device)
+    return [part for one in pieces for part in (one, gap[: _aligned(len(one)) - len(one)])]
 
 
 def is_filled(filled: Tensor) -> bool:
@@ -174,18 +205,19 @@ def is_filled(filled: Tensor) -> bool:
 
 
 def _state_of(filled: Tensor) -> Any:
-    told, tensors = _parts_of(filled)
-    return _with_tensors(told["state"], tensors)
+    told, of_each = _parts_of(filled)
+    return _with_tensors(told["state"], of_each)
 
 
-def _parts_of(filled: Tensor) -> tuple[Any, list[Tensor]]:
+def _parts_of(filled: Tensor) -> tuple[Any, tuple[list[Tensor], list[Tensor]]]:
     """The head, and the tensors, on the host."""
     head, octets = filled[:_LENGTHS].cpu().view(torch.int64).tolist()
     whole = filled[:octets].cpu()
     told = _from_bytes(whole[_LENGTHS : _LENGTHS + head].numpy().tobytes())
     at, tensors = _aligned(_LENGTHS + head), []
-    for dtype, shape in told["tensors"]:
+    for dtype, shape in (*told["others"], *told["tensors"]):
         octets = math.prod(shape) * dtype.itemsize
         tensors.append(whole[at : at + octets].clone().view(dtype).reshape(shape))
         at += _aligned(octets)
-    return told, tensors
+    others = len(told["others"])
+    return told, (tensors[:others], tensors[others:])
