@@ -38,7 +38,25 @@ constexpr CrcPowers make_crc_powers() {
   return p;
 }
 
+/// Products of each bit, from the highest on, with what four words that follow each other, and a
+/// sum of what is 32 words before, count for: x^128, x^96, x^64, x^32 and x^1024.
+inline constexpr std::uint32_t kCrcProducts = 5;
+struct CrcColumns {
+  std::uint32_t of_bit[32][kCrcProducts];
+};
+constexpr CrcColumns make_crc_columns() {
+  CrcPowers const powers = make_crc_powers();
+  std::uint32_t const words[kCrcProducts] = {4, 3, 2, 1, 32};
+  CrcColumns c{};
+  for (int bit = 0; bit < 32; ++bit) {
+    for (std::uint32_t w = 0; w < kCrcProducts; ++w)
+      c.of_bit[bit][w] = crc_multiply(0x80000000u >> bit, powers.of_x_to_32[words[w]]);
+  }
+  return c;
+}
+
 #if defined(__CUDACC__)
+static __constant__ CrcColumns const kCrcColumns = make_crc_columns();
 static __constant__ CrcPowers const kCrcPowers = make_crc_powers();
 static __device__ std::uint32_t crc_power(std::uint32_t words) {
   return kCrcPowers.of_x_to_32[words];

@@ -82,6 +82,17 @@ RC_GTEST_PROP(Crc32c, ByteByByteArithmeticAgrees,
   RC_ASSERT(~state == crc32c(start, bytes.data(), bytes.size()));
 }
 
+RC_GTEST_PROP(Crc32c, ColumnsOfBitsMultiplyAsPowersDo, (std::uint32_t word)) {
+  std::uint32_t const words[exec::kCrcProducts] = {4, 3, 2, 1, 32};
+  exec::CrcColumns const columns = exec::make_crc_columns();
+  for (std::uint32_t w = 0; w < exec::kCrcProducts; ++w) {
+    std::uint32_t product = 0;
+    for (std::uint32_t bit = 0; bit < 32; ++bit)
+      if ((word << bit >> 31) != 0) product ^= columns.of_bit[bit][w];
+    RC_ASSERT(product == exec::crc_multiply(word, exec::make_crc_powers().of_x_to_32[words[w]]));
+  }
+}
+
 RC_GTEST_PROP(Crc32c, MultiplyingByAPowerAppendsZeroWords, (std::uint32_t state)) {
   auto const words = *rc::gen::inRange<std::uint32_t>(0, 33);
   std::vector<std::uint8_t> const zeros(words * 4, 0);

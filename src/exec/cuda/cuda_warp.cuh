@@ -319,7 +319,7 @@ class CudaWarp : public CudaAtoms {
       part[k] = 0;
     }
     for (std::size_t at = thread * 16; at < bytes; at += kTile * 16) {
-      uint4 data[kUnrolled];
+      uint4 data[kUnrolled]{};
 #pragma unroll
       for (std::uint32_t k = 0; k < kUnrolled; ++k)
         if (from[k] != 0) data[k] = *reinterpret_cast<uint4 const*>(from[k] + at);
@@ -327,10 +327,8 @@ class CudaWarp : public CudaAtoms {
       for (std::uint32_t k = 0; k < kUnrolled; ++k) {
         if (from[k] == 0) continue;
         if (to[k] != 0) *reinterpret_cast<uint4*>(to[k] + at) = data[k];
-        if (sums == nullptr) continue;
-        if (at >= kTile * 16) part[k] = crc_multiply(part[k], crc_power(kTile * 4));
-        part[k] ^= crc_of_16(data[k], at == 0);
       }
+      if (sums != nullptr) add_to_crcs(part, data, at == 0);
     }
     if (sums == nullptr) return;
     std::uint32_t const behind = words_behind(thread, bytes);
@@ -345,12 +343,33 @@ class CudaWarp : public CudaAtoms {
     }
   }
 
-  /// The remainder of these 16 bytes, of a message that begins with them or has zeros before.
-  static __device__ std::uint32_t crc_of_16(uint4 const& data, bool begins) {
-    std::uint32_t sum = crc_append(0, begins ? ~data.x : data.x);
-    sum = crc_append(sum, data.y);
-    sum = crc_append(sum, data.z);
-    return crc_append(sum, data.w);
+  /// Horner's rule, of messages of which a thread has 16 bytes of every kTile * 16: what a sum was
+  /// moves on by so many, and the bytes come to it. `begins`: these are a message's first. All
+  /// products are by constants, bit by bit, and none waits for another.
+  static __device__ void add_to_crcs(std::uint32_t (&part)[kUnrolled],
+                                     uint4 const (&data)[kUnrolled], bool begins) {
+    std::int32_t words[kUnrolled][kCrcProducts];
+#pragma unroll
+    for (std::uint32_t k = 0; k < kUnrolled; ++k) {
+      words[k][0] = static_cast<std::int32_t>(begins ? ~data[k].x : data[k].x);
+      words[k][1] = static_cast<std::int32_t>(data[k].y);
+      words[k][2] = static_cast<std::int32_t>(data[k].z);
+      words[k][3] = static_cast<std::int32_t>(data[k].w);
+      words[k][4] = static_cast<std::int32_t>(part[k]);
+      part[k] = 0;
+    }
+#pragma unroll 2
+    for (std::uint32_t bit = 0; bit < 32; ++bit) {
+#pragma unroll
+      for (std::uint32_t w = 0; w < kCrcProducts; ++w) {
+        std::uint32_t const column = kCrcColumns.of_bit[bit][w];
+#pragma unroll
+        for (std::uint32_t k = 0; k < kUnrolled; ++k) {
+          part[k] ^= static_cast<std::uint32_t>(words[k][w] >> 31) & column;
+          words[k][w] = static_cast<std::int32_t>(static_cast<std::uint32_t>(words[k][w]) << 1);
+        }
+      }
+    }
   }
   /// Words of a message that follow the last 16 bytes which this thread of a tile has of it.
   static __device__ std::uint32_t words_behind(std::uint32_t thread, std::size_t bytes) {
@@ -367,9 +386,6 @@ class CudaWarp : public CudaAtoms {
     return crc;
   }
   /// The remainder of a message with one more word.
-  static __device__ std::uint32_t crc_append(std::uint32_t crc, std::uint32_t word) {
-    return crc_multiply(crc ^ word, crc_power(1));
-  }
 
   /// Any size, any place: one item after the other.
   __device__ void copy_each_plain(std::uint32_t mask, std::size_t bytes, unsigned long long my_to,
