@@ -131,6 +131,18 @@ def test_old_rows_go_though_no_step_of_the_look_changes_their_table() -> None:
     assert set(store.tables()) == {"t", "perdure.torch"}, "nothing is kept for exports"
 
 
+def test_a_pool_remembers_the_seed_of_its_new_rows(pools: Path) -> None:
+    from perdure import torch as pt
+
+    tables, rule = [pt.TableConfig("t", 4)], pt.SGD(0.1)
+    with pt.create(pools / "pool", tables, rule) as store:
+        pt.EmbeddingBagCollection(store, tables, rule, seed=-1)
+        pt.EmbeddingCollection(store, tables, rule, seed=-1)
+        with pytest.raises(ValueError, match="by seed 9223372036854775807, not 0"):
+            pt.EmbeddingBagCollection(store, tables, rule)
+        pt.EmbeddingBagCollection(store, tables)  # for inference
+
+
 def test_what_does_not_fit_is_refused(pools: Path) -> None:
     import torch
     from perdure import torch as pt

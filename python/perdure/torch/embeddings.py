@@ -168,6 +168,9 @@ class _Collection(nn.Module):
                 f" {config.dim} with the state of {self.optimizer or 'any optimizer'}: dim or"
                 " optimizer was another when the pool was made"
             )
+        if self.optimizer is not None:
+            assert isinstance(self.store, perdure.Store)
+            notes.check_seed(self.store, table, self.seed)
         return table
 
     def extra_repr(self) -> str:
@@ -321,7 +324,7 @@ class EmbeddingCollection(_Collection):
     optimizer : SGD, Adagrad, RowWiseAdagrad or Adam
         None: for inference alone; nothing is ever changed.
     seed : int
-        Of new ids' weights.
+        Of new ids' weights. A training's pool remembers it, and takes no other.
     """
 
     def forward(self, features: Mapping[str, Feature]) -> dict[str, Tensor]:

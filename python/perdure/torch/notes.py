@@ -23,8 +23,10 @@ import perdure
 OURS, BYTES = "perdure.torch", 16
 EVICTED = "/evicted"
 HASH_VERSION = 1  # of buckets.py
-# Ids of that table; table n has its dim and optimizer at _FIRST_TABLE + n.
+# Ids of that table; table n has its dim and optimizer at _FIRST_TABLE + n, its seed at
+# _FIRST_SEED + n.
 _DENSE_ROOM, _PRUNED, _TRAINING, _LOADING, _CHECKPOINTS, _FIRST_TABLE = 0, 1, 2, 3, 4, 1000
+_FIRST_SEED = 1 << 32
 _SHARD, _SHARDED_TRAINING, _BUCKETS, _UNDO = 5, 6, 7, 8  # of a training over several processes
 
 
@@ -104,6 +106,18 @@ def keep_kind(store: perdure.Store, table: perdure.Table, dim: int, optimizer: o
 
 def copy_kind(store: perdure.Store, table: perdure.Table, kind: tuple[int, int]) -> None:
     _put(store, _FIRST_TABLE + table.number, *kind)
+
+
+def check_seed(store: perdure.Store, table: perdure.Table, seed: int) -> None:
+    """Of a table's new rows: the one that its first collection had."""
+    kept, ours = _get(store, _FIRST_SEED + table.number), seed % (1 << 63)
+    if kept is None:
+        _put(store, _FIRST_SEED + table.number, ours)
+    elif kept[0] != ours:
+        raise ValueError(
+            f"pool {store.path}: new rows of table {table.name!r} begin by seed {kept[0]}, not"
+            f" {seed}; pass that one"
+        )
 
 
 # --- training over several processes
