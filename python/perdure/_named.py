@@ -10,6 +10,7 @@ that; so it is there whole or not at all, in every layout.
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 import sys
@@ -72,13 +73,21 @@ def _torch_keys(ids: Any, numbers: Sequence[int], counts: Any) -> Any:
         )
     keys = torch.empty((ids.numel(), 2), dtype=torch.int64, device=ids.device)
     keys[:, 0] = ids
-    if counts is None:
-        keys[:, 1] = numbers[0]
-        return keys
-    each = torch.tensor(list(numbers), dtype=torch.int64, device=ids.device)
-    repeats = torch.tensor(counts.tolist(), dtype=torch.int64, device=ids.device)
-    keys[:, 1] = torch.repeat_interleave(each, repeats, output_size=ids.numel())
+    each = counts is not None
+    keys[:, 1] = numbers_of_each(numbers, counts, ids.device) if each else numbers[0]
     return keys
+
+
+def numbers_of_each(numbers: Sequence[int], counts: Sequence[int], device: Any) -> Any:
+    """Each table's number as often as there are ids of it: a tensor, not to be changed."""
+    return _numbers_of_each(tuple(map(int, numbers)), tuple(map(int, counts)), device)
+
+
+@functools.lru_cache(maxsize=4)
+def _numbers_of_each(numbers: tuple[int, ...], counts: tuple[int, ...], device: Any) -> Any:
+    """Kept, for batches of a training are often cut alike."""
+    torch = sys.modules["torch"]
+    return torch.repeat_interleave(torch.tensor(numbers), torch.tensor(counts)).to(device)
 
 
 def checked_offsets(offsets: Any, tables: int, ids: int) -> Any:

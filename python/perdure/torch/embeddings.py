@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 import perdure
+from perdure._named import numbers_of_each
 from perdure.torch import notes
 from perdure.torch.follower import Follower
 from perdure.torch.keys import Distinct, distinct, keys_of
@@ -204,10 +205,8 @@ class _Collection(nn.Module):
     def _batch(self, names: Sequence[str], features: Mapping[str, Feature]) -> Distinct:
         ids = [features[name][0] for name in names]
         numbers = [self._tables[self._table_of[name]].number for name in names]
-        each = torch.repeat_interleave(
-            torch.tensor(numbers), torch.tensor([one.numel() for one in ids])
-        )
-        return distinct(keys_of(torch.cat(ids), each.to(ids[0].device)))
+        each = numbers_of_each(numbers, [one.numel() for one in ids], ids[0].device)
+        return distinct(keys_of(torch.cat(ids), each))
 
     def _remember(self, looked: Looked) -> None:
         if self.in_step:
