@@ -21,7 +21,8 @@ follower      the same tables beside the process that trains them
 eviction      which rows go
 dense         all other state, as bytes of one length
 notes         small numbers in the pool, and which ids went, for exports
-parts         tables outside the pool: Parquet, whole and increments
+parts         tables outside the pool, whole and increments
+part_files    their files: Parquet, safetensors
 trainer       steps and resuming
 """
 
