@@ -17,6 +17,7 @@ tables        what tables there are, and what a row has
 optimizers    how rows change by their gradients
 new_rows      what an id begins with
 embeddings    the modules
+keyed         torchrec's batches for them
 follower      the same tables beside the process that trains them
 eviction      which rows go
 dense         all other state, as bytes of one length

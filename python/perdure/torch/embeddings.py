@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 import perdure
-from perdure.torch import notes
+from perdure.torch import keyed, notes
 from perdure.torch.follower import Follower
 from perdure.torch.new_rows import new_weights
 from perdure.torch.optimizers import Optimizer
@@ -252,7 +252,8 @@ class _Collection(nn.Module):
 class EmbeddingCollection(_Collection):
     """A row of weights for each id.
 
-    `collection({"user": (ids,)})` answers `{"user": weights}`, of shape (n, dim).
+    `collection({"user": (ids,)})` answers `{"user": weights}`, of shape (n, dim). Of torchrec's
+    KeyedJaggedTensor it makes a JaggedTensor for each feature.
 
     Parameters
     ----------
@@ -265,7 +266,10 @@ class EmbeddingCollection(_Collection):
         Of new ids' weights.
     """
 
-    def forward(self, features: Mapping[str, Feature]) -> dict[str, Tensor]:
+    def forward(self, features: Any) -> dict[str, Any]:
+        if keyed.is_keyed(features):
+            jagged = keyed.features_of(features, self._table_of)
+            return keyed.jagged_tensors(jagged, self._look_up(jagged))
         return self._look_up(features)
 
 
@@ -274,14 +278,17 @@ class EmbeddingBagCollection(_Collection):
 
     `collection({"user": (ids, lengths)})` answers `{"user": pooled}`, of shape (bags, dim): the
     first lengths[0] ids are of bag 0, and so on. With a third tensor (ids, lengths, weights) the
-    rows are multiplied by it first.
+    rows are multiplied by it first. Of torchrec's KeyedJaggedTensor it makes a KeyedTensor.
 
     Parameters
     ----------
     As of EmbeddingCollection.
     """
 
-    def forward(self, features: Mapping[str, Feature]) -> dict[str, Tensor]:
+    def forward(self, features: Any) -> Any:
+        if keyed.is_keyed(features):
+            pooled = self.forward(keyed.features_of(features, self._table_of))
+            return keyed.keyed_tensor(features, pooled)
         self._check(features)
         for name, feature in features.items():
             self._check_bags(name, feature)
