@@ -24,6 +24,7 @@ dense         all other state, as bytes of one length
 notes         small numbers in the pool, and which ids went, for exports
 parts         tables outside the pool, whole and increments
 part_files    their files: Parquet, safetensors
+dynamicemb    DynamicEmb's storage
 trainer       steps and resuming
 """
 
