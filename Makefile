@@ -5,6 +5,7 @@
 #   make test-all   the same, and what takes hours (docs/testing.md)
 #   make test-gpu   the same, and the GPU tests; needs a GPU
 #   make test-kv    the KV cache's plugins, with LMCache and vLLM around them (6 GB more to install)
+#   make test-torch embeddings beside torchrec's own (5 GB more to install)
 #   make bench      the figures of docs/benchmarks.md, beside RocksDB, with RECORDS (16000000)
 #   make bench-gpu  builds, checks and measures what a GPU reaches, beside the targets
 #   make bench-rocks
@@ -41,7 +42,7 @@ ROCKS_KILLS ?= 200
 RECORDS ?= 16000000
 export PERDURE_CUDA
 
-.PHONY: demo test test-all test-gpu test-kv bench bench-gpu bench-rocks fuzz explore soak rocks-fuzz example-bindings test-serve-clients wheels packages docs format build setup clean distclean
+.PHONY: demo test test-all test-gpu test-kv test-torch bench bench-gpu bench-rocks fuzz explore soak rocks-fuzz example-bindings test-serve-clients wheels packages docs format build setup clean distclean
 .NOTPARALLEL:
 
 demo: build
@@ -69,6 +70,11 @@ test-kv:
 	@scripts/setup.sh --kv
 	@scripts/build.sh PERDURE_BENCH=OFF
 	.venv-kv/bin/python -m pytest -q -c python/engine_tests/pytest.ini python/engine_tests
+
+test-torch:
+	@scripts/setup.sh --torchrec
+	@scripts/build.sh PERDURE_BENCH=OFF
+	.venv-torchrec/bin/python -m pytest -q python/tests/test_torchrec.py
 
 bench:
 	@scripts/setup.sh --bench
@@ -117,4 +123,4 @@ clean:
 	rm -rf build dist
 
 distclean: clean
-	rm -rf .venv .venv-docs .venv-frameworks .venv-kv .deps
+	rm -rf .venv .venv-docs .venv-frameworks .venv-kv .venv-torchrec .deps

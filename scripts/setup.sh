@@ -13,6 +13,8 @@
 #   scripts/setup.sh --frameworks  PyTorch, JAX, pandas, polars too (2 to 3 GB), into
 #                                  .venv-frameworks; CuPy beside a GPU
 #   scripts/setup.sh --kv          LMCache and vLLM too (6 GB), into .venv-kv
+#   scripts/setup.sh --torchrec    torchrec and the PyTorch of its kernels too (5 GB), into
+#                                  .venv-torchrec
 #
 # ccache comes along where it is to be had: nothing but time depends on it.
 #
@@ -240,4 +242,5 @@ case " $* " in *" --test "*) install_more types ;; esac
 case " $* " in *" --fuzz "*) install_more fuzz ;; esac
 case " $* " in *" --frameworks "*) install_frameworks ;; esac
 case " $* " in *" --kv "*) install_beside kv "6 GB" requirements/kv.txt ;; esac
+case " $* " in *" --torchrec "*) install_beside torchrec "5 GB" requirements/torchrec.txt ;; esac
 say "ready"

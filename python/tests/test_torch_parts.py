@@ -13,7 +13,9 @@ import pytest
 pytestmark = pytest.mark.framework("torch")
 
 
-def trained(pool: str, folders: list[tuple[Path, int]], steps: int, rule: Any) -> Any:
+def trained(
+    pool: str, folders: list[tuple[Path, int]], steps: int, rule: Any, format: str | None = None
+) -> Any:
     """A training of so many steps, which exports to each folder after every n-th."""
     import torch
     from perdure import torch as pt
@@ -37,7 +39,7 @@ def trained(pool: str, folders: list[tuple[Path, int]], steps: int, rule: Any) -
             sum(one.square().sum() for one in bags(features).values()).backward()
         for folder, every in folders:
             if step % every == 0:
-                trainer.export(folder, keep_evictions=len(folders) > 1)
+                trainer.export(folder, format=format, keep_evictions=len(folders) > 1)
     return store, tables, trainer
 
 
@@ -51,15 +53,20 @@ def held(store: perdure.Store, name: str, ages: int) -> dict[int, tuple[bytes, i
     return rows
 
 
+SAFETENSORS = pytest.param("safetensors", marks=pytest.mark.framework("safetensors"))
+
+
+@pytest.mark.parametrize("format", ["parquet", SAFETENSORS])
 @pytest.mark.parametrize("rule", ["SGD", "Adam"])
 def test_parts_that_are_loaded_make_the_tables_that_were_trained(
-    pools: Path, tmp_path: Path, rule: str
+    pools: Path, tmp_path: Path, rule: str, format: str
 ) -> None:
     from perdure import torch as pt
     from perdure.torch.parts import load_parts, parts_of
 
     optimizer = getattr(pt, rule)(lr=0.05)
-    store, tables, trainer = trained(str(pools / "one"), [(tmp_path / "parts", 7)], 42, optimizer)
+    folders = [(tmp_path / "parts", 7)]
+    store, tables, trainer = trained(str(pools / "one"), folders, 42, optimizer, format)
     parts = parts_of(tmp_path / "parts")
     assert [(part.since, part.step) for part in parts] == [
         *((None, 7), (7, 14), (14, 21), (21, 28), (28, 35), (35, 42))
@@ -134,7 +141,7 @@ def test_parts_of_two_trainings_and_half_loaded_pools_are_refused(
         other.export(folder)
     fresh = pt.create(str(pools / "fresh"), tables, rule)
     real = parts._rows_in
-    monkeypatch.setattr(parts, "_rows_in", lambda path, now: 1 // 0)
+    monkeypatch.setattr(parts, "_rows_in", lambda files, now: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         parts.load_parts(folder, fresh, tables, rule)
     none = torch.nn.Linear(1, 1)
@@ -191,11 +198,79 @@ def test_an_export_that_fails_leaves_no_part(
     from perdure.torch import parts
 
     _, _, trainer = trained(str(pools / "pool"), [], 6, pt.SGD(lr=0.05))
-    write = parts._as_batch
-    monkeypatch.setattr(parts, "_as_batch", lambda *a: 1 // 0)
+    write = parts._as_page
+    monkeypatch.setattr(parts, "_as_page", lambda *a: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         trainer.export(tmp_path / "parts")
     assert list((tmp_path / "parts").iterdir()) == []
     assert trainer._keeps_evicted, "from the first try on"
-    monkeypatch.setattr(parts, "_as_batch", write)
+    monkeypatch.setattr(parts, "_as_page", write)
     assert trainer.export(tmp_path / "parts").number == 0
+
+
+@pytest.mark.framework("safetensors")
+def test_a_safetensors_file_is_what_its_library_reads(pools: Path, tmp_path: Path) -> None:
+    from perdure import torch as pt
+    from safetensors.numpy import load_file
+
+    store, _, _ = trained(
+        str(pools / "pool"), [(tmp_path / "parts", 4)], 12, pt.RowWiseAdagrad(lr=0.1), "safetensors"
+    )
+    parts = sorted((tmp_path / "parts").iterdir())
+    names = [f"{what}-{number}.safetensors" for what in ("evicted", "table") for number in range(3)]
+    assert [one.name for one in sorted(parts[0].iterdir())] == sorted([*names, "manifest.json"])
+    first = load_file(parts[0] / "table-1.safetensors")
+    shapes = {name: (one.dtype.name, one.shape[1:]) for name, one in first.items()}
+    assert shapes == {
+        "id": ("int64", ()),
+        "weights": ("float32", (6,)),
+        "state": ("float32", (1,)),
+        "steps": ("int32", ()),
+        "last_step": ("int32", ()),
+    }
+    rows: dict[int, tuple[bytes, int, int]] = {}
+    for part in parts:
+        columns = load_file(part / "table-1.safetensors")
+        floats = np.concatenate([columns["weights"], columns["state"]], axis=1)
+        scores = zip(columns["steps"].tolist(), (12 - columns["last_step"]).tolist(), strict=True)
+        for one, row, score in zip(columns["id"].tolist(), floats, scores, strict=True):
+            rows[one] = (row.tobytes(), *score)
+        for one in load_file(part / "evicted-1.safetensors")["id"].tolist():
+            del rows[one]
+    assert rows == held(store, "u", 12)
+
+
+def test_a_folder_has_one_format(pools: Path, tmp_path: Path) -> None:
+    from perdure import torch as pt
+    from perdure.torch.parts import parts_of
+
+    folder = tmp_path / "parts"
+    _, _, trainer = trained(str(pools / "pool"), [(folder, 3)], 3, pt.SGD(lr=0.1), "safetensors")
+    with trainer.step():
+        pass
+    with pytest.raises(ValueError, match="its parts are safetensors, not parquet"):
+        trainer.export(folder, format="parquet")
+    with pytest.raises(ValueError, match="pass 'parquet' or 'safetensors'"):
+        trainer.export(tmp_path / "other", format="csv")
+    assert trainer.export(folder).format == "safetensors"
+    manifest = folder / "part-00001" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"safetensors"', '"parquet"'))
+    with pytest.raises(ValueError, match="its files are parquet"):
+        parts_of(folder)
+
+
+def test_pages_of_a_file_take_no_more_memory_than_a_page(tmp_path: Path) -> None:
+    import tracemalloc
+
+    from perdure.torch.part_files import FORMATS
+
+    columns = {"id": (np.int64, 0), "weights": (np.float32, 16)}
+    page = {"id": np.arange(10_000), "weights": np.ones((10_000, 16), np.float32)}
+    tracemalloc.start()
+    with FORMATS["safetensors"].write(tmp_path / "file", columns) as write:
+        for _ in range(40):
+            write(page)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (tmp_path / "file").stat().st_size > 400_000 * 72
+    assert most < 4 << 20

@@ -17,11 +17,14 @@ tables        what tables there are, and what a row has
 optimizers    how rows change by their gradients
 new_rows      what an id begins with
 embeddings    the modules
+keyed         torchrec's batches for them
 follower      the same tables beside the process that trains them
 eviction      which rows go
 dense         all other state, as bytes of one length
 notes         small numbers in the pool, and which ids went, for exports
-parts         tables outside the pool: Parquet, whole and increments
+parts         tables outside the pool, whole and increments
+part_files    their files: Parquet, safetensors
+dynamicemb    DynamicEmb's storage
 trainer       steps and resuming
 checkpoint    checkpoints of torch.distributed.checkpoint: CheckpointWriter, CheckpointReader
 sharded       collections whose rows are spread over several processes

@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 
 import perdure
 from perdure._named import numbers_of_each
-from perdure.torch import notes
+from perdure.torch import keyed, notes
 from perdure.torch.follower import Follower
 from perdure.torch.keys import Distinct, distinct, keys_of
 from perdure.torch.new_rows import new_weights
@@ -313,7 +313,8 @@ def device_of(store: perdure.Store | Follower) -> str:
 class EmbeddingCollection(_Collection):
     """A row of weights for each id.
 
-    `collection({"user": (ids,)})` answers `{"user": weights}`, of shape (n, dim).
+    `collection({"user": (ids,)})` answers `{"user": weights}`, of shape (n, dim). Of torchrec's
+    KeyedJaggedTensor it makes a JaggedTensor for each feature.
 
     Parameters
     ----------
@@ -326,7 +327,10 @@ class EmbeddingCollection(_Collection):
         Of new ids' weights. A training's pool remembers it, and takes no other.
     """
 
-    def forward(self, features: Mapping[str, Feature]) -> dict[str, Tensor]:
+    def forward(self, features: Any) -> dict[str, Any]:
+        if keyed.is_keyed(features):
+            jagged = keyed.features_of(features, self._table_of)
+            return keyed.jagged_tensors(jagged, self.forward(jagged))
         weights: dict[str, Tensor] = {}
         for names, of_all in self._look_up(features):
             sizes = [features[name][0].numel() for name in names]
@@ -339,14 +343,17 @@ class EmbeddingBagCollection(_Collection):
 
     `collection({"user": (ids, lengths)})` answers `{"user": pooled}`, of shape (bags, dim): the
     first lengths[0] ids are of bag 0, and so on. With a third tensor (ids, lengths, weights) the
-    rows are multiplied by it first.
+    rows are multiplied by it first. Of torchrec's KeyedJaggedTensor it makes a KeyedTensor.
 
     Parameters
     ----------
     As of EmbeddingCollection.
     """
 
-    def forward(self, features: Mapping[str, Feature]) -> dict[str, Tensor]:
+    def forward(self, features: Any) -> Any:
+        if keyed.is_keyed(features):
+            pooled = self.forward(keyed.features_of(features, self._table_of))
+            return keyed.keyed_tensor(features, pooled)
         self._check(features)
         for name, feature in features.items():
             self._check_bags(name, feature)

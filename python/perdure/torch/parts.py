@@ -4,8 +4,8 @@ included.
 A folder has `part-00000`, `part-00001`, ...: the first has every row, each further one the rows
 that steps changed since the one before, and the ids that were evicted. A part is a folder of
 manifest.json and, for table n, table-n.parquet (id, weights, state where there is one, steps,
-last_step) and evicted-n.parquet (id). It appears under its name once it is whole. Memory is that
-of a page of rows, whatever the table's size.
+last_step) and evicted-n.parquet (id), or the same as .safetensors. It appears under its name once
+it is whole. Memory is that of a page of rows, whatever the table's size.
 
 Invariant: parts that follow one another are of one training, and the manifest says which steps each
 has; whoever loads them refuses anything else.
@@ -23,13 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 import perdure
 from perdure.options import PathLike
 from perdure.torch import notes
 from perdure.torch.optimizers import Optimizer
+from perdure.torch.part_files import FORMATS, Columns, Page
 from perdure.torch.tables import SCORE_BYTES, TableConfig, row_bytes
 
 _VERSION = 1
@@ -47,6 +46,7 @@ class Part:
     step: int
     training: str  # of which pool's training
     tables: dict[str, dict[str, Any]]
+    format: str  # of its files
 
 
 def parts_of(folder: PathLike) -> list[Part]:
@@ -66,6 +66,10 @@ def parts_of(folder: PathLike) -> list[Part]:
             raise ValueError(f"{folder}: part {number} is missing; {part.path.name} follows it")
         if part.training != found[0].training:
             raise ValueError(f"{part.path}: it is of another training than the parts before it")
+        if part.format != found[0].format:
+            raise ValueError(
+                f"{part.path}: its files are {part.format}, and those of part 0 {found[0].format}"
+            )
         if part.since != before:
             raise ValueError(
                 f"{part.path}: it goes on after step {part.since}, and the part before it ends with"
@@ -81,9 +85,11 @@ def export_part(
     step: int,
     folder: PathLike,
     keep_evictions: bool,
+    format: str | None,
 ) -> Part:
     """Writes the folder's next part; `Trainer.export` calls it between two steps."""
     before = parts_of(folder)
+    format = _format_of(folder, before, format)
     since = before[-1].step if before else None
     training = notes.training_id(store)
     if before and before[0].training != training:
@@ -106,7 +112,7 @@ def export_part(
         written = {
             config.name: {
                 "file": number,
-                **_write_table(store, config, optimizer, since, _Files(making, number)),
+                **_write_table(store, config, optimizer, since, _Files(making, number, format)),
             }
             for number, config in enumerate(tables)
         }
@@ -116,6 +122,7 @@ def export_part(
             "since": since,
             "step": step,
             "training": training,
+            "format": format,
             "tables": written,
         }
         (making / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
@@ -173,11 +180,11 @@ def load_parts(
     notes.set_loading(store, True)
     for part in parts:
         for name, table in targets.items():
-            files = _Files(part.path, part.tables[name]["file"])
-            for ids, rows in _rows_in(files.rows, parts[-1].step):
+            files = _Files(part.path, part.tables[name]["file"], part.format)
+            for ids, rows in _rows_in(files, parts[-1].step):
                 table.put(ids, rows)
-            for batch in pq.ParquetFile(files.evicted).iter_batches():
-                table.erase(batch.column("id").to_numpy())
+            for page in files.format.read(files.evicted):
+                table.erase(page["id"])
     notes.set_loading(store, False)
     return parts
 
@@ -188,9 +195,23 @@ def load_parts(
 class _Files:
     """Of one table, by its number: names of tables are no names of files."""
 
-    def __init__(self, part: Path, number: int) -> None:
-        self.rows = part / f"table-{number}.parquet"
-        self.evicted = part / f"evicted-{number}.parquet"
+    def __init__(self, part: Path, number: int, format: str) -> None:
+        self.format = FORMATS[format]
+        self.rows = part / f"table-{number}.{format}"
+        self.evicted = part / f"evicted-{number}.{format}"
+
+
+def _format_of(folder: PathLike, parts: Sequence[Part], asked: str | None) -> str:
+    """A folder's parts are of one format, which the first one chooses."""
+    if asked is not None and asked not in FORMATS:
+        raise ValueError(f"format {asked!r}; pass {' or '.join(map(repr, FORMATS))}")
+    if not parts:
+        return asked or next(iter(FORMATS))
+    if asked not in (None, parts[0].format):
+        raise ValueError(
+            f"{folder}: its parts are {parts[0].format}, not {asked}; begin a new folder"
+        )
+    return parts[0].format
 
 
 def _shape(config: TableConfig, optimizer: Optimizer) -> list[int]:
@@ -201,13 +222,15 @@ def _read(path: Path) -> Part:
     try:
         told = json.loads((path / "manifest.json").read_text())
         version = told["version"]
-        part = Part(
-            path, *(told[what] for what in ("number", "since", "step", "training", "tables"))
-        )
+        names = ("number", "since", "step", "training", "tables")
+        # Parts from before there were several formats do not say theirs.
+        part = Part(path, *(told[what] for what in names), told.get("format", "parquet"))
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path}: no manifest of a part ({error})") from error
     if version != _VERSION or path.name != f"part-{part.number:05}":
         raise ValueError(f"{path}: it is part {part.number} of version {version}; not read here")
+    if part.format not in FORMATS:
+        raise ValueError(f"{path}: its files are {part.format}; not read here")
     return part
 
 
@@ -217,58 +240,53 @@ def _write_table(
     dim, state = _shape(config, optimizer)
     table = store.table(config.name, row_bytes(config, optimizer))
     rows = 0
-    with pq.ParquetWriter(to.rows, _schema(dim, state)) as writer:
+    with to.format.write(to.rows, _columns(dim, state)) as write:
         for ids, page in table.scan(max(1, _PAGE_BYTES // (store.value_bytes or 1))):
-            batch = _as_batch(ids, page, dim, state, since)
-            rows += batch.num_rows
-            if batch.num_rows:
-                writer.write_batch(batch)
+            changed = _as_page(ids, page, dim, since)
+            rows += len(changed["id"])
+            if len(changed["id"]):
+                write(changed)
     evicted = 0
-    schema = pa.schema([("id", pa.int64())])
-    with pq.ParquetWriter(to.evicted, schema) as writer:
+    with to.format.write(to.evicted, {"id": (np.int64, 0)}) as write:
         for ids, steps in notes.evicted_of(store, config.name):
             ids = ids[steps > since] if since is not None else ids[:0]
             evicted += len(ids)
-            writer.write_batch(pa.record_batch([pa.array(ids)], schema=schema))
+            write({"id": ids})
     return {"rows": rows, "evicted": evicted, "dim": dim, "state": state}
 
 
-def _schema(dim: int, state: int) -> pa.Schema:
-    lists = [("weights", dim), ("state", state)]
-    floats = [(name, pa.list_(pa.float32(), width)) for name, width in lists if width]
-    return pa.schema(
-        [("id", pa.int64()), *floats, ("steps", pa.int32()), ("last_step", pa.int32())]
-    )
+def _columns(dim: int, state: int) -> Columns:
+    floats = [(name, width) for name, width in (("weights", dim), ("state", state)) if width]
+    return {
+        "id": (np.int64, 0),
+        **{name: (np.float32, width) for name, width in floats},
+        "steps": (np.int32, 0),
+        "last_step": (np.int32, 0),
+    }
 
 
-def _as_batch(ids: Any, page: Any, dim: int, state: int, since: int | None) -> pa.RecordBatch:
-    scores = np.ascontiguousarray(page[:, -SCORE_BYTES:]).view(np.int32)
+def _as_page(ids: Any, rows: Any, dim: int, since: int | None) -> Page:
+    """Those that steps have changed since; without `since` all."""
+    scores = np.ascontiguousarray(rows[:, -SCORE_BYTES:]).view(np.int32)
     if since is not None:
         changed = scores[:, 1] > since
-        ids, page, scores = ids[changed], page[changed], scores[changed]
-    floats = np.ascontiguousarray(page[:, :-SCORE_BYTES]).view(np.float32)
-    lists = [
-        pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(part).reshape(-1)), width)
-        for part, width in ((floats[:, :dim], dim), (floats[:, dim:], state))
-        if width
-    ]
-    columns = [pa.array(ids), *lists, pa.array(scores[:, 0]), pa.array(scores[:, 1])]
-    return pa.record_batch(columns, schema=_schema(dim, state))
+        ids, rows, scores = ids[changed], rows[changed], scores[changed]
+    floats = np.ascontiguousarray(rows[:, :-SCORE_BYTES]).view(np.float32)
+    return {
+        "id": ids,
+        "weights": floats[:, :dim],
+        "state": floats[:, dim:],
+        "steps": scores[:, 0],
+        "last_step": scores[:, 1],
+    }
 
 
-def _rows_in(path: Path, now: int) -> Iterator[tuple[Any, Any]]:
-    for batch in pq.ParquetFile(path).iter_batches():
-        count = batch.num_rows
-        parts = [
-            batch.column(name).flatten().to_numpy(zero_copy_only=False).reshape(count, -1)
-            for name in ("weights", "state")
-            if name in batch.schema.names
-        ]
-        scores = np.empty((count, 2), np.int32)
-        scores[:, 0] = batch.column("steps").to_numpy()
-        scores[:, 1] = batch.column("last_step").to_numpy() - now
-        whole = [np.ascontiguousarray(part).view(np.uint8) for part in (*parts, scores)]
-        yield batch.column("id").to_numpy(), np.concatenate(whole, axis=1)
+def _rows_in(files: _Files, now: int) -> Iterator[tuple[Any, Any]]:
+    for page in files.format.read(files.rows):
+        scores = np.stack([page["steps"], page["last_step"] - np.int32(now)], axis=1)
+        floats = [page[name] for name in ("weights", "state") if name in page]
+        whole = [np.ascontiguousarray(part).view(np.uint8) for part in (*floats, scores)]
+        yield page["id"], np.concatenate(whole, axis=1)
 
 
 def _forget_evicted(store: perdure.Store, name: str) -> None:

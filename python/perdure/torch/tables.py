@@ -6,7 +6,7 @@ Invariant: a row's width follows from its table and the optimizer, and is checke
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -95,7 +95,12 @@ def create(
     -------
     Store
     """
-    widest = max((row_bytes(table, optimizer) for table in tables), default=0)
+    return create_pool(path, (row_bytes(table, optimizer) for table in tables), **options)
+
+
+def create_pool(path: PathLike, rows: Iterable[int], **options: Any) -> perdure.Store:
+    """Of the widest table's rows."""
+    widest = max(rows, default=0)
     if widest == 0:
         raise ValueError("tables: there is none")
     # Whole lines of 16 bytes, as the heap has them.

@@ -186,7 +186,9 @@ class Trainer:
         """Within a step's block: one more write of one key that takes effect with the step."""
         self._of_step.append(put)
 
-    def export(self, folder: PathLike, *, keep_evictions: bool = False) -> Part:
+    def export(
+        self, folder: PathLike, *, format: str | None = None, keep_evictions: bool = False
+    ) -> Part:
         """Writes the next part of a folder: all rows of all tables, or, where the folder has parts,
         what steps changed since the last one and what they evicted. Between two steps.
 
@@ -194,6 +196,8 @@ class Trainer:
         ----------
         folder : path
             Made where it is not there.
+        format : "parquet" or "safetensors", optional
+            Of a folder's parts, chosen with its first one; by default Parquet.
         keep_evictions : bool
             Other folders get their parts later: remember what was evicted. Else it is forgotten
             once this part has it, and parts of other folders that begin before are refused.
@@ -205,7 +209,8 @@ class Trainer:
         Raises
         ------
         ValueError
-            Its parts do not follow one another, have this step, or are of another training.
+            Its parts do not follow one another, have this step, or are of another training or
+            format.
         InvalidArgument
             Evictions since its last part are forgotten, as another folder has them.
         """
@@ -217,7 +222,7 @@ class Trainer:
             raise ValueError("embeddings: collections of one optimizer can be exported")
         try:
             return export_part(
-                self.store, self._configs(), optimizer, self._done, folder, keep_evictions
+                self.store, self._configs(), optimizer, self._done, folder, keep_evictions, format
             )
         finally:
             self._look_at_evicted()
