@@ -142,7 +142,7 @@ class _Collection(nn.Module):
             of_width.setdefault(table.value_bytes, group).tables.append(number)
             bounds[table.number] = config.bound
         self._groups = list(of_width.values())
-        self.register_buffer("_bounds", bounds.to(device_of(self.store)), persistent=False)
+        self._bounds = bounds  # no buffer: whatever dtype the module gets, new rows begin alike
 
     def _generation_now(self) -> int:
         """Of a follower, which goes over to a pool that is made anew."""

@@ -26,7 +26,7 @@ class Distinct:
         if self.keys.shape[0] == of_batch.shape[0]:
             return of_batch[self.order]
         begins = self.counts.cumsum(0) - self.counts
-        return nn.functional.embedding_bag(self.order, of_batch, begins, mode="sum")
+        return nn.functional.embedding_bag(self.order, of_batch.contiguous(), begins, mode="sum")
 
 
 def keys_of(ids: Tensor, numbers: Tensor | int) -> Tensor:

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "exec/crc_tables.hpp"
+#include "exec/cuda/cuda_crc.cuh"
 #include "exec/warp_concept.hpp"
 
 namespace perdure::exec {
@@ -386,52 +387,11 @@ class CudaWarp : public CudaAtoms {
     return ~__reduce_xor_sync(kAllLanes, crc_shifted(sum, (kLanes - 1 - lane_) * 4));
   }
 
-  /// Horner's rule, of messages of which a thread has 16 bytes of every so many: what a sum was
-  /// moves on by so many, as `columns` say, and the bytes come to it. `begins`: these are a
-  /// message's first. All products are by constants, bit by bit, and none waits for another.
-  static __device__ __forceinline__ void add_to_crcs(CrcColumns const& columns,
-                                                     std::uint32_t (&part)[kUnrolled],
-                                                     uint4 const (&data)[kUnrolled],
-                                                     bool const (&begins)[kUnrolled]) {
-    std::int32_t words[kUnrolled][kCrcProducts];
-#pragma unroll
-    for (std::uint32_t k = 0; k < kUnrolled; ++k) {
-      words[k][0] = static_cast<std::int32_t>(begins[k] ? ~data[k].x : data[k].x);
-      words[k][1] = static_cast<std::int32_t>(data[k].y);
-      words[k][2] = static_cast<std::int32_t>(data[k].z);
-      words[k][3] = static_cast<std::int32_t>(data[k].w);
-      words[k][4] = static_cast<std::int32_t>(part[k]);
-      part[k] = 0;
-    }
-#pragma unroll 2
-    for (std::uint32_t bit = 0; bit < 32; ++bit) {
-#pragma unroll
-      for (std::uint32_t w = 0; w < kCrcProducts; ++w) {
-        std::uint32_t const column = columns.of_bit[bit][w];
-#pragma unroll
-        for (std::uint32_t k = 0; k < kUnrolled; ++k) {
-          part[k] ^= static_cast<std::uint32_t>(words[k][w] >> 31) & column;
-          words[k][w] = static_cast<std::int32_t>(static_cast<std::uint32_t>(words[k][w]) << 1);
-        }
-      }
-    }
-  }
   /// Words of a message that follow the last 16 bytes which this thread of a tile has of it.
   static __device__ std::uint32_t words_behind(std::uint32_t thread, std::size_t bytes) {
     std::size_t const pieces = bytes / 16;
     return pieces <= thread ? 0 : static_cast<std::uint32_t>((pieces - 1 - thread) % kTile * 4);
   }
-  /// The remainder of a message that goes on with so many words of zeros.
-  static __device__ std::uint32_t crc_shifted(std::uint32_t crc, std::size_t words) {
-    while (words > 0) {
-      auto const now = static_cast<std::uint32_t>(words < kLanes ? words : kLanes);
-      crc = crc_multiply(crc, crc_power(now));
-      words -= now;
-    }
-    return crc;
-  }
-  /// The remainder of a message with one more word.
-
   /// Any size, any place: one item after the other.
   __device__ void copy_each_plain(std::uint32_t mask, std::size_t bytes, unsigned long long my_to,
                                   unsigned long long my_from, Each<std::uint32_t>* sums) const {
