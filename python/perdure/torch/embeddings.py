@@ -20,6 +20,7 @@ from torch.autograd.function import once_differentiable
 
 import perdure
 from perdure.torch import keyed, notes
+from perdure.torch.admission import Sightings
 from perdure.torch.follower import Follower
 from perdure.torch.new_rows import new_weights
 from perdure.torch.optimizers import Optimizer
@@ -38,6 +39,8 @@ class Looked:
     new: Tensor  # bool: the pool has no row of the id
     why_lost: str = ""  # a gradient would change nothing, though one is expected to
     gradients: list[Tensor] = field(default_factory=list)  # (n, dim) each
+    seen: Tensor | None = None  # int64: how often, where the table admits
+    admitted: Tensor | None = None  # bool: a gradient changes the row; None: of all
 
 
 @dataclass
@@ -99,6 +102,7 @@ class _Collection(nn.Module):
         self._table_of = {
             name: number for number, table in enumerate(self.configs) for name in table.of_features
         }
+        self.sightings = Sightings(self.configs)
         self._pending: list[Looked] = []
         self.in_step = False  # of a trainer
         # What autograd goes on through: the rows are no parameters of the module.
@@ -157,11 +161,16 @@ class _Collection(nn.Module):
             parts = all_weights.split([features[name][0].numel() for name in names])
             weights.update(zip(names, parts, strict=True))
             if self.optimizer is not None and self.training and torch.is_grad_enabled():
-                self._remember(looked)
+                self._remember(looked, distinct[looked.table][1])
         return weights
 
-    def _remember(self, looked: Looked) -> None:
+    def _remember(self, looked: Looked, inverse: Tensor) -> None:
         if self.in_step:
+            config = self.configs[looked.table]
+            if config.admit_after is not None:
+                often = self.sightings.of[config.name].estimate(looked.ids) >= config.admit_after
+                looked.admitted = ~looked.new | often
+                looked.seen = torch.bincount(inverse, minlength=looked.ids.numel())
             self._pending.append(looked)
         else:
             looked.why_lost = (
@@ -222,9 +231,21 @@ class _Collection(nn.Module):
         """What becomes of the rows that were looked up in this step and got gradients."""
         of_table: dict[int, list[Looked]] = {}
         for looked in self.end_step():
-            if looked.gradients:
-                of_table.setdefault(looked.table, []).append(looked)
+            admitted = self._admitted(looked)
+            if admitted.gradients and admitted.ids.numel():
+                of_table.setdefault(looked.table, []).append(admitted)
         return [self._changed(table, several, step) for table, several in of_table.items()]
+
+    def _admitted(self, looked: Looked) -> Looked:
+        """Without what is not admitted; sightings of ids that have no row are counted."""
+        may, new = looked.admitted, looked.new
+        if may is None or looked.seen is None:
+            return looked
+        self.sightings.of[self.configs[looked.table].name].add(looked.ids[new], looked.seen[new])
+        gradients = [one[may] for one in looked.gradients]
+        return Looked(
+            looked.table, looked.ids[may], looked.rows[may], new[may], gradients=gradients
+        )
 
     def _changed(self, table: int, several: list[Looked], step: int) -> Changed:
         dim = self.configs[table].dim
