@@ -1,8 +1,8 @@
 """A training that test_torch_training.py kills: python torch_training.py POOL STEPS LOG [pause].
 
-A small model over two tables, with dropout, a scheduler and Adam, on ids that repeat and are new.
-After each commit a line "step loss" goes to LOG, the loss as hexadecimal float. At the end a line
-with a checksum of all rows and of the model.
+A small model over three tables, one of which admits, with dropout, a scheduler and Adam, on ids
+that repeat and are new. After each commit a line "step loss" goes to LOG, the loss as hexadecimal
+float. At the end a line with a checksum of all rows, of the model and of what was sighted.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from torch import nn
 TABLES = [
     pt.TableConfig("user", 8, pooling="mean", ttl_steps=3),
     pt.TableConfig("item", 16, features=("item", "seen"), max_rows=40, evict="lfu"),
+    pt.TableConfig("tag", 4, ttl_steps=9, admit_after=2, admit_counters=64),
 ]
 OPTIMIZER = pt.Adam(lr=0.05)
 
@@ -33,6 +34,7 @@ def batch(number: int) -> tuple[dict[str, tuple[torch.Tensor, ...]], torch.Tenso
     features = {
         "user": (users, lengths),
         "item": (items, one),
+        "tag": (torch.randint(number, number + 60, (16,), generator=random), one),
         "seen": (items * 3 % 50, one, torch.rand(16, generator=random)),
     }
     return features, (items % 2).float()
@@ -42,17 +44,17 @@ class Model(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Linear(8 + 16 + 16, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 1)
+            nn.Linear(8 + 16 + 16 + 4, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 1)
         )
 
     def forward(self, bags: dict[str, torch.Tensor]) -> torch.Tensor:
-        whole = torch.cat([bags["user"], bags["item"], bags["seen"]], dim=1)
+        whole = torch.cat([bags[name] for name in ("user", "item", "seen", "tag")], dim=1)
         return self.layers(whole).squeeze(1)
 
 
-def digest(store: perdure.Store, model: nn.Module) -> str:
-    whole = hashlib.sha256()
-    for name in ("user", "item"):
+def digest(store: perdure.Store, model: nn.Module, counted: torch.Tensor) -> str:
+    whole = hashlib.sha256(counted.numpy().tobytes())
+    for name in ("user", "item", "tag"):
         rows = {}
         for ids, values in store.table(name).scan():
             rows.update(zip(ids.tolist(), map(bytes, values), strict=True))
@@ -85,7 +87,7 @@ def main(pool: str, steps: int, log: str, pause: float) -> None:
                 optimizer.step()
                 scheduler.step()
             to.write(f"{number} {loss.item().hex()}\n")
-        to.write(f"digest {digest(store, model)}\n")
+        to.write(f"digest {digest(store, model, bags.sightings.of['tag'].cells)}\n")
     store.close()
 
 

@@ -20,6 +20,7 @@ embeddings    the modules
 keyed         torchrec's batches for them
 follower      the same tables beside the process that trains them
 eviction      which rows go
+admission     which ids get rows
 dense         all other state, as bytes of one length
 notes         small numbers in the pool, and which ids went, for exports
 parts         tables outside the pool, whole and increments

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from perdure.torch.new_rows import _GOLDEN, _mixed, _shifted
+from perdure.torch.new_rows import _GOLDEN, mixed, shifted
 
 BUCKETS, MOST_BUCKETS = 1024, 1 << 20  # by default, and at most
 
 
 def buckets_of(keys: Tensor, buckets: int) -> Tensor:
     """The bucket of each key: id and number of its table."""
-    mixed = _mixed(keys[:, 0] + keys[:, 1] * _GOLDEN)  # int64 wraps around
-    return (_shifted(mixed, 33) * buckets) >> 31
+    bits = mixed(keys[:, 0] + keys[:, 1] * _GOLDEN)  # int64 wraps around
+    return (shifted(bits, 33) * buckets) >> 31
 
 
 def owners_of(keys: Tensor, buckets: int, ranks: int) -> Tensor:

@@ -10,7 +10,7 @@ Invariant: the pool changes in a step's commit alone; looking up changes nothing
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -20,8 +20,9 @@ from torch.autograd.function import once_differentiable
 import perdure
 from perdure._named import numbers_of_each
 from perdure.torch import keyed, notes
+from perdure.torch.admission import Sightings
 from perdure.torch.follower import Follower
-from perdure.torch.keys import Distinct, distinct, keys_of
+from perdure.torch.keys import Distinct, distinct, keys_of, of_table
 from perdure.torch.new_rows import new_weights
 from perdure.torch.optimizers import Optimizer
 from perdure.torch.tables import SCORE_BYTES, TableConfig, row_bytes
@@ -51,6 +52,7 @@ class Looked:
     any_new: bool
     why_lost: str = ""  # a gradient would change nothing, though one is expected to
     gradients: list[Tensor] = field(default_factory=list)  # (n, dim) each
+    admitted: Tensor | None = None  # bool: a gradient changes the row; None: of all
 
 
 @dataclass
@@ -128,6 +130,7 @@ class _Collection(nn.Module):
         self._table_of = {
             name: number for number, table in enumerate(self.configs) for name in table.of_features
         }
+        self.sightings = Sightings(self.configs)
         self._pending: list[Looked] = []
         self.in_step = False  # of a trainer
         # What autograd goes on through: the rows are no parameters of the module.
@@ -210,6 +213,7 @@ class _Collection(nn.Module):
 
     def _remember(self, looked: Looked) -> None:
         if self.in_step:
+            looked.admitted = self._may_change(looked)
             self._pending.append(looked)
         else:
             looked.why_lost = (
@@ -263,8 +267,9 @@ class _Collection(nn.Module):
         """What becomes of the rows that were looked up in this step and got gradients."""
         of_width: dict[int, list[Looked]] = {}
         for looked in self.end_step():
-            if looked.gradients:
-                of_width.setdefault(looked.group.value_bytes, []).append(looked)
+            admitted = self._admitted(looked)
+            if admitted.gradients and len(admitted.batch.keys):
+                of_width.setdefault(looked.group.value_bytes, []).append(admitted)
         return [self._changed(several, step) for several in of_width.values()]
 
     def _changed(self, several: list[Looked], step: int) -> Changed:
@@ -278,6 +283,39 @@ class _Collection(nn.Module):
         self._update(rows, gradient, step)
         any_new = any(looked.any_new for looked in several)
         return Changed(first.group.value_bytes, keys, rows, new, any_new)
+
+    def _admitting(self, group: Group) -> list[tuple[TableConfig, int]]:
+        """Tables of the group that admit, and their numbers."""
+        tables = [(self.configs[t], self._tables[t].number) for t in group.tables]
+        return [(config, number) for config, number in tables if config.admit_after is not None]
+
+    def _may_change(self, looked: Looked) -> Tensor | None:
+        """Rows that are there, and those of ids that were seen often enough; None: all."""
+        admitting = self._admitting(looked.group)
+        if not admitting:
+            return None
+        may = torch.ones_like(looked.new)
+        for config, number in admitting:
+            mine = of_table(looked.batch.keys, number)
+            seen = self.sightings.of[config.name].estimate(looked.batch.keys[mine, 0])
+            may[mine] = ~looked.new[mine] | (seen >= config.admit_after)
+        return may
+
+    def _admitted(self, looked: Looked) -> Looked:
+        """Without what is not admitted; sightings of ids that have no row are counted."""
+        may, batch = looked.admitted, looked.batch
+        if may is None:
+            return looked
+        for config, number in self._admitting(looked.group):
+            mine = of_table(batch.keys, number) & looked.new
+            self.sightings.of[config.name].add(batch.keys[mine, 0], batch.counts[mine])
+        return replace(
+            looked,
+            batch=replace(batch, keys=batch.keys[may]),
+            rows=looked.rows[may],
+            new=looked.new[may],
+            gradients=[one[may] for one in looked.gradients],
+        )
 
     def _update(self, rows: Tensor, gradient: Tensor, step: int) -> None:
         """In place: weights, state and score."""

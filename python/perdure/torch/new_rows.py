@@ -13,22 +13,22 @@ _OF_SEED = 0x9E3779B9
 _GOLDEN, _MIX_1, _MIX_2 = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15
 
 
-def _shifted(x: Tensor, bits: int) -> Tensor:
+def shifted(x: Tensor, bits: int) -> Tensor:
     """A logical shift, which int64 has not."""
     return (x >> bits) & ((1 << (64 - bits)) - 1)
 
 
-def _mixed(x: Tensor) -> Tensor:
+def mixed(x: Tensor) -> Tensor:
     """splitmix64's finaliser; int64 wraps around."""
-    x = (x ^ _shifted(x, 30)) * _MIX_1
-    x = (x ^ _shifted(x, 27)) * _MIX_2
-    return x ^ _shifted(x, 31)
+    x = (x ^ shifted(x, 30)) * _MIX_1
+    x = (x ^ shifted(x, 27)) * _MIX_2
+    return x ^ shifted(x, 31)
 
 
 def new_weights(keys: Tensor, dim: int, bounds: Tensor, seed: int) -> Tensor:
     """float32 of shape (n, dim), uniform in [-bound, bound); `bounds` by tables' numbers."""
     each = torch.arange(1, dim + 1, dtype=torch.int64, device=keys.device) * _GOLDEN
     ids, numbers = keys[:, 0], keys[:, 1]
-    bits = _mixed(_mixed(ids + numbers + seed * _OF_SEED)[:, None] + each)
-    parts = _shifted(bits, 40).to(torch.float32)  # 24 bits, as float32 has
+    bits = mixed(mixed(ids + numbers + seed * _OF_SEED)[:, None] + each)
+    parts = shifted(bits, 40).to(torch.float32)  # 24 bits, as float32 has
     return (parts * 2.0**-23 - 1.0) * bounds[numbers][:, None]

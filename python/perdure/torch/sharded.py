@@ -317,6 +317,11 @@ def _cat(parts: Sequence[Tensor], like: Tensor) -> Tensor:
 
 def _of_one(config: TableConfig, ranks: int) -> TableConfig:
     """What each process may have of a table."""
+    if config.admit_after is not None:
+        raise ValueError(
+            f"table {config.name!r}: admit_after counts sightings of one process; several have no"
+            " admission"
+        )
     if config.max_rows is None:
         return config
     return replace(config, max_rows=-(-config.max_rows // ranks))

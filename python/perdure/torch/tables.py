@@ -42,6 +42,11 @@ class TableConfig:
         Rows that no step has changed for so many are evicted, an eighth of that later at most.
     evict : "lru" or "lfu"
         Of too many rows those go that were changed longest ago, or in the fewest steps.
+    admit_after : int, optional
+        An id gets a row in the first step that begins after so many sightings, 255 at most; until
+        then it reads as a new id's weights, and its gradients change nothing.
+    admit_counters : int
+        Sightings are counted in four times so many bytes, and halved whenever there were so many.
     """
 
     name: str
@@ -52,6 +57,8 @@ class TableConfig:
     max_rows: int | None = None
     ttl_steps: int | None = None
     evict: Literal["lru", "lfu"] = "lru"
+    admit_after: int | None = None
+    admit_counters: int = 1 << 16
 
     def __post_init__(self) -> None:
         if is_reserved(self.name):
@@ -65,6 +72,14 @@ class TableConfig:
         for what, limit in (("max_rows", self.max_rows), ("ttl_steps", self.ttl_steps)):
             if limit is not None and limit < 1:
                 raise ValueError(f"table {self.name!r}: {what} {limit}; pass 1 at least, or None")
+        if self.admit_after is not None and not 1 <= self.admit_after <= 255:
+            raise ValueError(
+                f"table {self.name!r}: admit_after {self.admit_after}; pass 1 to 255, or None"
+            )
+        if self.admit_counters < 1:
+            raise ValueError(
+                f"table {self.name!r}: admit_counters {self.admit_counters}; pass more"
+            )
 
     @property
     def of_features(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 import perdure
 from perdure.options import PathLike
 from perdure.torch import eviction, notes
+from perdure.torch.admission import Sightings
 from perdure.torch.dense import Content, Dense, Stateful, fill, room_for
 from perdure.torch.embeddings import Changed, _Collection, device_of
 from perdure.torch.keys import of_table
@@ -104,7 +105,12 @@ class Trainer:
                 " collections, and Trainer all others"
             )
         self._rows = _Rows()
-        parts = {"model": model, "optimizer": optimizer, "rows": self._rows}
+        self._sightings = Sightings(())  # of all collections
+        for one in self._collections:
+            self._sightings.of.update(one.sightings.of)
+        parts: dict[str, Stateful] = {"model": model, "optimizer": optimizer, "rows": self._rows}
+        if self._sightings.of:
+            parts["sightings"] = self._sightings
         taken = sorted(parts.keys() & others.keys())
         if taken:
             raise ValueError(f"{taken[0]}: the trainer has one of that name; choose another")
@@ -230,13 +236,14 @@ class Trainer:
     # --- a commit
 
     def _commit_or_not(self) -> None:
-        counts = self._rows.count
+        counts, sightings = self._rows.count, self._sightings.state_dict()
         self._rows.count = dict(counts)
         try:
             with torch.no_grad():
                 self._commit(self._done + 1)
         except BaseException:
             self._rows.count = counts
+            self._sightings.load_state_dict(sightings)
             if self._bytes is not None:
                 _at_work.pop(self.store, None)
             raise
