@@ -39,31 +39,24 @@ constexpr CrcPowers make_crc_powers() {
 }
 
 /// Products of each bit, from the highest on, with what four words that follow each other, and a
-/// sum of what is `stride` words before, count for: x^128, x^96, x^64, x^32 and x^(32 stride).
+/// sum of what is 32 words before, count for: x^128, x^96, x^64, x^32 and x^1024.
 inline constexpr std::uint32_t kCrcProducts = 5;
+inline constexpr std::uint32_t kCrcWords[kCrcProducts] = {4, 3, 2, 1, 32};
 struct CrcColumns {
   std::uint32_t of_bit[32][kCrcProducts];
 };
-constexpr std::uint32_t crc_power_of(std::uint32_t words) {
+constexpr CrcColumns make_crc_columns() {
   CrcPowers const powers = make_crc_powers();
-  std::uint32_t power = 0x80000000u;  // 1
-  for (; words > 32; words -= 32) power = crc_multiply(power, powers.of_x_to_32[32]);
-  return crc_multiply(power, powers.of_x_to_32[words]);
-}
-constexpr CrcColumns make_crc_columns(std::uint32_t stride) {
-  std::uint32_t const words[kCrcProducts] = {4, 3, 2, 1, stride};
   CrcColumns c{};
-  for (std::uint32_t w = 0; w < kCrcProducts; ++w) {
-    std::uint32_t const power = crc_power_of(words[w]);
-    for (int bit = 0; bit < 32; ++bit) c.of_bit[bit][w] = crc_multiply(0x80000000u >> bit, power);
+  for (int bit = 0; bit < 32; ++bit) {
+    for (std::uint32_t w = 0; w < kCrcProducts; ++w)
+      c.of_bit[bit][w] = crc_multiply(0x80000000u >> bit, powers.of_x_to_32[kCrcWords[w]]);
   }
   return c;
 }
 
 #if defined(__CUDACC__)
-// Of 16 bytes of every 128, and of every 2 KiB.
-static __constant__ CrcColumns const kCrcColumns = make_crc_columns(32);
-static __constant__ CrcColumns const kLongCrcColumns = make_crc_columns(512);
+static __constant__ CrcColumns const kCrcColumns = make_crc_columns();
 static __constant__ CrcPowers const kCrcPowers = make_crc_powers();
 static __device__ std::uint32_t crc_power(std::uint32_t words) {
   return kCrcPowers.of_x_to_32[words];

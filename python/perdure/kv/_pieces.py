@@ -16,7 +16,8 @@ import numpy.typing as npt
 from perdure import _native, errors
 from perdure.options import DeviceName
 
-DIGEST = 24  # bytes of a block's digest
+# Bytes of a block's digest. With 24 bytes of key a piece lies at a multiple of 16, as a GPU copies.
+DIGEST = 16
 KEY = DIGEST + 8  # of a piece's key: digest, generation, number
 SUPERBLOCK = 4 << 20  # of pools whose records have 128 KiB or more
 _BEFORE_RECORDS = 128

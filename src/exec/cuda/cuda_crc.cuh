@@ -13,13 +13,12 @@ namespace perdure::exec {
 /// on by so many, as `columns` say, and the bytes come to it. `begins`: these are a message's
 /// first. All products are by constants, bit by bit, and none waits for another.
 template <std::uint32_t kUnrolled>
-inline __device__ void add_to_crcs(CrcColumns const& columns, std::uint32_t (&part)[kUnrolled],
-                                   uint4 const (&data)[kUnrolled],
-                                   bool const (&begins)[kUnrolled]) {
+inline __device__ void add_to_crcs(std::uint32_t (&part)[kUnrolled], uint4 const (&data)[kUnrolled],
+                                   bool begins) {
   std::int32_t words[kUnrolled][kCrcProducts];
 #pragma unroll
   for (std::uint32_t k = 0; k < kUnrolled; ++k) {
-    words[k][0] = static_cast<std::int32_t>(begins[k] ? ~data[k].x : data[k].x);
+    words[k][0] = static_cast<std::int32_t>(begins ? ~data[k].x : data[k].x);
     words[k][1] = static_cast<std::int32_t>(data[k].y);
     words[k][2] = static_cast<std::int32_t>(data[k].z);
     words[k][3] = static_cast<std::int32_t>(data[k].w);
@@ -30,7 +29,7 @@ inline __device__ void add_to_crcs(CrcColumns const& columns, std::uint32_t (&pa
   for (std::uint32_t bit = 0; bit < 32; ++bit) {
 #pragma unroll
     for (std::uint32_t w = 0; w < kCrcProducts; ++w) {
-      std::uint32_t const column = columns.of_bit[bit][w];
+      std::uint32_t const column = kCrcColumns.of_bit[bit][w];
 #pragma unroll
       for (std::uint32_t k = 0; k < kUnrolled; ++k) {
         part[k] ^= static_cast<std::uint32_t>(words[k][w] >> 31) & column;

@@ -155,7 +155,6 @@ class CudaWarp : public CudaAtoms {
     bool const whole =
         bytes != 0 && bytes % 16 == 0 && __all_sync(kAllLanes, (my_to | my_from) % 16 == 0);
     if (!whole) return copy_each_plain(mask, bytes, my_to, my_from, sums);
-    if (bytes >= kLongStep) return copy_each_long(mask, bytes, my_to, my_from, sums);
     for (std::uint32_t first = 0; first < kLanes; first += kUnrolled * kTiles) {
       if ((mask >> first & kStepMask) != 0) copy_tiles(first, mask, bytes, my_to, my_from, sums);
     }
@@ -305,7 +304,6 @@ class CudaWarp : public CudaAtoms {
   static constexpr std::uint32_t kTiles = kLanes / kTile;
   static constexpr std::uint32_t kUnrolled = 4;  // items a tile has under way
   static constexpr std::uint32_t kStepMask = (1u << (kUnrolled * kTiles)) - 1;
-  static constexpr std::uint32_t kLongStep = kUnrolled * kLanes * 16;  // bytes
 
   /// Items first .. first + kUnrolled*kTiles - 1.
   __device__ void copy_tiles(std::uint32_t first, std::uint32_t mask, std::size_t bytes,
@@ -331,9 +329,7 @@ class CudaWarp : public CudaAtoms {
         if (from[k] == 0) continue;
         if (to[k] != 0) *reinterpret_cast<uint4*>(to[k] + at) = data[k];
       }
-      if (sums == nullptr) continue;
-      bool const begins[kUnrolled] = {at == 0, at == 0, at == 0, at == 0};
-      add_to_crcs(kCrcColumns, part, data, begins);
+      if (sums != nullptr) add_to_crcs(part, data, at == 0);
     }
     if (sums == nullptr) return;
     std::uint32_t const behind = words_behind(thread, bytes);
@@ -348,50 +344,12 @@ class CudaWarp : public CudaAtoms {
     }
   }
 
-  /// Long items, one after the other, by all lanes: what is read at a time lies in one page, which
-  /// a far memory's address translation needs to be fast.
-  __device__ void copy_each_long(std::uint32_t mask, std::size_t bytes, unsigned long long my_to,
-                                 unsigned long long my_from, Each<std::uint32_t>* sums) const {
-    for (; mask != 0; mask &= mask - 1) {
-      int const item = __ffs(static_cast<int>(mask)) - 1;
-      auto* const to = reinterpret_cast<std::byte*>(__shfl_sync(kAllLanes, my_to, item));
-      auto const* const from =
-          reinterpret_cast<std::byte const*>(__shfl_sync(kAllLanes, my_from, item));
-      std::size_t const steps = bytes / kLongStep * kLongStep;
-      std::uint32_t sum = copy_steps(to, from, steps, sums != nullptr);
-      if (to != nullptr) copy(to + steps, from + steps, bytes - steps);
-      if (sums == nullptr) continue;
-      sum = crc32c(sum, from + steps, bytes - steps);
-      if (lane_ == static_cast<std::uint32_t>(item)) sums->value = sum;
-    }
-  }
-
-  /// A multiple of kLongStep bytes; all lanes end with their CRC-32C.
-  __device__ std::uint32_t copy_steps(std::byte* to, std::byte const* from, std::size_t bytes,
-                                      bool summed) const {
-    std::uint32_t part[kUnrolled] = {};
-    for (std::size_t at = lane_ * 16; at < bytes; at += kLongStep) {
-      uint4 data[kUnrolled];
-#pragma unroll
-      for (std::uint32_t k = 0; k < kUnrolled; ++k)
-        data[k] = *reinterpret_cast<uint4 const*>(from + at + k * (kLanes * 16));
-#pragma unroll
-      for (std::uint32_t k = 0; k < kUnrolled; ++k)
-        if (to != nullptr) *reinterpret_cast<uint4*>(to + at + k * (kLanes * 16)) = data[k];
-      bool const begins[kUnrolled] = {at == 0};
-      if (summed) add_to_crcs(kLongCrcColumns, part, data, begins);
-    }
-    std::uint32_t sum = 0;
-#pragma unroll
-    for (std::uint32_t k = 0; k < kUnrolled; ++k) sum = crc_shifted(sum, kLanes * 4) ^ part[k];
-    return ~__reduce_xor_sync(kAllLanes, crc_shifted(sum, (kLanes - 1 - lane_) * 4));
-  }
-
   /// Words of a message that follow the last 16 bytes which this thread of a tile has of it.
   static __device__ std::uint32_t words_behind(std::uint32_t thread, std::size_t bytes) {
     std::size_t const pieces = bytes / 16;
     return pieces <= thread ? 0 : static_cast<std::uint32_t>((pieces - 1 - thread) % kTile * 4);
   }
+
   /// Any size, any place: one item after the other.
   __device__ void copy_each_plain(std::uint32_t mask, std::size_t bytes, unsigned long long my_to,
                                   unsigned long long my_from, Each<std::uint32_t>* sums) const {
