@@ -141,7 +141,7 @@ TEST_F(PowerStoreOne, ReadersGoOnWhileACheckpointIsWritten) {
     }
   });
   int most = 0;  // gets during one put that brought a checkpoint about
-  for (int i = 0; i < 1000 && most < 10; ++i) {
+  for (int i = 0; i < 5000 && most < 10; ++i) {
     std::uint64_t const before = store.stats().log.checkpoints;
     reads = 0;
     inside = true;
