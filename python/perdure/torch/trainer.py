@@ -357,9 +357,14 @@ class Trainer:
 
     def _count_rows(self) -> None:
         """Of a pool without a step: parts may have been loaded into it."""
-        for config in self._configs():
-            table = self.store.tables()[config.name]
-            self._rows.count[config.name] = sum(len(ids) for ids, _ in table.scan())
+        counts = dict.fromkeys((self.store.table(one.name).number for one in self._configs()), 0)
+        for keys, _ in self.store.scan(key_dtype=np.int64):
+            numbers, several = np.unique(keys[:, 1], return_counts=True)
+            for number, count in zip(numbers.tolist(), several.tolist(), strict=True):
+                if number in counts:
+                    counts[number] += count
+        for one in self._configs():
+            self._rows.count[one.name] = counts[self.store.table(one.name).number]
 
     def _new_room(self, content: Content) -> int:
         room = self._dense_bytes or room_for(content, self._parameter_bytes)
