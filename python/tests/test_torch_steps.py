@@ -131,6 +131,32 @@ def test_old_rows_go_though_no_step_of_the_look_changes_their_table() -> None:
     assert set(store.tables()) == {"t", "perdure.torch"}, "nothing is kept for exports"
 
 
+def test_state_that_its_owner_changes_in_its_own_hands_is_kept_anew(pools: Path) -> None:
+    import torch
+    from perdure import torch as pt
+
+    class Seen:
+        def __init__(self) -> None:
+            self.names: set[str] = set()
+
+        def state_dict(self) -> dict[str, set[str]]:
+            return {"names": self.names}
+
+        def load_state_dict(self, state: dict[str, set[str]]) -> None:
+            self.names = set(state["names"])
+
+    tables, rule, model = [pt.TableConfig("t", 4)], pt.SGD(0.1), torch.nn.Linear(4, 1)
+    with pt.create(pools / "pool", tables, rule) as store:
+        bags, seen = pt.EmbeddingBagCollection(store, tables, rule), Seen()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        trainer = pt.Trainer(store, bags, model, optimizer, seen=seen)
+        for name in "abc":
+            with trainer.step():
+                seen.names.add(name)
+        seen.names = set()
+        assert trainer.resume() == 3 and seen.names == {"a", "b", "c"}
+
+
 def test_a_pool_remembers_the_seed_of_its_new_rows(pools: Path) -> None:
     from perdure import torch as pt
 

@@ -15,6 +15,7 @@ after `kill -9`.
 
 tables        what tables there are, and what a row has
 optimizers    how rows change by their gradients
+keys          ids of all tables of one width together
 new_rows      what an id begins with
 embeddings    the modules
 keyed         torchrec's batches for them

@@ -22,6 +22,8 @@ _ROOM = 1 << 16  # rounded up to this
 _ALIGN = 16
 _LENGTHS = 16  # bytes, before the head
 _TENSOR = "a tensor of perdure.torch"
+# What else may change in the hands of its owner, and still be equal to itself.
+_UNCHANGING = (int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 
 
 @dataclass
@@ -44,7 +46,7 @@ class _Parted:
     def __init__(self, state: Any, device: torch.device) -> None:
         self.others: list[Tensor] = []
         self.tensors: list[Tensor] = []
-        self._device, self._all_taken = device, True
+        self._device, self._comparable = device, True
         self.rest = self._without(state)
 
     def _without(self, state: Any) -> Any:
@@ -54,11 +56,13 @@ class _Parted:
             return {key: self._without(one) for key, one in state.items()}
         if isinstance(state, list) or type(state) is tuple:
             return type(state)(self._without(one) for one in state)
+        if not isinstance(state, _UNCHANGING):
+            self._comparable = False
         return state
 
     def _taken(self, tensor: Tensor) -> Any:
         if tensor.layout != torch.strided or tensor.is_quantized:
-            self._all_taken = False
+            self._comparable = False
             return tensor
         to = self.tensors if tensor.device == self._device else self.others
         to.append(tensor)
@@ -67,7 +71,7 @@ class _Parted:
     @property
     def shape(self) -> Any:
         """Two states of which this is the same have the same head; None: that is not known."""
-        if not self._all_taken:
+        if not self._comparable:
             return None
         return self.rest, _kinds(self.others), _kinds(self.tensors)
 
