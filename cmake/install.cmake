@@ -47,7 +47,8 @@ if(PERDURE_CUDA)
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure" COMPONENT cpp)
   list(APPEND perdure_internal_headers
     base/offset.hpp batch/counts.hpp batch/key.hpp
-    exec/bits.hpp exec/crc_tables.hpp exec/cuda/cuda_status.cuh exec/cuda/cuda_warp.cuh
+    exec/bits.hpp exec/crc_tables.hpp exec/cuda/cuda_crc.cuh exec/cuda/cuda_status.cuh
+    exec/cuda/cuda_warp.cuh
     exec/cuda/grid_cuda.cuh
     exec/warp_concept.hpp pm/memory_concept.hpp
     index/gphash/bucket_cache.hpp index/gphash/candidates.hpp index/gphash/in_place_ops.hpp
