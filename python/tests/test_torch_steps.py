@@ -157,6 +157,60 @@ def test_state_that_its_owner_changes_in_its_own_hands_is_kept_anew(pools: Path)
         assert trainer.resume() == 3 and seen.names == {"a", "b", "c"}
 
 
+def test_state_that_is_equal_and_yet_another_one_is_kept_anew(pools: Path) -> None:
+    """The order of a dictionary, a number's type, and versions of modules."""
+    import torch
+    from perdure import torch as pt
+
+    class Queue:
+        state: dict[str, object]
+
+        def state_dict(self) -> dict[str, object]:
+            return self.state
+
+        def load_state_dict(self, state: dict[str, object]) -> None:
+            self.state = state
+
+    versions: list[object] = []
+
+    class Versioned(torch.nn.BatchNorm1d):
+        def _load_from_state_dict(self, state, prefix, metadata, *others) -> None:
+            versions.append(metadata.get("version"))
+            super()._load_from_state_dict(state, prefix, metadata, *others)
+
+    tables, rule, model = [pt.TableConfig("t", 4)], pt.SGD(0.1), Versioned(4)
+    with pt.create(pools / "pool", tables, rule) as store:
+        bags, queue = pt.EmbeddingBagCollection(store, tables, rule), Queue()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        trainer = pt.Trainer(store, bags, model, optimizer, queue=queue)
+        states = [{"a": 1, "b": 1}, {"b": 1, "a": 1}, {"b": True, "a": 0.0}, {"b": True, "a": -0.0}]
+        for number, state in enumerate(states, 1):
+            with trainer.step():
+                queue.state = state
+            queue.state = {}
+            assert trainer.resume() == number
+            assert repr(queue.state) == repr(state)
+        assert versions == [2] * len(states)
+
+
+def test_rows_of_one_width_may_have_other_dims(pools: Path) -> None:
+    """Of tables that other optimizers trained, looked up together."""
+    import torch
+    from perdure import torch as pt
+
+    a, b = [pt.TableConfig("a", 16)], [pt.TableConfig("b", 8)]
+    with pt.create(pools / "pool", a, pt.SGD(0.1)) as store:
+        pt.EmbeddingCollection(store, a, pt.SGD(0.1))
+        pt.EmbeddingCollection(store, b, pt.Adagrad(0.1))
+        assert store.table("a").value_bytes == store.table("b").value_bytes
+        ids = torch.arange(3)
+        for tables in (a + b, b + a):
+            both = pt.EmbeddingCollection(store, tables)({"a": (ids,), "b": (ids,)})
+            assert both["a"].shape == (3, 16) and both["b"].shape == (3, 8)
+            alone = pt.EmbeddingCollection(store, b)({"b": (ids,)})
+            assert torch.equal(both["b"], alone["b"])
+
+
 def test_a_pool_remembers_the_seed_of_its_new_rows(pools: Path) -> None:
     from perdure import torch as pt
 

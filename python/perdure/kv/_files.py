@@ -60,7 +60,12 @@ class Plan:
 
     def as_made(self, paths: Paths) -> Plan:
         """With the pieces of the cache that is there, which another device may have chosen."""
-        made = _native.PoolReader.open(str(paths.blocks), 1).value_bytes()
+        pool = _native.PoolReader.open(str(paths.blocks), 1)
+        if pool.key_bytes() != KEY:
+            raise errors.InvalidArgument(
+                f"{paths.directory}: this cache is of another version of perdure; remove it"
+            )
+        made = pool.value_bytes()
         if made not in {_pieces.choose(self.block, device) for device in ("cpu", "cuda")}:
             raise errors.InvalidArgument(
                 f"{paths.directory}: this cache has pieces of {made} bytes, and block_bytes asks "
@@ -94,6 +99,12 @@ class Stores:
     def blocks(self) -> perdure.Store:
         """Waits for the opening, and raises what that raised."""
         return self.opening.result()
+
+    @property
+    def blocks_if_open(self) -> perdure.Store | None:
+        """None: it is being opened still, or could not be."""
+        done = self.opening.done() and self.opening.exception() is None
+        return self.opening.result() if done else None
 
     def close(self) -> None:
         if self.opening.exception() is None:

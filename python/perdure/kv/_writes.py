@@ -13,7 +13,7 @@ import perdure
 from perdure import errors
 from perdure.kv._entries import CHANGING, READY
 from perdure.kv._pieces import Cut, Numbers, Octets
-from perdure.kv._reads import gpu_of, octets_of
+from perdure.kv._reads import GPU, gpu_of, octets_of
 from perdure.kv._slots import Held
 
 
@@ -88,7 +88,8 @@ class Writes:
     def put(self, new: Held, source: Source, chosen: Numbers) -> None:
         """The pieces of `new`, whose blocks are those of the source that were chosen."""
         self._say(new, CHANGING)
-        if source.gpu is None or self._blocks.device == "cuda":
+        there = self._blocks.device == "cuda" and getattr(source.gpu, "index", GPU) == GPU
+        if source.gpu is None or there:
             self._put_pieces(new, source, chosen)
         else:
             self._put_staged(new, source, chosen)

@@ -178,14 +178,9 @@ class BlockCache:
         self._check_open()
         found = np.zeros(len(keys), np.bool_)
         chosen, held = self._slots.look(digests_of(keys))
-        on_gpu = target.gpu is not None and self._plan.device == "cuda"
+        pool = self._stores.blocks_if_open if self._plan.device == "cuda" else None
         whole, damaged = self._blocks.read(
-            held.rows,
-            held.sizes,
-            held.generations,
-            target,
-            chosen,
-            self._stores.blocks if on_gpu else None,
+            held.rows, held.sizes, held.generations, target, chosen, pool
         )
         found[chosen] = whole
         self._stores.uses.stamp(held.slots[whole])

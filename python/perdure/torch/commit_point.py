@@ -77,6 +77,7 @@ class ShardedTrainer(Trainer):
         try:
             super()._commit_or_not()
         except Exception:
+            _at_work.pop(self.store, None)  # also in a first step: the others are to resume, too
             with suppress(RuntimeError):  # why this process failed is what matters here
                 self._told(_FAILED, number)
             raise
@@ -185,6 +186,7 @@ class Undo:
             if name in evictions:
                 keys = keys_of(torch.from_numpy(ids), evictions[name].number)
                 new.append(_pairs(keys, new=True))
+        self._keep_checkpoints(there, new, rows)
         pairs = np.concatenate([np.empty((0, 2), np.int64), *there, *new])
         old = [_octets(one).to(self._device) for one in rows if one.shape[0]]
         if old:
@@ -193,6 +195,14 @@ class Undo:
         if len(pairs):
             self._names.put(*self._packed(pairs))
         notes.keep_undo(self.store, step, len(pairs))
+
+    def _keep_checkpoints(self, there: list[Any], new: list[Any], rows: list[Tensor]) -> None:
+        """Which checkpoints count, for a step's commit may say so anew."""
+        ours, at = self.store.table(notes.OURS), torch.tensor([notes.CHECKPOINTS])
+        before = len(there)
+        self._found(ours, at, there, rows)
+        if not len(there[before]):
+            new.append(_pairs(keys_of(at, ours.number), new=True))
 
     def take_back(self, step: int, dense: Tensor, before: Tensor) -> None:
         """One commit, after which the pool is as the step before left it."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 import math
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -53,7 +54,7 @@ class _Parted:
         if isinstance(state, Tensor):
             return self._taken(state.detach())
         if isinstance(state, dict):
-            return {key: self._without(one) for key, one in state.items()}
+            return _like(state, {key: self._without(one) for key, one in state.items()})
         if isinstance(state, list) or type(state) is tuple:
             return type(state)(self._without(one) for one in state)
         if not isinstance(state, _UNCHANGING):
@@ -73,7 +74,28 @@ class _Parted:
         """Two states of which this is the same have the same head; None: that is not known."""
         if not self._comparable:
             return None
-        return self.rest, _kinds(self.others), _kinds(self.tensors)
+        return _strict(self.rest), _kinds(self.others), _kinds(self.tensors)
+
+
+def _like(state: Any, items: dict[Any, Any]) -> dict[Any, Any]:
+    """Those items as `state` has its own: in an OrderedDict, with a module's versions."""
+    if not isinstance(state, OrderedDict):
+        return items
+    whole: OrderedDict[Any, Any] = OrderedDict(items)
+    if hasattr(state, "_metadata"):
+        whole._metadata = state._metadata  # type: ignore[attr-defined]
+    return whole
+
+
+def _strict(state: Any) -> Any:
+    """Equal only where what torch.save writes is: in order, with types, of floats each bit."""
+    if isinstance(state, dict):
+        items = tuple((_strict(key), _strict(one)) for key, one in state.items())
+        versions = getattr(state, "_metadata", None)
+        return type(state), items, None if versions is None else _strict(dict(versions))
+    if isinstance(state, (list, tuple)):
+        return type(state), tuple(map(_strict, state))
+    return type(state), state.hex() if isinstance(state, float) else state
 
 
 def _kinds(tensors: list[Tensor]) -> list[tuple[torch.dtype, tuple[int, ...]]]:
@@ -153,7 +175,7 @@ def _from_bytes(content: bytes) -> Any:
 
 def _with_tensors(state: Any, of_each: tuple[list[Tensor], list[Tensor]]) -> Any:
     if isinstance(state, dict):
-        return {key: _with_tensors(one, of_each) for key, one in state.items()}
+        return _like(state, {key: _with_tensors(one, of_each) for key, one in state.items()})
     if isinstance(state, tuple) and len(state) == 3 and state[0] == _TENSOR:
         return of_each[state[1]][state[2]]
     if isinstance(state, (list, tuple)):

@@ -125,8 +125,8 @@ class _Collection(nn.Module):
         features = [name for table in self.configs for name in table.of_features]
         if len(set(features)) != len(features) or not features:
             raise ValueError(f"tables: each feature is of one table; these are {features}")
-        self._generation = self._generation_now()
-        self._open_tables()
+        self._generation = -1
+        self._follow()
         self._table_of = {
             name: number for number, table in enumerate(self.configs) for name in table.of_features
         }
@@ -136,15 +136,21 @@ class _Collection(nn.Module):
         # What autograd goes on through: the rows are no parameters of the module.
         self.register_buffer("_hook", torch.zeros(0), persistent=False)
 
+    def _follow(self) -> None:
+        """Tables are of the pool that there is now."""
+        while (now := self._generation_now()) != self._generation:
+            self._open_tables()
+            self._generation = now
+
     def _open_tables(self) -> None:
         self._tables = [self._table(config) for config in self.configs]
-        of_width: dict[int, Group] = {}
+        groups: dict[tuple[int, int], Group] = {}  # of one optimizer a width has one dim
         bounds = torch.zeros(max(table.number for table in self._tables) + 1)
         for number, (config, table) in enumerate(zip(self.configs, self._tables, strict=True)):
-            group = Group(len(of_width), table.value_bytes, config.dim, [])
-            of_width.setdefault(table.value_bytes, group).tables.append(number)
+            group = Group(len(groups), table.value_bytes, config.dim, [])
+            groups.setdefault((table.value_bytes, config.dim), group).tables.append(number)
             bounds[table.number] = config.bound
-        self._groups = list(of_width.values())
+        self._groups = list(groups.values())
         self._bounds = bounds  # no buffer: whatever dtype the module gets, new rows begin alike
 
     def _generation_now(self) -> int:
@@ -185,9 +191,7 @@ class _Collection(nn.Module):
         """Weights of each id of some features, one feature after the other; of all, part by
         part."""
         self._check(features)
-        if self._generation_now() != self._generation:
-            self._open_tables()
-            self._generation = self._generation_now()
+        self._follow()
         for looked in self._rows_of(self._batches(features)):
             hook = self._hook.detach().requires_grad_(torch.is_grad_enabled())
             if self.optimizer is not None and self.training and torch.is_grad_enabled():

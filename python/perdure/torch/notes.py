@@ -25,7 +25,7 @@ EVICTED = "/evicted"
 HASH_VERSION = 1  # of buckets.py
 # Ids of that table; table n has its dim and optimizer at _FIRST_TABLE + n, its seed at
 # _FIRST_SEED + n.
-_DENSE_ROOM, _PRUNED, _TRAINING, _LOADING, _CHECKPOINTS, _FIRST_TABLE = 0, 1, 2, 3, 4, 1000
+_DENSE_ROOM, _PRUNED, _TRAINING, _LOADING, CHECKPOINTS, _FIRST_TABLE = 0, 1, 2, 3, 4, 1000
 _FIRST_SEED = 1 << 32
 _SHARD, _SHARDED_TRAINING, _BUCKETS, _UNDO = 5, 6, 7, 8  # of a training over several processes
 
@@ -72,11 +72,11 @@ def known_training(store: Any) -> str:
 
 def checkpoints(store: Any) -> tuple[int, int]:
     """The newest and the oldest checkpoint that count with this pool's tables; (0, 1): none."""
-    return _get(store, _CHECKPOINTS) or (0, 1)
+    return _get(store, CHECKPOINTS) or (0, 1)
 
 
 def keep_checkpoints(store: perdure.Store, newest: int, oldest: int) -> None:
-    _put(store, _CHECKPOINTS, newest, oldest)
+    _put(store, CHECKPOINTS, newest, oldest)
 
 
 def set_loading(store: perdure.Store, loading: bool) -> None:
