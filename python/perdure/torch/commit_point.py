@@ -55,9 +55,9 @@ class ShardedTrainer(Trainer):
 
     Notes
     -----
-    A process that fails within the block of `step` has to end, as with torch.distributed at large:
-    the others wait for it. One whose commit fails tells the others, whose `step` raises then. All
-    call `resume`.
+    A process that fails within the block of `step`, or while gradients are exchanged at its end,
+    has to end, as with torch.distributed at large: the others wait for it. One whose commit fails
+    tells the others, whose `step` raises then. All call `resume`.
     """
 
     _several = True
