@@ -99,6 +99,23 @@ def test_what_it_was_made_with_is_asked_again(directory: Path) -> None:
         BlockCache(directory, 64 << 20, 4096)
 
 
+def test_a_cache_of_a_gpu_is_opened_on_a_cpu(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks = np.stack([block_of(f"b{i}", 2 * PIECE) for i in range(5)])
+    choose = _pieces.choose
+    with monkeypatch.context() as as_on_a_gpu:
+        as_on_a_gpu.setattr(_pieces, "choose", lambda block, device="cpu": choose(block, "cuda"))
+        with BlockCache(directory, 96 << 20, 2 * PIECE) as cache:
+            cache.put(names(4), blocks[:4])
+    with BlockCache(directory, 96 << 20, 2 * PIECE) as cache:
+        assert cache.put(names(5), blocks).tolist() == [False] * 4 + [True]
+        out = np.zeros_like(blocks)
+        for one in (cache, BlockReader(directory)):
+            out[:] = 0
+            assert one.get(names(5), out).all() and np.array_equal(out, blocks)
+
+
 def test_a_second_writer_is_refused(directory: Path) -> None:
     with opened(directory), pytest.raises(perdure.Busy):
         opened(directory)

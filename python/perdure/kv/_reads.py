@@ -18,6 +18,7 @@ import numpy.typing as npt
 import perdure
 from perdure import _native, errors
 from perdure.kv._pieces import Cut, Numbers, Octets
+from perdure.kv._slots import Held
 
 Found = npt.NDArray[np.bool_]
 GPU = 0  # that batches of a pool run on
@@ -111,83 +112,55 @@ class Blocks:
         return self._reader.replaced()
 
     def read(
-        self,
-        digests: Octets,
-        sizes: Numbers,
-        generations: npt.NDArray[np.uint32],
-        target: Target,
-        chosen: Numbers,
-        pool: perdure.Store | None = None,
+        self, held: Held, target: Target, chosen: Numbers, pool: perdure.Store | None = None
     ) -> tuple[Found, Found]:
         """Of each block whether it was found, and whether a piece of it is damaged. Block i goes to
         row `chosen[i]` of the target. `pool` is the same one, where this process has it open on a
         GPU: blocks go to that GPU by its batches."""
-        short = np.flatnonzero(target.room[chosen] < sizes)
+        short = np.flatnonzero(target.room[chosen] < held.sizes)
         if len(short):
             first = int(short[0])
             raise errors.InvalidArgument(
-                f"key {int(chosen[first])}: its block has {int(sizes[first])} bytes, the buffer "
-                f"{int(target.room[chosen[first]])}"
+                f"key {int(chosen[first])}: its block has {int(held.sizes[first])} bytes, the"
+                f" buffer {int(target.room[chosen[first]])}"
             )
         if target.gpu is None:
-            return self._read(digests, sizes, generations, target, chosen)
+            return self._read(held, target, chosen)
         if pool is not None and target.gpu.index == GPU:
-            return self._read_there(digests, sizes, generations, target, chosen, pool)
-        return self._read_staged(digests, sizes, generations, target, chosen)
+            return self._read_there(held, target, chosen, pool)
+        return self._read_staged(held, target, chosen)
 
     def _read_there(
-        self,
-        digests: Octets,
-        sizes: Numbers,
-        generations: npt.NDArray[np.uint32],
-        target: Target,
-        chosen: Numbers,
-        pool: perdure.Store,
+        self, held: Held, target: Target, chosen: Numbers, pool: perdure.Store
     ) -> tuple[Found, Found]:
         from perdure.kv import _gpu
 
-        cut = Cut.of(sizes, self.piece)
-        keys = cut.keys(digests, generations)
-        to = target.buffers, target.which[chosen], target.offsets[chosen], sizes
+        cut = Cut.of(held.sizes, self.piece)
+        keys = cut.keys(held.rows, held.generations)
+        to = target.buffers, target.which[chosen], target.offsets[chosen], held.sizes
         return cut.judge(_gpu.read_there(pool, keys, cut, *to) if len(chosen) else EMPTY)
 
-    def _read_staged(
-        self,
-        digests: Octets,
-        sizes: Numbers,
-        generations: npt.NDArray[np.uint32],
-        target: Target,
-        chosen: Numbers,
-    ) -> tuple[Found, Found]:
+    def _read_staged(self, held: Held, target: Target, chosen: Numbers) -> tuple[Found, Found]:
         from perdure.kv import _gpu
 
+        sizes = held.sizes
         whole, damaged = np.zeros(len(sizes), np.bool_), np.zeros(len(sizes), np.bool_)
         staging = _gpu.staging(target.gpu, "out")
         with staging.call():
             for turn in _gpu.turns_of(sizes):
                 part, rows = sizes[turn], chosen[turn]
-                begins = np.cumsum(part) - part
                 room = staging.room(int(part.sum()))
-                here = Target.within(room.octets, begins, 0)
+                here = Target.within(room.octets, np.cumsum(part) - part, 0)
                 here.room = part
-                whole[turn], damaged[turn] = self._read(
-                    digests[turn], part, generations[turn], here, np.arange(len(part))
-                )
+                whole[turn], damaged[turn] = self._read(held.part(turn), here, np.arange(len(part)))
                 staging.send(room, target.buffers, target.which[rows], target.offsets[rows], part)
         return whole, damaged
 
-    def _read(
-        self,
-        digests: Octets,
-        sizes: Numbers,
-        generations: npt.NDArray[np.uint32],
-        target: Target,
-        chosen: Numbers,
-    ) -> tuple[Found, Found]:
-        cut = Cut.of(sizes, self.piece)
+    def _read(self, held: Held, target: Target, chosen: Numbers) -> tuple[Found, Found]:
+        cut = Cut.of(held.sizes, self.piece)
         rows = chosen[cut.owner]
         statuses = np.empty(len(rows), np.uint8)
-        keys = cut.keys(digests, generations)
+        keys = cut.keys(held.rows, held.generations)
         self._reader.get(
             _native.Column.rows(keys, keys.shape[1], len(keys)),
             target.buffers,
@@ -215,7 +188,3 @@ def lookup(
         statuses,
     )
     return entries, statuses == int(_native.KeyStatus.ok)
-
-
-def chosen_of(found: Sequence[bool] | Found) -> Numbers:
-    return np.flatnonzero(np.asarray(found, np.bool_))

@@ -179,9 +179,7 @@ class BlockCache:
         found = np.zeros(len(keys), np.bool_)
         chosen, held = self._slots.look(digests_of(keys))
         pool = self._stores.blocks_if_open if self._plan.device == "cuda" else None
-        whole, damaged = self._blocks.read(
-            held.rows, held.sizes, held.generations, target, chosen, pool
-        )
+        whole, damaged = self._blocks.read(held, target, chosen, pool)
         found[chosen] = whole
         self._stores.uses.stamp(held.slots[whole])
         hits = int(found.sum())

@@ -28,6 +28,7 @@ from perdure.kv._entries import (
 )
 from perdure.kv._files import Paths, log
 from perdure.kv._reads import Blocks, Found, Target, lookup
+from perdure.kv._slots import Held
 from perdure.kv._uses import Uses
 from perdure.options import PathLike
 
@@ -70,15 +71,10 @@ class BlockReader:
         blocks, uses, entries, there = self._look(rows)
         chosen = np.flatnonzero(there)
         mine = entries[chosen]
-        whole, damaged = blocks.read(
-            rows[chosen],
-            mine["size"].astype(np.int64),
-            mine["generation"].astype(np.uint32),
-            target,
-            chosen,
-        )
+        held = Held(rows[chosen], mine["slot"].astype(np.int64), mine)
+        whole, damaged = blocks.read(held, target, chosen)
         found[chosen] = whole
-        uses.stamp(mine["slot"].astype(np.int64)[whole])
+        uses.stamp(held.slots[whole])
         with self._lock:
             self._counts.hits += int(found.sum())
             self._counts.misses += len(keys) - int(found.sum())
