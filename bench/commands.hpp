@@ -34,5 +34,6 @@ struct Command {
 [[nodiscard]] Command add_hetero(CommandLine& program);
 [[nodiscard]] Command add_shared_gets(CommandLine& program);
 [[nodiscard]] Command add_calls(CommandLine& program);
+[[nodiscard]] Command add_limits(CommandLine& program);
 
 }  // namespace perdure::bench

@@ -25,7 +25,8 @@ int run(int argc, char** argv) {
                             add_index_reopen(program), add_emulation(program),
                             add_ordered(program),      add_prestores(program),
                             add_hetero(program),       add_kv(program),
-                            add_shared_gets(program),  add_calls(program)};
+                            add_shared_gets(program),  add_calls(program),
+                            add_limits(program)};
   int status = kUsage;
   if (!program.parse(argc, argv, status)) return status;
   if (PERDURE_UNMEASURED)

@@ -14,6 +14,7 @@ nvidia-smi -L >/dev/null 2>&1 || {
 }
 tree=build/bench-gpu
 figures=build/figures-gpu
+rm -rf "$figures"
 mkdir -p "$tree" "$figures"
 cmake -G Ninja -S . -B "$tree" -DCMAKE_BUILD_TYPE=Release -DPERDURE_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=native \
   -DPERDURE_TESTS=ON -DPERDURE_BENCH=ON -DPERDURE_PYTHON=OFF -DPERDURE_BENCH_ROCKSDB=OFF >"$tree/configure.log" || {
@@ -53,22 +54,25 @@ bench() {
   local name=$1
   shift
   echo "== $*"
-  rm -f "$figures/$name.json"
   "$tree/bench/perdure-bench" "$@" --device cuda --json "$figures/$name.json" >"$figures/$name.log" || {
     tail -n 5 "$figures/$name.log" >&2
     return 1
   }
   echo "   done after $SECONDS s"
 }
+"$tree/bench/perdure-bench" limits --json "$figures/limits.json" >"$figures/limits.log"
 bench none batches --records "$records" --batches 12,16,20,24
-bench fifth batches --records "$records" --batches 12,16,20,24 --cache 0.2
+bench fifth batches --records "$records" --batches 12,20,24 --cache 0.2
 bench all batches --records "$records" --batches 12,16,20,24 --cache 1.02
-bench in_place batches --records "$records" --batches 12,16,20 --layout in_place --repeats 3
+bench host batches --records "$records" --batches 20 --arrays host
+bench log batches --records "$records" --batches 20 --layout log --steady 1000000000 --fill 0.8
+bench log_large batches --records "$large" --batches 20,22 --write-batch 22 --layout log
+bench in_place batches --records "$records" --batches 20 --layout in_place --repeats 3
 bench in_place_fifth batches --records "$records" --batches 12,16,20 --layout in_place --cache 0.2 --repeats 3
-bench large batches --records "$large" --batches 20,22 --write-batch 22 --repeats 3
+bench calls calls --records $((records / 4)) --batches 256,4096,65536,1048576
 bench fill fill --records "$records" --batch 1048576 --system word
 bench load_factor load-factor --layout word --top-levels 22 --seeds 1 --value-bytes 128
-bench reopen reopen --records "$large" --batch 1048576
+bench reopen reopen --records "$large" --batch 1048576 --layout log
 bench baselines baselines --records $((records / 4)) --ops 65536 --batch 65536 --repeat 3 --arrays near --no-count-accesses \
   --workload ycsb-a,ycsb-b,ycsb-d,ycsb-f --system word,in_place,slabhash-gpm,clevel-gpm
 python3 scripts/gpu_table.py "$figures"

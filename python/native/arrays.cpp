@@ -10,6 +10,8 @@
 #include <string>
 #include <type_traits>
 
+#include "exchange.hpp"
+
 namespace perdure::python {
 
 namespace {
@@ -134,6 +136,8 @@ template <class C>
 nb::class_<Kept<C>> bind_column(nb::module_& module, char const* name) {
   nb::class_<Kept<C>> bound(module, name);
   bound.def_static("rows", &Kept<C>::rows, nb::arg("array"), nb::arg("width"), nb::arg("count"))
+      .def_static("exchange", &Kept<C>::exchange, nb::arg("array").none(), nb::arg("width"),
+                  nb::arg("stream"))
       .def_static("lend", &Kept<C>::lend, nb::arg("capsule"), nb::arg("whole") = false)
       .def_static("empty", [] { return Kept<C>{}; });
   return bound;
@@ -156,6 +160,22 @@ Kept<C> Kept<C>::rows(nb::handle array, std::uint32_t width, std::size_t count) 
   kept.column.width = width;
   kept.column.count = count;
   return kept;
+}
+
+template <class C>
+nb::object Kept<C>::exchange(nb::handle array, std::uint32_t width, std::uintptr_t stream) try {
+  nb::object const capsule = exchanged(array, stream);
+  if (capsule.is_none()) return capsule;
+  Lent const lent = view_of(capsule, std::is_same_v<C, MutableColumn>);
+  if (lent.ndim() == 0 || !is_contiguous(lent)) return nb::none();
+  C const column = column_of<C>(lent, false);
+  if (column.width != width) return nb::none();
+  bool const near = column.space == MemorySpace::host;
+  return nb::make_tuple(Kept{.column = column, .bytes = {}, .offsets = {}, .lent = lent},
+                        column.count, dtype_of(lent), near ? "cpu" : "cuda",
+                        near ? 0 : lent.device_id());
+} catch (nb::cast_error const&) {  // it may only be read
+  return nb::none();
 }
 
 template <class C>

@@ -49,6 +49,9 @@ struct Kept {
 
   /// `count` rows of `width` bytes, in host memory.
   static Kept rows(nb::handle array, std::uint32_t width, std::size_t count);
+  /// Rows of `width` bytes that are lent as exchange.hpp says: (their column, how many, dtype,
+  /// "cpu" or "cuda", number of the GPU). None: the array is another, or is lent otherwise.
+  static nb::object exchange(nb::handle array, std::uint32_t width, std::uintptr_t stream);
   /// What a DLPack capsule lends: (its column, shape, dtype, itemsize). The column is None where
   /// the array is not contiguous; with `whole` it is the array's bytes, whatever the shape.
   static nb::tuple lend(nb::handle capsule, bool whole);

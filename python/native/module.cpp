@@ -17,6 +17,7 @@
 
 #include "arrays.hpp"
 #include "errors.hpp"
+#include "exchange.hpp"
 #include "gil.hpp"
 #include "long_call.hpp"
 #include "machine.hpp"
@@ -321,6 +322,7 @@ NB_MODULE(_native, module) {
   register_errors();
   bind_records(module);
   bind_arrays(module);
+  bind_exchange(module);
   bind_store(module);
   bind_machine(module);
   bind_pool_reader(module);

@@ -174,6 +174,22 @@ def _capsule(name: str, array: Any, stream: int, device: str) -> Any:
         ) from refused
 
 
+def _exchanged(
+    array: Any, width: int | None, stream: int, store_device: str, kind: Any
+) -> Input | None:
+    """Rows of the pool's width that their library lends without Python; None: others, or what the
+    store cannot reach, which is looked at closer."""
+    if width is None or isinstance(array, np.ndarray):
+        return None
+    lent = kind.exchange(array, width, stream)
+    if lent is None:
+        return None
+    column, count, dtype, device, number = lent
+    if device == "cuda" and store_device == "cpu":
+        return None
+    return Input(column, count, width, dtype, library_of(array), device, number)
+
+
 def _lent(
     name: str, array: Any, stream: int, store_device: str, kind: Any, *, whole: bool = False
 ) -> tuple[Input, tuple[int, ...]]:
@@ -247,7 +263,9 @@ def _input(name: str, array: Any, width: int | None, stream: int, device: str) -
 
 
 def keys_input(array: Any, width: int | None, stream: int, device: str) -> Input:
-    given = _input("keys", widened(array, width), width, stream, device)
+    given = _exchanged(array, width, stream, device, _native.Column)
+    if given is None:
+        given = _input("keys", widened(array, width), width, stream, device)
     _check_key_type(given.dtype)
     return given
 
@@ -255,7 +273,9 @@ def keys_input(array: Any, width: int | None, stream: int, device: str) -> Input
 def values_input(
     name: str, array: Any, width: int | None, count: int, stream: int, device: str
 ) -> Input:
-    given = _input(name, array, width, stream, device)
+    given = _exchanged(array, width, stream, device, _native.Column)
+    if given is None:
+        given = _input(name, array, width, stream, device)
     _check_count(name, given.count, count)
     return given
 
@@ -267,6 +287,10 @@ def output(
     array: Any, width: int | None, count: int, stream: int, device: str
 ) -> _native.MutableColumn:
     """The user's array, for values; `width` is None where they are as long as its rows."""
+    known = _exchanged(array, width, stream, device, _native.MutableColumn)
+    if known is not None:
+        _check_count("out", known.count, count)
+        return known.column
     if not isinstance(array, np.ndarray):
         if isinstance(array, list | tuple) or _arrow.is_arrow(array):
             raise TypeError(
@@ -294,7 +318,10 @@ def made(
     array = _made.zeros(keys, width, dtype, shape)
     if isinstance(array, np.ndarray):
         return array, _native.MutableColumn.rows(array, width, keys.count)
-    return array, _lent("out", array, stream, device, _native.MutableColumn)[0].column
+    known = _exchanged(array, width, stream, device, _native.MutableColumn)
+    if known is None:
+        known, _ = _lent("out", array, stream, device, _native.MutableColumn)
+    return array, known.column
 
 
 def whole(name: str, array: Any, stream: int, device: str) -> _native.MutableColumn:

@@ -5,17 +5,25 @@ Invariant: a library is looked at only once the caller has imported it.
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
 import numpy as np
+
+from perdure import _native
 
 _CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13  # DLPack's device types
 _LEGACY_STREAM = 1  # how DLPack and CUDA both name the legacy default stream
 
 
 def library_of(array: Any) -> str:
-    return type(array).__module__.partition(".")[0]
+    return _library_of_type(type(array))
+
+
+@functools.lru_cache(maxsize=64)
+def _library_of_type(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
 
 
 def device_of(name: str, array: Any) -> tuple[str, int]:
@@ -32,7 +40,7 @@ def device_of(name: str, array: Any) -> tuple[str, int]:
 
 
 def _on_cuda(array: Any) -> bool:
-    if array is None or not hasattr(array, "__dlpack_device__"):
+    if not hasattr(array, "__dlpack_device__"):
         return False
     if hasattr(array, "__arrow_c_array__"):
         return False  # before version 26 pyarrow raises for types that DLPack lacks
@@ -64,6 +72,11 @@ def stream_of(stream: Any, *arrays: Any) -> int:
             )
         return handle or _LEGACY_STREAM
     for array in arrays:
-        if not isinstance(array, np.ndarray) and _on_cuda(array):
+        if isinstance(array, np.ndarray):
+            continue
+        known = _native.work_stream(array)
+        if known is None and _on_cuda(array):
             return _current_stream(array)
+        if known:
+            return known
     return 0

@@ -3,6 +3,7 @@
 // them while the call runs.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -25,5 +26,15 @@ struct Call {
   KeyStatus* device_statuses = nullptr;
   bool keep = false;  // the log needs its columns in host memory: see Session::kept
 };
+
+/// Whether some operation of a mixed batch is of that kind.
+[[nodiscard]] inline bool has(Call const& call, OpKind kind) {
+  return std::ranges::find(call.kinds, kind) != call.kinds.end();
+}
+/// Whether the batch computes with what is stored.
+[[nodiscard]] inline bool computes(Call const& call) {
+  if (call.rmw == Rmw::replace) return false;
+  return call.kinds.empty() ? call.kind == OpKind::update : has(call, OpKind::update);
+}
 
 }  // namespace perdure

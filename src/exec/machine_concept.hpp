@@ -18,7 +18,7 @@
 //   beside(launches), rejoin()    launches that may run beside those that follow
 //   order(), order_launches()     what was written before is ordered before all that is written
 //                                 afterwards; or before what later launches write, without a wait
-//   kChained, chain(steps)        of batches of so many at most, several launches as one; 0: none
+//   kChains, chain(n, steps)      several launches as one, of batches that are small enough
 //   wait, wait_for_all            until what was launched is done
 #pragma once
 
@@ -72,7 +72,7 @@ concept Machine =
              std::uint32_t* out, std::uint64_t* words, std::size_t n, CUstream_st* stream,
              Status (*launches)(), typename M::Shared const& shared) {
       { M::kPoolIsFar } -> std::convertible_to<bool>;
-      { M::kChained } -> std::convertible_to<std::size_t>;
+      { M::kChains } -> std::convertible_to<bool>;
       { shared.describe() } -> std::convertible_to<std::string>;
       { machine.begin(stream) } -> std::same_as<Status>;
       { machine.begin() } -> std::same_as<Status>;

@@ -203,7 +203,7 @@ class CpuMachine {
     return {};
   }
   Status order_launches() { return order(); }
-  static constexpr std::size_t kChained = 0;  // a launch costs nothing here
+  static constexpr bool kChains = false;  // a launch costs nothing here
   Status wait() { return {}; }
   /// Launches what may run beside what is launched until rejoin(); here, before it.
   template <class F>

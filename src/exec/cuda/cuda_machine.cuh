@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "exec/counts.hpp"
 #include "exec/cuda/cuda_buffer.cuh"
@@ -61,6 +62,7 @@ class CudaMachine {
   struct Shared {
     int device = 0;
     int multiprocessors = 0;
+    unsigned step_blocks = 1;  // that a chain of steps can have
     std::string name;
     Workers* workers = nullptr;  // the host's threads
     [[nodiscard]] std::string describe() const { return "cuda " + name; }
@@ -72,7 +74,7 @@ class CudaMachine {
             cuda_status(cudaGetDeviceProperties(&properties, 0), "asking for its properties");
         !s.ok())
       return s;
-    return Shared{0, properties.multiProcessorCount, properties.name, &workers};
+    return Shared{0, properties.multiProcessorCount, most_step_blocks(), properties.name, &workers};
   }
 
   template <class T>
@@ -276,25 +278,34 @@ class CudaMachine {
     return cuda_status(cudaGetLastError(), "launching a kernel");
   }
 
-  /// Several steps in one launch, by one block (cuda_steps.cuh): for batches of kChained at most.
-  static constexpr std::size_t kChained = kMostChained;
+  /// Several steps in one launch, by one cluster (cuda_steps.cuh), of batches of so many at most.
+  static constexpr bool kChains = true;
+  [[nodiscard]] std::size_t most_chained() const {
+    return std::size_t{kStepThreads} * shared_->step_blocks;
+  }
   template <class W, class M, class F>
-  static WarpsStep<W, M, F> warps_step(std::size_t n, F body, M mem, Counts* total) {
-    return {n, body, mem, total};
+  static WarpsStep<W, M, F> warps_step(std::size_t n, F body, M mem, Counts* total,
+                                       std::uint64_t const* listed = nullptr) {
+    return {n, body, mem, total, listed};
   }
   template <class F>
   static ThreadsStep<F> threads_step(std::size_t n, F body) {
     return {n, body};
   }
+  template <class A, class B>
+  static BothSteps<A, B> both_steps(A a, B b) {
+    return {a, b};
+  }
   static SortStep sort_step(Sorted* items, std::size_t n) { return {items, n}; }
   static OrderStep order_step() { return {}; }
+  /// Of a batch of n.
   template <class... Steps>
-  Status chain(Steps... steps) {
+  Status chain(std::size_t n, Steps... steps) {
+    PERDURE_ASSERT(n <= most_chained());
     if (fault::lost_device.strikes())
       return cuda_status(cudaErrorLaunchFailure, "launching a kernel");
     fault::kernel_launched();
-    run_steps<<<1, kStepThreads, 0, stream_>>>(steps...);
-    return cuda_status(cudaGetLastError(), "launching a kernel");
+    return cuda_status(launch_steps(n, stream_, steps...), "launching a kernel");
   }
 
   /// By hash, stably, for `items` come in array order.

@@ -1,9 +1,13 @@
-// Steps of a small batch in one launch, by one block of threads: what follows each other as
-// launches on a stream follows each other here across the block's barrier. A launch costs some
-// microseconds, which is more than all of a small batch's work. Invariant: each step sees what the
-// ones before it wrote, and nothing of a step is under way when the next begins.
+// Steps of a small batch in one launch, by one cluster of blocks: what follows each other as
+// launches on a stream follows each other here across the cluster's barrier. A launch costs some
+// microseconds, which is more than all of a small batch's work; one block alone would carry a batch
+// of thousands across the link too slowly. Where there are no clusters (before Hopper, or code that
+// was compiled for GPUs before it) it is one block. Invariant: each step sees what the ones before
+// it wrote, and nothing of a step is under way when the next begins; a step that says it did
+// nothing says so on every thread.
 #pragma once
 
+#include <cooperative_groups.h>
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -16,9 +20,9 @@
 
 namespace perdure::exec {
 
-inline constexpr unsigned kStepThreads = 256;
-inline constexpr std::size_t kMostChained =
-    256;  // items of a sort; 512 take longer than several launches
+inline constexpr unsigned kStepThreads = 256;  // of a block
+inline constexpr unsigned kMostStepBlocks = 16;
+inline constexpr std::size_t kMostChained = std::size_t{kStepThreads} * kMostStepBlocks;
 
 template <int kStage, class W, class M, class F, class State>
 __device__ void run_item(W& warp, M& mem, F const& body, std::size_t i, State& state,
@@ -54,18 +58,40 @@ __device__ void run_items(std::size_t n, F const& body, M& mem, Counts* total, s
   }
 }
 
-/// As warps<W>().
+/// The cluster's warps and threads. Neighbouring warps are in different blocks, so that few items
+/// keep many multiprocessors busy.
+struct StepThread {
+  static __device__ unsigned warp() { return threadIdx.x / 32 * gridDim.x + blockIdx.x; }
+  static __device__ unsigned warps() { return kStepThreads / 32 * gridDim.x; }
+  static __device__ unsigned rank() { return warp() * 32 + threadIdx.x % 32; }
+  static __device__ unsigned all() { return kStepThreads * gridDim.x; }
+};
+
+/// What each thread did before it, all see after it.
+static __device__ void step_barrier() {
+#if __CUDA_ARCH__ >= 900
+  cooperative_groups::this_cluster().sync();
+#else
+  __syncthreads();
+#endif
+}
+
+/// As warps<W>(); of `n` items only so many as `listed` says, where it is given.
 template <class W, class M, class F>
 struct WarpsStep {
   std::size_t n;
   F body;
   M mem;
   Counts* total;
-  __device__ void operator()() const {
+  std::uint64_t const* listed = nullptr;
+  __device__ bool operator()() const {
     constexpr bool kWarp = std::is_same_v<W, CudaWarp>;
+    std::size_t const items = listed != nullptr && *listed < n ? *listed : n;
+    if (items == 0) return false;
     M mine = mem;
-    run_items<W>(n, body, mine, total, kWarp ? threadIdx.x / 32 : threadIdx.x,
-                 kWarp ? kStepThreads / 32 : kStepThreads);
+    run_items<W>(items, body, mine, total, kWarp ? StepThread::warp() : StepThread::rank(),
+                 kWarp ? StepThread::warps() : StepThread::all());
+    return true;
   }
 };
 
@@ -74,57 +100,117 @@ template <class F>
 struct ThreadsStep {
   std::size_t n;
   F body;
-  __device__ void operator()() const {
-    for (std::size_t i = threadIdx.x; i < n; i += kStepThreads) body(i);
+  __device__ bool operator()() const {
+    for (std::size_t i = StepThread::rank(); i < n; i += StepThread::all()) body(i);
+    return n != 0;
   }
 };
 
-/// As sort(), of kMostChained items at most: bitonic, in the block's own memory. No two are equal,
-/// for the index is compared as well.
+/// Two steps of which neither needs what the other does.
+template <class A, class B>
+struct BothSteps {
+  A a;
+  B b;
+  __device__ bool operator()() const {
+    bool const did = a();
+    return b() || did;
+  }
+};
+
+/// As sort(), of an item a thread at most. Each counts those that come before its own, among all of
+/// them in its block's memory: n steps that do not wait for each other (unrolled, for the memory
+/// takes thirty cycles), where sorting has few that do. Equal hashes stay as they come, in array
+/// order.
 struct SortStep {
   Sorted* items;
   std::size_t n;
-  __device__ void operator()() const {
-    if (n == 0) return;
-    __shared__ Sorted kept[kMostChained];
-    std::uint32_t room = 1;
-    while (room < n) room *= 2;
-    for (std::uint32_t i = threadIdx.x; i < room; i += kStepThreads)
-      kept[i] = i < n ? items[i] : Sorted{~std::uint64_t{0}, ~std::uint64_t{0}};
-    for (std::uint32_t size = 2; size <= room; size *= 2) {
-      for (std::uint32_t apart = size / 2; apart > 0; apart /= 2) {
-        __syncthreads();
-        for (std::uint32_t pair = threadIdx.x; pair < room / 2; pair += kStepThreads) {
-          std::uint32_t const low = 2 * pair - (pair & (apart - 1));
-          exchange(kept[low], kept[low + apart], (low & size) == 0);
-        }
-      }
-    }
+  __device__ bool operator()() const {
+    if (n == 0) return false;
+    __shared__ std::uint64_t hashes[kMostChained];
+    std::uint32_t const first = blockIdx.x * kStepThreads, me = first + threadIdx.x;
+    Sorted const mine = me < n ? items[me] : Sorted{};
+    for (std::uint32_t i = threadIdx.x; i < n; i += kStepThreads) hashes[i] = items[i].hash;
     __syncthreads();
-    for (std::uint32_t i = threadIdx.x; i < n; i += kStepThreads) items[i] = kept[i];
-  }
-
- private:
-  static __device__ void exchange(Sorted& a, Sorted& b, bool ascending) {
-    bool const less = b.hash < a.hash || (b.hash == a.hash && b.index < a.index);
-    if (less != ascending) return;
-    Sorted const kept = a;
-    a = b;
-    b = kept;
+    std::uint32_t const last = n < first + kStepThreads ? n : first + kStepThreads;
+    std::uint32_t rank = 0;
+#pragma unroll 16
+    for (std::uint32_t i = 0; i < first; ++i) rank += hashes[i] <= mine.hash;
+#pragma unroll 16
+    for (std::uint32_t i = first; i < last; ++i)
+      rank += hashes[i] < mine.hash || (hashes[i] == mine.hash && i < me);
+#pragma unroll 16
+    for (std::uint32_t i = last; i < n; ++i) rank += hashes[i] < mine.hash;
+    step_barrier();
+    if (me < n) items[rank] = mine;
+    return true;
   }
 };
 
 /// As order_launches(): every thread's stores before those of later steps.
 struct OrderStep {
-  __device__ void operator()() const {
-    if (threadIdx.x == 0) fault::passes(fault::TrapPoint::host_ordering);
+  __device__ bool operator()() const {
+    if (StepThread::rank() == 0) fault::passes(fault::TrapPoint::host_ordering);
     __threadfence_system();
+    return true;
   }
 };
 
 template <class... Steps>
 __global__ void __launch_bounds__(kStepThreads) run_steps(Steps... steps) {
-  ((steps(), __threadfence(), __syncthreads()), ...);
+  ((steps() ? step_barrier() : void()), ...);
+}
+
+/// A launch of one cluster.
+struct StepLaunch {
+  StepLaunch(unsigned blocks, cudaStream_t stream) {
+    config.gridDim = blocks;
+    config.blockDim = kStepThreads;
+    config.stream = stream;
+    if (blocks == 1) return;  // which needs no cluster
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {blocks, 1, 1};
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+  }
+  StepLaunch(StepLaunch const&) = delete;
+  cudaLaunchAttribute cluster{};
+  cudaLaunchConfig_t config{};
+};
+
+inline constexpr unsigned kPortableCluster = 8;  // blocks that every GPU with clusters can have
+
+template <class... Steps>
+cudaError_t allow_cluster(unsigned blocks, void (*kernel)(Steps...)) {
+  if (blocks <= kPortableCluster) return cudaSuccess;
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+}
+
+/// Of a cluster on this GPU. It needs one that has clusters, as many multiprocessors side by side,
+/// and code that was compiled for it.
+inline unsigned most_step_blocks() {
+  auto* const kernel = run_steps<>;
+  cudaFuncAttributes code{};
+  bool const knows = cudaFuncGetAttributes(&code, kernel) == cudaSuccess && code.ptxVersion >= 90;
+  for (unsigned blocks = knows ? kMostStepBlocks : 1; blocks > 1; blocks /= 2) {
+    StepLaunch const launch(blocks, nullptr);
+    int clusters = 0;
+    if (allow_cluster(blocks, kernel) == cudaSuccess &&
+        cudaOccupancyMaxActiveClusters(&clusters, kernel, &launch.config) == cudaSuccess &&
+        clusters > 0)
+      return blocks;
+  }
+  static_cast<void>(cudaGetLastError());  // what cannot be had is no failure
+  return 1;
+}
+
+/// The steps of a batch of n, with a thread for each operation.
+template <class... Steps>
+cudaError_t launch_steps(std::size_t n, cudaStream_t stream, Steps... steps) {
+  auto* const kernel = run_steps<Steps...>;
+  auto const blocks = static_cast<unsigned>(n == 0 ? 1 : (n + kStepThreads - 1) / kStepThreads);
+  if (cudaError_t const s = allow_cluster(blocks, kernel); s != cudaSuccess) return s;
+  StepLaunch const launch(blocks, stream);
+  return cudaLaunchKernelEx(&launch.config, kernel, steps...);
 }
 
 }  // namespace perdure::exec

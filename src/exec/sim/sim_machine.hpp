@@ -144,7 +144,7 @@ class SimMachine {
     return {};
   }
   Status order_launches() { return order(); }
-  static constexpr std::size_t kChained = 0;  // a launch costs nothing here
+  static constexpr bool kChains = false;  // a launch costs nothing here
   Status wait() { return {}; }
   template <class F>
   Status beside(F launches) {

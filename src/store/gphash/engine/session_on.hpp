@@ -33,7 +33,7 @@ class SessionOn final : public Session {
   using PublishWarp = std::conditional_t<Ops::kPublishNeedsWarp, Warp, Solo>;
   // Layout `log` has to be told nothing between its phases, and takes the long way.
   static constexpr bool kChains =
-      Machine::kChained > 0 && Ops::kMirrored&& Ops::kUndoable && !Ops::kLogged;
+      Machine::kChains && Ops::kMirrored && Ops::kUndoable && !Ops::kLogged;
 
  public:
   explicit SessionOn(EngineState<Machine>& state)
@@ -194,6 +194,7 @@ class SessionOn final : public Session {
   Status order() override {
     PERDURE_ASSERT(step_ == Step::planned || step_ == Step::published);
     ordered_ = true;
+    if (chained_) return {};  // as the launch's last steps did, and it was waited for
     if constexpr (Machine::kPoolIsFar && Ops::kLogged)
       pm::order();  // an extent's head is the host's
     return launcher_.machine.order();
@@ -330,8 +331,9 @@ class SessionOn final : public Session {
     }
     writes_.show(batch_);
     grouped_ = released_ = false;
-    chained_ =
-        kChains && batch_.n <= Machine::kChained && state_->table.mirror.identities != nullptr;
+    if constexpr (kChains) {
+      chained_ = batch_.n <= machine.most_chained() && state_->table.mirror.identities != nullptr;
+    }
     if (chained_) return {};
     if (std::exchange(sorted_, true)) return {};  // it is prepared once more
     if (Status s = machine.threads(batch_.n, HashBody{batch_}); !s.ok()) return s;
@@ -358,15 +360,17 @@ class SessionOn final : public Session {
     TellHostBody const tell{launcher_.counts_here(), launcher_.counts_twin(), batch_.status,
                             status_.twin(), n};
     Status const launched = machine.chain(
-        Machine::threads_step(first, HashBody{batch_}), Machine::sort_step(batch_.order, first),
-        Machine::threads_step(begin.items(), begin),
+        n,
+        Machine::both_steps(Machine::threads_step(first, HashBody{batch_}),
+                            Machine::threads_step(begin.items(), begin)),
+        Machine::sort_step(batch_.order, first),
         launcher_.template count_step<Warp>(plan, items_of(n)),
-        launcher_.template count_step<Warp>(rest, n),
+        launcher_.template count_step<Warp>(rest, n, counters),
         launcher_.template count_step<Warp>(gather, items_of(gets)),
         launcher_.template count_step<PublishWarp>(undo, undo_ ? n : 0), Machine::order_step(),
         launcher_.template count_step<PublishWarp>(publish, n), Machine::order_step(),
-        launcher_.template count_step<Solo>(release, releases ? n : 0),
-        Machine::threads_step(tell.items(), tell));
+        Machine::both_steps(launcher_.template run_step<Solo>(release, releases ? n : 0),
+                            Machine::threads_step(tell.items(), tell)));
     if (!launched.ok()) return launched;
     if (Status s = machine.wait(); !s.ok()) return s;
     statuses_here_ = true;
@@ -378,7 +382,7 @@ class SessionOn final : public Session {
   /// Gets of a mixed batch whose values lanes have planned, by position: see Deferred.
   Status make_room_for_gets() {
     planned_ = {};
-    if (!has(OpKind::get)) return {};
+    if (!has(call_, OpKind::get)) return {};
     if (Status s = lists_.gets.resize(2 * batch_.n); !s.ok()) return s;
     if (Status s = lists_.spare.resize(batch_.n); !s.ok()) return s;
     if (Status s = lists_.slots.resize(batch_.n); !s.ok()) return s;
@@ -386,17 +390,6 @@ class SessionOn final : public Session {
     planned_ = {lists_.gets.data(), nullptr, lists_.slots.data(), gets_.shift()};
     planned_.fresh = lists_.gets.data() + batch_.n;
     return {};
-  }
-
-  /// Whether some operation of a mixed batch is of that kind.
-  [[nodiscard]] bool has(OpKind kind) const {
-    return std::ranges::find(call_.kinds, kind) != call_.kinds.end();
-  }
-  /// Whether the batch computes with what is stored.
-  static bool computes(Call const& call) {
-    if (call.rmw == Rmw::replace) return false;
-    if (call.kinds.empty()) return call.kind == OpKind::update;
-    return std::ranges::find(call.kinds, OpKind::update) != call.kinds.end();
   }
 
   Status plan_groups() {
