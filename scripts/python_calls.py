@@ -17,7 +17,7 @@ from pathlib import Path
 import perdure
 import torch
 
-WARM_UPS = 30
+WARM_UPS = 600  # by then the store has found out how to fetch values of so many keys
 
 
 def microseconds(call: Callable[[int], object], repeats: int) -> list[float]:
