@@ -54,8 +54,10 @@ class PERDURE_API PoolReader {
   Status get(Column const& keys, std::span<Target const> targets, std::span<KeyStatus> statuses);
 
   /// The pool's named tables (perdure/tables.h), by name or by their numbers; those that the writer
-  /// makes are found as soon as they count. Their rows are got by keys: a TableKey each.
-  Result<Table> table(std::string_view name);
+  /// makes are found as soon as they count. Their rows are got by keys: a TableKey each. With
+  /// `row_bytes` the table's rows must have that many, and it must be there, else
+  /// Code::invalid_argument; without, a table that is not there is Code::not_found.
+  Result<Table> table(std::string_view name, std::uint32_t row_bytes = 0);
   Result<std::vector<Table>> tables();
 
   [[nodiscard]] std::uint32_t key_bytes() const;

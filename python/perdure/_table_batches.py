@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from perdure import _checks, _named, errors
 from perdure._batches import Batches
-from perdure.results import Outcome, Result
+from perdure._deferred import Deferred
+from perdure.results import Outcome, Result, checked
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from perdure import _arrays
     from perdure._named import Table
     from perdure.typing import Array, DType, Keys, RowShape, Stream
+else:
+    np, _arrays = Deferred("numpy"), Deferred("perdure._arrays")
 
 
 class TableReads:
@@ -41,15 +47,16 @@ class TableReads:
     @property
     def _catalogue(self) -> _named.Catalogue:
         if self._catalogue_made is None:
-            self._catalogue_made = _named.Catalogue(self)  # type: ignore[arg-type]
+            self._catalogue_made = _named.Catalogue(self)
         return self._catalogue_made
 
     def table(self, name: str, value_bytes: int | None = None) -> Table:
         """The table of that name: a key space of 64-bit ids of its own, in this pool.
 
         All tables share the pool's heap, its space, and its commits: a transaction, a step or a
-        snapshot has all of them as they are at one moment. The pool is one of keys of 16 bytes and
-        rows of one width, the widest table's.
+        snapshot has all of them as they are at one moment. The pool has keys of 16 bytes, and
+        values of the widest row's bytes, which narrower rows take, too; or, with
+        `value_bytes=None`, of any length: then each row takes its own width's room.
 
         Parameters
         ----------
@@ -72,7 +79,7 @@ class TableReads:
         InvalidArgument
             A new table in an open transaction, in a read-only store, or in a pool of other keys.
         Unsupported
-            The pool's keys have not 16 bytes, its rows vary in length or have less than 32 bytes.
+            The pool's keys have not 16 bytes, or its values less than 32.
         NoSpace, Closed
             As in `put`.
 
@@ -145,6 +152,8 @@ class TableReads:
         ------
         ValueError, TypeError
             `offsets` do not fit, widths differ, or ids are no integers.
+        InvalidArgument
+            With `check`, where the pool's values have any length: one is no row of its table.
         Corrupt, Closed
             As in `get`.
 
@@ -241,6 +250,30 @@ class TableBatches(Batches, TableReads):
         width = self._one_width(tables)
         keys = self._table_keys(tables, ids, offsets)
         return self._put_rows(keys, rows, width, stream=stream, check=check)
+
+    def _get_rows(
+        self,
+        keys: Any,
+        width: int,
+        *,
+        dtype: DType | None = None,
+        shape: RowShape | None = None,
+        stream: Stream | None = None,
+        check: bool = True,
+    ) -> Result:
+        """Where values have any length, the engine answers them in host memory, one after the
+        other."""
+        if self._value_width is not None:
+            return super()._get_rows(
+                keys, width, dtype=dtype, shape=shape, stream=stream, check=check
+            )
+        handle = _arrays.stream_of(stream, keys)
+        given = _arrays.keys_input(keys, self._key_width, handle, self._device)
+        statuses = np.zeros(given.count, np.uint8)
+        ends, data = self._engine.get_variable(given.column, statuses, handle, self._mine())
+        octets, found = _named.rows_of(ends, data, statuses, width)
+        rows = _named.narrowed(_named.beside(octets, keys), width, dtype, shape)
+        return checked(self._path, "get", Result(rows, found, statuses), check)
 
     def _put_rows(
         self, keys: Any, rows: Any, width: int, *, stream: Any = None, check: bool = True

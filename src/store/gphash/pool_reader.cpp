@@ -156,7 +156,7 @@ class ReaderRecords final : public tables::CatalogueRecords {
   Status may_make(std::string_view name) override {
     return {Code::invalid_argument, "pool " + path_ +
                                         ": it is read beside its writer; make table '" +
-                                        std::string(name) + "' there"};
+                                        std::string(name) + "' where it is written"};
   }
   Status write(std::int64_t, std::vector<std::byte> const&) override { return may_make("?"); }
   Result<std::uint64_t> records() override { return may_make("?"); }
@@ -168,10 +168,10 @@ class ReaderRecords final : public tables::CatalogueRecords {
 
 }  // namespace
 
-Result<Table> PoolReader::table(std::string_view name) {
+Result<Table> PoolReader::table(std::string_view name, std::uint32_t row_bytes) {
   return caught([&]() -> Result<Table> {
     ReaderRecords records(*this, state_->path);
-    return state_->catalogue.table(records, name, 0);
+    return state_->catalogue.table(records, name, row_bytes);
   });
 }
 
