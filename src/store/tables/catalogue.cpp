@@ -59,7 +59,7 @@ Result<Table> Catalogue::table(CatalogueRecords& pool, std::string_view name,
   }
   if (!found && row_bytes != 0) return make(pool, name, row_bytes);
   if (!found) {
-    std::lock_guard const lock(mutex_);
+    MutexLock const lock(mutex_);
     return no_such_table(pool, name, tables_);
   }
   if (row_bytes == 0 || row_bytes == found->row_bytes) return *found;
@@ -70,13 +70,13 @@ Result<Table> Catalogue::table(CatalogueRecords& pool, std::string_view name,
 
 Result<std::vector<Table>> Catalogue::all(CatalogueRecords& pool) {
   if (Status s = refresh(pool); !s.ok()) return s;
-  std::lock_guard const lock(mutex_);
+  MutexLock const lock(mutex_);
   return tables_;
 }
 
 Status Catalogue::check(CatalogueRecords& pool, Table const& table) {
   auto const is_known = [&] {
-    std::lock_guard const lock(mutex_);
+    MutexLock const lock(mutex_);
     if (table.number == 0 || table.number > tables_.size()) return false;
     Table const& known = tables_[table.number - 1];
     return known.row_bytes == table.row_bytes && known.name == table.name;
@@ -89,19 +89,19 @@ Status Catalogue::check(CatalogueRecords& pool, Table const& table) {
 }
 
 std::optional<Table> Catalogue::known(std::string_view name) const {
-  std::lock_guard const lock(mutex_);
+  MutexLock const lock(mutex_);
   auto const at = numbers_.find(name);
   return at == numbers_.end() ? std::nullopt : std::optional(tables_[at->second - 1]);
 }
 
 std::uint64_t Catalogue::known_tables() const {
-  std::lock_guard const lock(mutex_);
+  MutexLock const lock(mutex_);
   return tables_.size();
 }
 
 /// Tables from number `first` on, some of which another thread may have kept meanwhile.
 void Catalogue::keep(std::uint64_t first, std::vector<Table> found) {
-  std::lock_guard const lock(mutex_);
+  MutexLock const lock(mutex_);
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (first + i != tables_.size() + 1) continue;
     numbers_.emplace(found[i].name, first + i);
@@ -180,7 +180,7 @@ Status Catalogue::check_new(CatalogueRecords& pool, std::string_view name,
 Result<Table> Catalogue::make(CatalogueRecords& pool, std::string_view name,
                               std::uint32_t row_bytes) {
   if (Status s = pool.may_make(name); !s.ok()) return s;
-  std::lock_guard const one_at_a_time(making_);
+  MutexLock const one_at_a_time(making_);
   if (Status s = refresh(pool); !s.ok()) return s;  // another thread may have made it
   if (known(name)) return table(pool, name, row_bytes);
   if (Status s = check_new(pool, name, row_bytes); !s.ok()) return s;

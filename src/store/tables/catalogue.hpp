@@ -8,13 +8,13 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "perdure/batch.h"
 #include "perdure/status.h"
 #include "perdure/tables.h"
@@ -60,10 +60,10 @@ class Catalogue {
   Status check_new(CatalogueRecords& pool, std::string_view name, std::uint32_t row_bytes) const;
   void keep(std::uint64_t first, std::vector<Table> found);
 
-  std::mutex making_;  // of tables, by one thread at a time; before mutex_
-  mutable std::mutex mutex_;  // guards what follows
-  std::vector<Table> tables_;  // number n at n - 1
-  std::map<std::string, std::uint64_t, std::less<>> numbers_;
+  Mutex making_ PERDURE_ACQUIRED_BEFORE(mutex_);  // of tables, by one thread at a time
+  mutable Mutex mutex_;
+  std::vector<Table> tables_ PERDURE_GUARDED_BY(mutex_);  // number n at n - 1
+  std::map<std::string, std::uint64_t, std::less<>> numbers_ PERDURE_GUARDED_BY(mutex_);
 };
 
 }  // namespace perdure::tables

@@ -1,9 +1,11 @@
 // Named tables of a store: the public calls. Invariant: what a call does to the tables is one batch
 // of the store, whose rules (statuses, atomicity, transactions) are those of a plain one.
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/hooks.hpp"
 #include "batch/call.hpp"
 #include "exec/range.hpp"
 #include "store/store_impl.hpp"
@@ -136,6 +138,12 @@ Status write_rows(Store::Impl& impl, TableBatch const& batch, Call call,
     return s;
   PoolBatch pool_batch(batch, impl.value_bytes);
   call.keys = pool_batch.keys();
+  if (rows && call.kind == OpKind::put && mutated("state_before_weight")) {
+    std::vector<std::byte> states(rows->begin(), rows->end());
+    std::fill_n(states.begin(), std::min<std::size_t>(8, states.size()), std::byte{});
+    call.values = pool_batch.values(states);
+    static_cast<void>(impl.write(call, statuses, how));
+  }
   if (rows) call.values = pool_batch.values(*rows);
   return impl.write(call, statuses, how);
 }
