@@ -19,7 +19,7 @@ namespace perdure {
 
 /// A table of the pool that it was taken from.
 struct Table {
-  std::string name;
+  std::string name;  // UTF-8
   std::uint64_t number = 0;  // in the pool's keys, from 1 on
   std::uint32_t row_bytes = 0;
 };

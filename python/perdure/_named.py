@@ -22,6 +22,7 @@ from perdure.results import Outcome, Result, done_mask
 if TYPE_CHECKING:
     import numpy as np
 
+    from perdure.options import Operation
     from perdure.store import Store
     from perdure.typing import Array, DType, RowShape, Stream
 else:
@@ -144,6 +145,18 @@ class Table:
         """Writes the rows of `ids`, as `Store.put` does; of an id that is there twice the last."""
         return self._store.put_tables([self], ids, rows, stream=stream, check=check)
 
+    def update(
+        self,
+        ids: Array,
+        operands: Array,
+        op: Operation = "add",
+        *,
+        stream: Stream | None = None,
+        check: bool = True,
+    ) -> Outcome:
+        """Combines the rows of `ids` with operands, as `Store.update` does."""
+        return self._store.update_tables([self], ids, operands, op=op, stream=stream, check=check)
+
     def erase(self, ids: Array, *, stream: Stream | None = None, check: bool = True) -> Outcome:
         """Erases `ids`, as `Store.erase` does."""
         return self._store.erase_tables([self], ids, stream=stream, check=check)
@@ -211,6 +224,15 @@ def widened(rows: Any, table_bytes: int, pool_bytes: int | None) -> Any:
         wide = np.zeros((octets.shape[0], pool_bytes), np.uint8)
     wide[:, :table_bytes] = octets
     return wide
+
+
+def as_rows(rows: Any) -> Any:
+    return rows if _is_tensor(rows) else np.asarray(rows)
+
+
+def dtype_name(rows: Any) -> str:
+    """What its elements are, as NumPy calls it."""
+    return str(rows.dtype).rpartition(".")[2]
 
 
 def _octets(rows: Any) -> Any:

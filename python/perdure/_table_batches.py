@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from perdure import _arrays
     from perdure._named import Table
+    from perdure.options import Operation
     from perdure.typing import Array, DType, Keys, RowShape, Stream
 else:
     np, _arrays = Deferred("numpy"), Deferred("perdure._arrays")
@@ -281,6 +282,67 @@ class TableBatches(Batches, TableReads):
         """Rows of so many bytes, by the pool's keys."""
         wide = _named.widened(rows, width, self._value_width)
         return self.put(keys, wide, stream=stream, check=check)
+
+    def update_tables(
+        self,
+        tables: Sequence[Table],
+        ids: Array,
+        operands: Array,
+        offsets: Any = None,
+        *,
+        op: Operation = "add",
+        stream: Stream | None = None,
+        check: bool = True,
+    ) -> Outcome:
+        """Combines rows of several tables, whose rows have one width, with operands, in one batch.
+
+        Parameters
+        ----------
+        tables, ids
+            As in `get_tables`.
+        operands : array of n rows
+            `value_bytes` of the tables each, where the ids are. Their dtype says what the rows
+            hold, as in `update`.
+        offsets : integers
+            As in `get_tables`.
+        op : {"add", "min", "max", "replace"}
+            As in `update`.
+        stream, check
+            As in `get_tables`.
+
+        Returns
+        -------
+        Outcome
+            As `update`: `done` is false where an id was absent.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `put_tables`, or as in `update`.
+        Corrupt, NoSpace, Closed
+            As in `update`.
+
+        Examples
+        --------
+        >>> import numpy as np, perdure
+        >>> store = perdure.create("memfd:update-tables", key_bytes=16, value_bytes=64)
+        >>> both = [store.table("a", 8), store.table("b", 8)]
+        >>> done = store.put_tables(both, [1, 1], np.array([[40], [50]]), [0, 1, 2])
+        >>> done = store.update_tables(both, [1, 1, 9], np.array([[2], [3], [4]]), [0, 1, 3])
+        >>> done.done.tolist(), both[1].get([1], dtype=np.int64).values.tolist()
+        ([True, True, False], [[53]])
+        """
+        width = self._one_width(tables)
+        keys = self._table_keys(tables, ids, offsets)
+        rows = _named.as_rows(operands)
+        return self.update(
+            keys,
+            _named.widened(rows, width, self._value_width),
+            op,
+            element=None if width == self._value_width else _named.dtype_name(rows),
+            stream=stream,
+            check=check,
+        )
 
     def erase_tables(
         self,

@@ -333,6 +333,27 @@ def test_rows_of_several_widths_take_their_own_room_in_a_pool_of_any_length() ->
     assert used[1] < used[0] / 2, used
 
 
+@pytest.mark.parametrize("width", [64, 36, None])
+def test_updates_of_several_tables_are_one_batch(width: int | None) -> None:
+    store = made("memfd:updates", width)
+    both = [store.table("a", 8), store.table("b", 8)]
+    kind = np.dtype(np.float64)
+    store.put_tables(both, [1, 2, 1], np.array([[1.5], [2.5], [-3.5]]), [0, 2, 3])
+    operands = np.array([[1.0], [5.0], [7.0], [-9.0]])
+    done = store.update_tables(both, [1, 9, 2, 1], operands, [0, 3, 4], op="max").done
+    assert done.tolist() == [True, False, True, True]
+    rows = store.get_tables(both, [1, 2, 1], [0, 2, 3], dtype=kind, shape=()).values
+    assert rows.tolist() == [1.5, 7.0, -3.5]
+    both[1].update([1], np.array([[1]], np.int64), "replace")
+    assert both[1].get([1], dtype=np.int64).values.tolist() == [[1]]
+    with pytest.raises(ValueError, match="rows of this table have 8"):
+        both[0].update([1], np.array([1], np.int32))
+    with pytest.raises(TypeError, match="cannot add elements of float16"):
+        both[0].update([1], np.ones((1, 4), np.float16))
+    with pytest.raises(ValueError, match="op"):
+        both[0].update([1], np.ones((1, 1)), "divide")  # type: ignore[arg-type]
+
+
 def test_what_is_no_row_is_refused_in_a_pool_of_any_length() -> None:
     store = made("memfd:rows", None)
     table = store.table("a", 8)

@@ -117,15 +117,19 @@ TEST(Catalogue, NamesAndWidthsThatDoNotFitAreRefused) {
   table_of(store, "a", 16);
   for (auto const& [name, width, says] :
        {std::tuple("a"s, 8u, "16 bytes, not 8"), std::tuple("b"s, 65u, "1 to 64"),
+        std::tuple("\xff"s, 8u, "no UTF-8"), std::tuple("\xed\xa0\x80"s, 8u, "no UTF-8"),
+        std::tuple("\xc0\x80"s, 8u, "no UTF-8"), std::tuple("\xe2\x82"s, 8u, "no UTF-8"),
+        std::tuple("\xf4\x90\x80\x80"s, 8u, "no UTF-8"),
         std::tuple(std::string(49, 'n'), 8u, "1 to 48"), std::tuple(""s, 8u, "1 to 48")}) {
     Status const s = store.table(name, width).status();
     EXPECT_EQ(s.code(), Code::invalid_argument);
     EXPECT_NE(s.message().find(says), std::string::npos) << s.message();
   }
+  EXPECT_EQ(table_of(store, "\u00e9\u20ac\U0001f600", 8).number, 2u);
   Status const none = store.table("none").status();
   EXPECT_EQ(none.code(), Code::not_found);
-  EXPECT_NE(none.message().find("('a')"), std::string::npos) << none.message();
-  EXPECT_EQ(store.stats().records, 2u);
+  EXPECT_NE(none.message().find("('a', '"), std::string::npos) << none.message();
+  EXPECT_EQ(store.stats().records, 3u);
 }
 
 TEST(Catalogue, ThreadsThatAskForOneTableGetOne) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/hooks.hpp"
+#include "base/utf8.hpp"
 #include "store/tables/catalogue_format.hpp"
 
 namespace perdure::tables {
@@ -164,6 +165,9 @@ Status Catalogue::check_new(CatalogueRecords& pool, std::string_view name,
     return refused(pool, Code::invalid_argument,
                    "a name of " + std::to_string(name.size()) +
                        " bytes; names of tables have 1 to " + std::to_string(most_name) + " here");
+  if (!is_utf8(name))
+    return refused(pool, Code::invalid_argument,
+                   "a name of a table that is no UTF-8; other languages could not read it");
   if (known_tables() != 0) return {};
   auto records = pool.records();
   if (!records) return records.status();
