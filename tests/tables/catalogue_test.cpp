@@ -170,6 +170,19 @@ TEST(Catalogue, AThreadInATransactionNeverWaitsForOneThatMakesATable) {
   ::alarm(0);
 }
 
+TEST(Catalogue, OfAClosedStoreIsClosed) {
+  Store store = pool_of();
+  Table const table = table_of(store, "a", 8);
+  ASSERT_TRUE(store.close().ok());
+  Ids const ids = {1};
+  EXPECT_EQ(store.table("a").status().code(), Code::closed);
+  EXPECT_EQ(store.table("b", 8).status().code(), Code::closed);
+  EXPECT_EQ(store.tables().status().code(), Code::closed);
+  EXPECT_EQ(store.erase_tables({{&table, 1}, ids}).code(), Code::closed);
+  Store const other = std::move(store);
+  EXPECT_EQ(store.table("a").status().code(), Code::closed) << "of one that was moved elsewhere";
+}
+
 TEST(Catalogue, OfAnotherProcessIsClosed) {
   Store store = pool_of();
   Table const table = table_of(store, "a", 8);

@@ -60,9 +60,10 @@ TablesScenario make_tables_scenario(std::uint64_t seed, std::uint32_t warps,
   s.machine = {warps, random.below(2) == 0, mirrored, false};
   if (random.below(2) == 0) s.machine.window_bits = 1;  // so that small tables grow unit by unit
   s.roomy = random.below(4) != 0;
+  s.begins_empty = random.below(4) == 0;
   for (std::uint64_t table : {kUsers, kItems})
     for (std::int64_t id = 0; id < kIdsOfATable; ++id)
-      if (random.below(3) != 0) s.filling.push_back({table, id});
+      if (random.below(3) != 0 && !s.begins_empty) s.filling.push_back({table, id});
   for (std::uint64_t n = 1 + random.below(most_steps); n > 0; --n)
     s.steps.push_back(draw_step(random));
   std::uint64_t made = kGone;
@@ -83,6 +84,7 @@ std::string TablesScenario::describe() const {
                      (value_bytes != 0 ? ", values of one size" : ", values of any length") +
                      "\n  before:";
   for (RowKey const& key : filling) text += named(key);
+  if (begins_empty) text += " nothing; all tables are made in the run";
   for (TableStep const& step : steps) {
     text += "\n  step (" + std::string(kWriting[static_cast<int>(step.writing)]) + "): put";
     for (RowKey const& key : step.put) text += named(key);

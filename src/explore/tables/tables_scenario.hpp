@@ -54,6 +54,7 @@ struct TablesScenario {
   Machine machine;
   Shape shape;
   std::uint32_t value_bytes;  // of the pool; 0: any
+  bool begins_empty;  // its first three tables are made in the run
   bool roomy;  // room for the run's transactions is made before it
   std::vector<RowKey> filling;  // of step 0, before the run
   std::vector<TableStep> steps;  // from 1 on

@@ -152,7 +152,9 @@ Status write_rows(Store::Impl& impl, TableBatch const& batch, Call call,
 
 Result<Table> Store::table(std::string_view name, std::uint32_t row_bytes) {
   exec::Range const range("table");
-  return answer(impl_.get(), [&](Impl& impl) {
+  return answer(impl_.get(), [&](Impl& impl) -> Result<Table> {
+    // What the catalogue knows it answers without a look at the store.
+    if (impl.end_noted) return Status{Code::closed, "pool " + impl.path + ": this store is closed"};
     StoreRecords records(impl);
     return impl.catalogue.table(records, name, row_bytes);
   });
