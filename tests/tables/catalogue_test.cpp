@@ -88,6 +88,9 @@ TEST(Catalogue, ThatIsDamagedOrOfALaterVersionIsRefused) {
   write_record(without_entry, 1, padded(longer_than_the_record));
   write_record(without_entry, 2, padded(kTags));
   EXPECT_EQ(without_entry.tables().status().code(), Code::corrupt);
+  Store beyond_memory = pool_of();
+  write_record(beyond_memory, 0, padded("PRTC\1\0\0\0\0\0\0\0\0\0\0\x7f"s));
+  EXPECT_EQ(beyond_memory.tables().status().code(), Code::corrupt);
   Store later = pool_of();
   write_record(later, 0, padded("PRTC\2\0\0\0\2\0\0\0\0\0\0\0"s));
   Status const version = later.table("a", 8).status();
@@ -130,6 +133,21 @@ TEST(Catalogue, NamesAndWidthsThatDoNotFitAreRefused) {
   EXPECT_EQ(none.code(), Code::not_found);
   EXPECT_NE(none.message().find("('a', '"), std::string::npos) << none.message();
   EXPECT_EQ(store.stats().records, 3u);
+}
+
+TEST(Catalogue, OfThousandsIsReadWhole) {
+  ScratchDir const scratch;
+  CreateOptions o;
+  o.key_bytes = sizeof(TableKey);
+  o.value_bytes = 64;
+  Store store = value_of(Store::create(scratch.file("pool"), o));
+  for (int t = 0; t < 2500; ++t) table_of(store, "t" + std::to_string(t), 8);
+  ASSERT_TRUE(store.close().ok());
+  Store again = value_of(Store::open(scratch.file("pool")));
+  auto const tables = again.tables();
+  ASSERT_TRUE(tables.ok()) << tables.status().message();
+  ASSERT_EQ(tables.value().size(), 2500u);
+  for (std::size_t t = 0; t < 2500; ++t) ASSERT_EQ(tables.value()[t].name, "t" + std::to_string(t));
 }
 
 TEST(Catalogue, ThreadsThatAskForOneTableGetOne) {

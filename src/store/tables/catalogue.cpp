@@ -1,5 +1,6 @@
 #include "store/tables/catalogue.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <numeric>
 #include <thread>
@@ -14,6 +15,7 @@ namespace {
 
 constexpr int kTries = 20;  // a reader beside its writer may miss what moves
 constexpr std::chrono::milliseconds kBetweenTries(1);
+constexpr std::uint64_t kEntriesAPage = 1024;
 constexpr std::uint32_t kKeyBytes = sizeof(TableKey);
 
 Status refused(CatalogueRecords const& pool, Code code, std::string const& why) {
@@ -110,22 +112,23 @@ void Catalogue::keep(std::uint64_t first, std::vector<Table> found) {
   }
 }
 
+/// Page by page, so that a count that nobody can have written asks for no more memory than one.
 Status Catalogue::refresh(CatalogueRecords& pool) {
-  std::uint64_t const first = known_tables() + 1;
   auto tables = count(pool);
   if (!tables) return tables.status();
-  if (*tables < first) return {};
-  std::vector<std::int64_t> ids(*tables - first + 1);
-  std::iota(ids.begin(), ids.end(), static_cast<std::int64_t>(first));
-  auto entries = read_all(pool, ids);
-  if (!entries) return entries.status();
-  std::vector<Table> found;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    auto entry = entry_in((*entries)[i].content);
-    if ((*entries)[i].status != KeyStatus::ok || !entry) return entry_missing(pool, ids[i]);
-    found.push_back({std::move(entry->name), first + i, entry->row_bytes});
+  for (std::uint64_t first = known_tables() + 1; first <= *tables; first = known_tables() + 1) {
+    std::vector<std::int64_t> ids(std::min(*tables - first + 1, kEntriesAPage));
+    std::iota(ids.begin(), ids.end(), static_cast<std::int64_t>(first));
+    auto entries = read_all(pool, ids);
+    if (!entries) return entries.status();
+    std::vector<Table> found;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      auto entry = entry_in((*entries)[i].content);
+      if ((*entries)[i].status != KeyStatus::ok || !entry) return entry_missing(pool, ids[i]);
+      found.push_back({std::move(entry->name), first + i, entry->row_bytes});
+    }
+    keep(first, std::move(found));
   }
-  keep(first, std::move(found));
   return {};
 }
 
