@@ -161,7 +161,7 @@ def test_tables_are_there_after_a_reopening_in_each_layout(
 
 MAKES_TABLES = """
 import sys, numpy as np, perdure
-store = perdure.create(sys.argv[1], 16, 64)
+store = perdure.create(sys.argv[1], 16, int(sys.argv[2]) or None)
 number = 0
 print("ready", flush=True)
 while True:
@@ -174,11 +174,16 @@ while True:
 """
 
 
-def test_a_kill_leaves_tables_whole_and_commits_that_span_them_of_one_moment(pool: str) -> None:
+@pytest.mark.parametrize("width", [64, None])
+def test_a_kill_leaves_tables_whole_and_commits_that_span_them_of_one_moment(
+    pool: str, width: int | None
+) -> None:
     for after in (1, 5, 20):
         Path(pool).unlink(missing_ok=True)
         with subprocess.Popen(
-            [sys.executable, "-c", MAKES_TABLES, pool], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", MAKES_TABLES, pool, str(width or 0)],
+            stdout=subprocess.PIPE,
+            text=True,
         ) as process:
             assert process.stdout is not None
             said = [process.stdout.readline() for _ in range(after + 1)]
