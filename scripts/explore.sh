@@ -24,7 +24,7 @@ for kind in "word fence" "word commit" "in_place fence" "word fence --atomic --p
   # shellcheck disable=SC2086  # several words
   "$program" --layout "$layout" --model "$model" $more --states "$states" --jobs "$(nproc)"
 done
-for index in gpm-log gpm-conv gpm-checkpoint gwal; do
+for index in tables gpm-log gpm-conv gpm-checkpoint gwal; do
   for model in fence commit; do
     "$program" --index "$index" --model "$model" --states "$states" --jobs "$(nproc)"
   done
@@ -35,6 +35,6 @@ for index in dash-eh dash-lh dash-records; do
     "$program" --index "$index" --operations 3 --model "$model" --states "$states" --jobs "$(nproc)"
   done
 done
-for index in store gpm-log gpm-conv gpm-checkpoint gwal dash-eh dash-lh dash-records; do
+for index in store tables gpm-log gpm-conv gpm-checkpoint gwal dash-eh dash-lh dash-records; do
   "$program" --index "$index" --mutants --states 50000 --seconds 60 --jobs "$(nproc)"
 done

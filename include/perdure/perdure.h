@@ -163,6 +163,47 @@ PERDURE_API perdure_code perdure_apply(perdure_store* store, perdure_mixed_batch
                                        uint8_t* statuses, perdure_call_options const* options,
                                        perdure_error** error);
 
+// ---- Named tables ----
+
+/// The pool's table of that name: a key space of 64-bit ids, whose rows have one width. Where there
+/// is none, it is made if `row_bytes` is not 0, durably; PERDURE_NOT_FOUND otherwise.
+/// PERDURE_INVALID_ARGUMENT: its rows have another width, or the pool has no room for such a row or
+/// name, or this thread has a transaction open. PERDURE_UNSUPPORTED: the pool's keys have not 16
+/// bytes, or its values less than 32 (0 is any length). The caller frees it.
+PERDURE_API perdure_code perdure_find_table(perdure_store* store, char const* name,
+                                            uint32_t row_bytes, perdure_table** table,
+                                            perdure_error** error);
+/// The names of all tables, by their numbers, which the caller frees.
+PERDURE_API perdure_code perdure_list_tables(perdure_store* store, perdure_lines** names,
+                                             perdure_error** error);
+/// "" and 0 of NULL. The number is the second half of the pool's keys, behind the id.
+PERDURE_API char const* perdure_table_name(perdure_table const* table);
+PERDURE_API uint64_t perdure_table_number(perdure_table const* table);
+PERDURE_API uint32_t perdure_table_row_bytes(perdure_table const* table);
+PERDURE_API void perdure_table_free(perdure_table* table);
+
+// As get, put, update and erase: each is one batch over any tables of the store's pool, with a
+// status for each id. `rows` are `bytes` bytes of host memory.
+PERDURE_API perdure_code perdure_get_tables(perdure_store* store, perdure_table_batch const* batch,
+                                            void* rows, size_t bytes, uint8_t* statuses,
+                                            perdure_call_options const* options,
+                                            perdure_error** error);
+PERDURE_API perdure_code perdure_put_tables(perdure_store* store, perdure_table_batch const* batch,
+                                            void const* rows, size_t bytes, uint8_t* statuses,
+                                            perdure_call_options const* options,
+                                            perdure_error** error);
+/// `rmw`: enum perdure_rmw; `element`: enum perdure_element.
+PERDURE_API perdure_code perdure_update_tables(perdure_store* store,
+                                               perdure_table_batch const* batch,
+                                               void const* operands, size_t bytes, uint32_t rmw,
+                                               uint32_t element, uint8_t* statuses,
+                                               perdure_call_options const* options,
+                                               perdure_error** error);
+PERDURE_API perdure_code perdure_erase_tables(perdure_store* store,
+                                              perdure_table_batch const* batch, uint8_t* statuses,
+                                              perdure_call_options const* options,
+                                              perdure_error** error);
+
 // ---- Transactions ----
 
 PERDURE_API perdure_code perdure_transaction_options_init(perdure_transaction_options* options,

@@ -126,6 +126,7 @@ enum perdure_basis {
 typedef struct perdure_error perdure_error;
 typedef struct perdure_store perdure_store;
 typedef struct perdure_transaction perdure_transaction;
+typedef struct perdure_table perdure_table;
 /// Tells calls, from any thread, to end early.
 typedef struct perdure_stop perdure_stop;
 /// Byte strings of varying length, owned: element i is data[offsets[i] .. offsets[i+1]); empty if
@@ -256,6 +257,19 @@ typedef struct perdure_mixed_batch {
   uint32_t rmw;  // what `update` does in this batch
   uint32_t element;
 } perdure_mixed_batch;
+
+/// Ids of several named tables, those of one after those of the other, in host memory. Rows that go
+/// with them lie in the same order without gaps, as many bytes each as their table's rows have.
+typedef struct perdure_table_batch {
+  size_t struct_bytes;
+  perdure_table const* const* tables;
+  size_t table_count;
+  int64_t const* ids;
+  size_t count;
+  // table_count + 1 numbers that rise from 0 to count: ids from offsets[t] on, up to offsets[t +
+  // 1], are of tables[t]; NULL: of the one table
+  int64_t const* offsets;
+} perdure_table_batch;
 
 /// Records with keys in [start, end), in the order of keys, of index btree. A bound is a key; among
 /// fixed keys in the order of bytes a shorter one may be, too.

@@ -17,10 +17,13 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "perdure/batch.h"
 #include "perdure/export.h"
 #include "perdure/status.h"
+#include "perdure/tables.h"
 
 namespace perdure {
 
@@ -49,6 +52,13 @@ class PERDURE_API PoolReader {
   /// record of this key fails its checksum and nobody changes it. Of a key that is not ok, its
   /// target may hold anything.
   Status get(Column const& keys, std::span<Target const> targets, std::span<KeyStatus> statuses);
+
+  /// The pool's named tables (perdure/tables.h), by name or by their numbers; those that the writer
+  /// makes are found as soon as they count. Their rows are got by keys: a TableKey each. With
+  /// `row_bytes` the table's rows must have that many, and it must be there, else
+  /// Code::invalid_argument; without, a table that is not there is Code::not_found.
+  Result<Table> table(std::string_view name, std::uint32_t row_bytes = 0);
+  Result<std::vector<Table>> tables();
 
   [[nodiscard]] std::uint32_t key_bytes() const;
   [[nodiscard]] std::uint32_t value_bytes() const;

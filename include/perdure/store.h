@@ -33,6 +33,7 @@
 #include "perdure/reports.h"
 #include "perdure/status.h"
 #include "perdure/survival.h"
+#include "perdure/tables.h"
 
 namespace perdure {
 
@@ -185,6 +186,28 @@ class PERDURE_API Store {
                CallOptions const& call = {});
   Status apply(MixedBatch const& batch, std::span<KeyStatus> statuses = {},
                CallOptions const& call = {});
+
+  /// The pool's table of that name (perdure/tables.h). Where there is none, it is made if
+  /// `row_bytes` is not 0, durably, and once it is there it is there whole; Code::not_found
+  /// otherwise. Code::invalid_argument: its rows have another width, the pool has no room for such
+  /// a row or name, or this thread has a transaction open, which may abort. Code::unsupported: the
+  /// pool's keys have not 16 bytes, or its values less than 32.
+  Result<Table> table(std::string_view name, std::uint32_t row_bytes = 0);
+  /// By their numbers.
+  Result<std::vector<Table>> tables();
+  /// As get, put, update and erase: each is one batch, over ids of any tables of this pool, whose
+  /// rows may have different widths. A row that is absent is left as it was. Where the pool's
+  /// values have any length, a get answers KeyStatus::size_mismatch for a value that is no row of
+  /// its table.
+  Status get_tables(TableBatch const& batch, std::span<std::byte> rows,
+                    std::span<KeyStatus> statuses, CallOptions const& call = {});
+  Status put_tables(TableBatch const& batch, std::span<std::byte const> rows,
+                    std::span<KeyStatus> statuses = {}, CallOptions const& call = {});
+  Status update_tables(TableBatch const& batch, std::span<std::byte const> operands, Rmw rmw,
+                       Element element, std::span<KeyStatus> statuses = {},
+                       CallOptions const& call = {});
+  Status erase_tables(TableBatch const& batch, std::span<KeyStatus> statuses = {},
+                      CallOptions const& call = {});
 
   /// Begins a transaction: pass it in the CallOptions of its batches, and end it by commit() or
   /// abort(). Its owner is whoever names it: batches and gets that do so, from any thread, belong

@@ -25,6 +25,7 @@
 #include "pool_reader.hpp"
 #include "records.hpp"
 #include "single.hpp"
+#include "table_names.hpp"
 #include "watch.hpp"
 
 namespace perdure::python {
@@ -295,6 +296,8 @@ void bind_store(nb::module_& module) {
       .def("scan", &scan, nb::arg("cursor"), nb::arg("limit"), nb::arg("here") = false)
       .def("range", &range, nb::arg("query"), nb::arg("limit"))
       .def("count_range", &count_range, nb::arg("query"))
+      .def("table", &table_of<Store>, nb::arg("name"), nb::arg("row_bytes"))
+      .def("tables", &tables_of<Store>)
       .def("snapshot", &snapshot, nb::arg("path"), nb::arg("options"))
       .def("load_cache", &load_cache)
       .def("verify", &verify, nb::arg("here") = false)

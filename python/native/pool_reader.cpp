@@ -12,6 +12,7 @@
 #include "errors.hpp"
 #include "gil.hpp"
 #include "pool_reader.hpp"
+#include "table_names.hpp"
 
 namespace perdure::python {
 namespace {
@@ -76,6 +77,8 @@ void bind_pool_reader(nb::module_& module) {
       .def_static("open", &open, nb::arg("path"), nb::arg("threads") = 0)
       .def("get", &get, nb::arg("keys"), nb::arg("buffers"), nb::arg("which"), nb::arg("offsets"),
            nb::arg("lengths"), nb::arg("statuses"))
+      .def("table", &table_of<PoolReader>, nb::arg("name"), nb::arg("row_bytes"))
+      .def("tables", &tables_of<PoolReader>)
       .def("key_bytes", &PoolReader::key_bytes)
       .def("value_bytes", &PoolReader::value_bytes)
       .def("replaced", &PoolReader::replaced, nb::call_guard<nb::gil_scoped_release>());

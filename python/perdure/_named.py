@@ -1,43 +1,35 @@
 """Named tables: several key spaces of 64-bit ids in one pool, with one heap and one commit.
 
-A pool of tables has keys of 16 bytes: the id, then the table's number (8 bytes each). Table 0 is
-the catalogue: at id 0 how many tables there are, at id n the name and the row's width of table n
-(docs/format.md). A row that is narrower than the pool's is followed by zeros.
+A pool of tables has keys of 16 bytes: the id, then the table's number (8 bytes each). Which tables
+there are is the engine's affair (perdure/tables.h). Where the pool's values have one size, a row
+that is narrower is followed by zeros; where they have any length, it is as long as its table says.
 
-Invariant: a table counts once the catalogue's count has reached it, and its entry is there before
-that; so it is there whole or not at all, in every layout.
+Invariant: a table is one object as long as its store is open.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import struct
 import sys
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from perdure import errors
+from perdure import _checks, _native, errors
 from perdure._deferred import Deferred
-from perdure.results import Outcome, Result
+from perdure.results import Outcome, Result, done_mask
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from perdure.options import Operation
     from perdure.store import Store
     from perdure.typing import Array, DType, RowShape, Stream
 else:
     np = Deferred("numpy")
 
 KEY_BYTES = 16
-_HEAD = struct.Struct("<4sIQ")  # of the count: magic, version, tables
-_ENTRY = struct.Struct("<4sIII")  # magic, bytes of a row, bytes of the name, 0; then the name
-_COUNT, _TABLE = b"PRTC", b"PRTT"
-_VERSION = 1
-_TRIES = 20
-LEAST_ROW = _ENTRY.size + 16  # of a pool: so that its tables can have names
+LEAST_ROW = 32  # of a pool whose values have one size: so that its tables can have names
 
 
 def _is_tensor(array: Any) -> bool:
@@ -153,6 +145,18 @@ class Table:
         """Writes the rows of `ids`, as `Store.put` does; of an id that is there twice the last."""
         return self._store.put_tables([self], ids, rows, stream=stream, check=check)
 
+    def update(
+        self,
+        ids: Array,
+        operands: Array,
+        op: Operation = "add",
+        *,
+        stream: Stream | None = None,
+        check: bool = True,
+    ) -> Outcome:
+        """Combines the rows of `ids` with operands, as `Store.update` does."""
+        return self._store.update_tables([self], ids, operands, op=op, stream=stream, check=check)
+
     def erase(self, ids: Array, *, stream: Stream | None = None, check: bool = True) -> Outcome:
         """Erases `ids`, as `Store.erase` does."""
         return self._store.erase_tables([self], ids, stream=stream, check=check)
@@ -162,157 +166,82 @@ class Table:
     ) -> Iterator[tuple[Any, Any]]:
         """All rows, page by page: ids (int64) and rows. Looks at the whole pool; as `Store.scan`,
         it raises `Busy` where keys move meanwhile."""
-        for keys, rows in self._store.scan(page_size, key_dtype=np.int64):
-            mine = keys[:, 1] == self.number
-            if mine.any():
-                found = np.ascontiguousarray(rows.view(np.uint8)[mine, : self.value_bytes])
-                yield keys[mine, 0], found.view(dtype or np.uint8)
+        size = _checks.whole("page_size", page_size, least=1)
+        for _, keys, ends, values in self._store._raw_pages(size, None, None, None, False):
+            ids = keys.view(np.int64).reshape(-1, 2)
+            mine = ids[:, 1] == self.number
+            if not mine.any():
+                continue
+            lengths = np.diff(ends)
+            if self._store.value_bytes is None and (lengths[mine] != self.value_bytes).any():
+                raise errors.Corrupt(
+                    f"pool {self._store.path}: a value is no row of table {self.name!r}, of"
+                    f" {self.value_bytes} bytes; who writes its keys must write such rows"
+                )
+            rows = values[np.repeat(mine, lengths)].reshape(int(mine.sum()), -1)
+            found = np.ascontiguousarray(rows[:, : self.value_bytes])
+            yield ids[mine, 0], found.view(dtype or np.uint8)
 
 
 class Catalogue:
-    """The tables of a pool, read once and kept."""
+    """The tables of a pool: the engine's, by names that lead to one object each."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Any) -> None:
         self._store = store
-        self._lock = threading.Lock()
         self._known: dict[str, Table] = {}
-        self._read: int | None = None  # tables that the pool had when it was last looked at
 
     def all(self) -> dict[str, Table]:
-        with self._lock:
-            self._refresh()
-            return dict(self._known)
+        return {entry[0]: self._kept(*entry) for entry in self._store._engine.tables()}
 
     def find(self, name: str, value_bytes: int | None) -> Table:
-        with self._lock:
-            known = self._known.get(name)
-            if known is None:
-                self._refresh()
-                known = self._known.get(name)
-            if known is None and value_bytes is not None:
-                known = self._make(name, value_bytes)
-        if known is None:
-            names = ", ".join(map(repr, self._known)) or "none yet"
-            raise KeyError(
-                f"pool {self._store.path}: it has no table {name!r} ({names}); give value_bytes to"
-                " make it"
-            )
-        if value_bytes not in (None, known.value_bytes):
-            raise ValueError(
-                f"pool {self._store.path}: rows of table {name!r} have {known.value_bytes} bytes,"
-                f" not {value_bytes}"
-            )
-        return known
+        known = self._known.get(name)
+        if known is not None and value_bytes in (None, known.value_bytes):
+            return known
+        try:
+            return self._kept(*self._store._engine.table(name, value_bytes or 0))
+        except errors.NotFound as error:
+            raise KeyError(error.message) from None
 
-    def _refresh(self) -> None:
-        count = self._count()
-        if count == (self._read or 0):
-            self._read = count
-            return
-        first = len(self._known) + 1
-        numbers = np.arange(first, count + 1)
-        for _ in range(_TRIES):  # a reader beside its writer may miss what moves
-            entries, found, _ = self._store.get(keys_of(numbers, [0]))
-            if found.all():
-                break
-            time.sleep(0.001)
-        for number, entry in zip(numbers, entries, strict=True):
-            table = self._parse(int(number), entry.tobytes())
-            self._known[table.name] = table
-        self._read = count
-
-    def _count(self) -> int:
-        width = self._store.value_bytes
-        if self._store.key_bytes != KEY_BYTES or width is None or width < LEAST_ROW:
-            raise errors.Unsupported(
-                f"pool {self._store.path}: tables need keys of {KEY_BYTES} bytes and rows of one"
-                f" width, {LEAST_ROW} bytes at least: create(path, key_bytes={KEY_BYTES},"
-                " value_bytes=the widest row)"
-            )
-        values, found, _ = self._store.get(keys_of([0], [0]))
-        if not found[0]:
-            return 0
-        magic, version, count = _HEAD.unpack(values[0].tobytes()[: _HEAD.size])
-        if magic != _COUNT or version != _VERSION:
-            raise errors.Unsupported(
-                f"pool {self._store.path}: what stands at id 0 of table 0 is no catalogue of tables"
-                f" of version {_VERSION}; a later perdure may read it"
-            )
-        return int(count)
-
-    def _parse(self, number: int, entry: bytes) -> Table:
-        magic, row_bytes, name_bytes, _ = _ENTRY.unpack(entry[: _ENTRY.size])
-        if magic != _TABLE:
-            raise errors.Corrupt(
-                f"pool {self._store.path}: the entry of table {number} is missing; restore the pool"
-            )
-        name = entry[_ENTRY.size : _ENTRY.size + name_bytes].decode()
-        return Table(self._store, name, number, row_bytes)
-
-    def _make(self, name: str, value_bytes: int) -> Table:
-        width = self._store.value_bytes or 0
-        text = name.encode()
-        if not 0 < value_bytes <= width:
-            raise ValueError(
-                f"value_bytes: {value_bytes}; rows of this pool have 1 to {width} bytes (the pool's"
-                " value_bytes)"
-            )
-        if not 0 < len(text) <= width - _ENTRY.size:
-            raise ValueError(
-                f"name: {len(text)} bytes; names of tables have 1 to {width - _ENTRY.size} here"
-            )
-        number = (self._read or 0) + 1
-        if self._store._mine() is not None:
-            raise errors.InvalidArgument(
-                f"pool {self._store.path}: make table {name!r} before the transaction, which may"
-                " abort"
-            )
-        if number == 1 and not self._is_new():
-            raise errors.InvalidArgument(
-                f"pool {self._store.path}: it holds keys of no table; make tables in a new pool"
-            )
-        entry = _ENTRY.pack(_TABLE, value_bytes, len(text), 0) + text
-        self._write(number, entry)
-        self._write(0, _HEAD.pack(_COUNT, _VERSION, number))
-        self._known[name] = Table(self._store, name, number, value_bytes)
-        self._read = number
-        return self._known[name]
-
-    def _is_new(self) -> bool:
-        """Nothing is in the pool, or the entry of a first table that a kill kept from counting."""
-        records = len(self._store)
-        if records != 1:
-            return records == 0
-        values, found, _ = self._store.get(keys_of([1], [0]))
-        return bool(found[0]) and values[0].tobytes().startswith(_TABLE)
-
-    def _write(self, at: int, content: bytes) -> None:
-        row = np.zeros((1, self._store.value_bytes or 0), np.uint8)
-        row[0, : len(content)] = np.frombuffer(content, np.uint8)
-        self._store.put(keys_of([at], [0]), row)
+    def _kept(self, name: str, number: int, value_bytes: int) -> Table:
+        return self._known.setdefault(name, Table(self._store, name, number, value_bytes))
 
 
-def widened(rows: Any, table_bytes: int, pool_bytes: int) -> Any:
-    """Rows of a table as rows of the pool."""
+def widened(rows: Any, table_bytes: int, pool_bytes: int | None) -> Any:
+    """Rows of a table as rows of the pool; None: of a pool of any length."""
     if table_bytes == pool_bytes:
-        return rows
-    if _is_tensor(rows):
-        torch = sys.modules["torch"]
-        octets = (
-            rows.contiguous().reshape(rows.shape[0], math.prod(rows.shape[1:])).view(torch.uint8)
-        )
-        wide = torch.zeros((rows.shape[0], pool_bytes), dtype=torch.uint8, device=rows.device)
-    else:
-        narrow = np.ascontiguousarray(rows)
-        row_bytes = math.prod(narrow.shape[1:]) * narrow.itemsize
-        octets = narrow.reshape(-1).view(np.uint8).reshape(narrow.shape[0], row_bytes)
-        wide = np.zeros((narrow.shape[0], pool_bytes), np.uint8)
+        return rows  # which the pool checks
+    octets = _octets(rows)
     if octets.shape[1] != table_bytes:
         raise ValueError(
             f"rows: {octets.shape[1]} bytes each; rows of this table have {table_bytes}"
         )
+    if pool_bytes is None:
+        return octets
+    if _is_tensor(rows):
+        torch = sys.modules["torch"]
+        wide = torch.zeros((rows.shape[0], pool_bytes), dtype=torch.uint8, device=rows.device)
+    else:
+        wide = np.zeros((octets.shape[0], pool_bytes), np.uint8)
     wide[:, :table_bytes] = octets
     return wide
+
+
+def as_rows(rows: Any) -> Any:
+    return rows if _is_tensor(rows) else np.asarray(rows)
+
+
+def dtype_name(rows: Any) -> str:
+    """What its elements are, as NumPy calls it."""
+    return str(rows.dtype).rpartition(".")[2]
+
+
+def _octets(rows: Any) -> Any:
+    if _is_tensor(rows):
+        whole = rows.contiguous().reshape(rows.shape[0], math.prod(rows.shape[1:]))
+        return whole.view(sys.modules["torch"].uint8)
+    narrow = np.ascontiguousarray(rows)
+    row_bytes = math.prod(narrow.shape[1:]) * narrow.itemsize
+    return narrow.reshape(-1).view(np.uint8).reshape(narrow.shape[0], row_bytes)
 
 
 def narrowed(values: Any, table_bytes: int, dtype: Any, shape: Any) -> Any:
@@ -326,3 +255,23 @@ def narrowed(values: Any, table_bytes: int, dtype: Any, shape: Any) -> Any:
     else:
         rows = np.ascontiguousarray(rows).view(dtype or np.uint8)
     return rows if shape is None else rows.reshape((rows.shape[0], *shape))
+
+
+def beside(octets: Any, keys: Any) -> Any:
+    """Rows in host memory as an array of the keys' library, where the keys are."""
+    if not _is_tensor(keys):
+        return octets
+    return sys.modules["torch"].from_numpy(octets).to(keys.device)
+
+
+def rows_of(ends: Any, data: Any, statuses: Any, width: int) -> tuple[Any, Any]:
+    """Values of a pool of any length as rows of one width, zeros where there is none, and which of
+    them were found. A value of another length gets a status that says so."""
+    found, lengths = done_mask(statuses), np.diff(ends)
+    statuses[found & (lengths != width)] = _native.KeyStatus.size_mismatch
+    fits = done_mask(statuses)
+    if fits.all():
+        return data.reshape(fits.size, width), fits
+    rows = np.zeros((fits.size, width), np.uint8)
+    rows[fits] = data[np.repeat(fits, lengths)].reshape(-1, width)
+    return rows, fits

@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from perdure import _checks, _named, errors
 from perdure._batches import Batches
-from perdure.results import Outcome, Result
+from perdure._deferred import Deferred
+from perdure.results import Outcome, Result, checked
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from perdure import _arrays
     from perdure._named import Table
+    from perdure.options import Operation
     from perdure.typing import Array, DType, Keys, RowShape, Stream
+else:
+    np, _arrays = Deferred("numpy"), Deferred("perdure._arrays")
 
 
 class TableReads:
@@ -41,15 +48,16 @@ class TableReads:
     @property
     def _catalogue(self) -> _named.Catalogue:
         if self._catalogue_made is None:
-            self._catalogue_made = _named.Catalogue(self)  # type: ignore[arg-type]
+            self._catalogue_made = _named.Catalogue(self)
         return self._catalogue_made
 
     def table(self, name: str, value_bytes: int | None = None) -> Table:
         """The table of that name: a key space of 64-bit ids of its own, in this pool.
 
         All tables share the pool's heap, its space, and its commits: a transaction, a step or a
-        snapshot has all of them as they are at one moment. The pool is one of keys of 16 bytes and
-        rows of one width, the widest table's.
+        snapshot has all of them as they are at one moment. The pool has keys of 16 bytes, and
+        values of the widest row's bytes, which narrower rows take, too; or, with
+        `value_bytes=None`, of any length: then each row takes its own width's room.
 
         Parameters
         ----------
@@ -72,7 +80,7 @@ class TableReads:
         InvalidArgument
             A new table in an open transaction, in a read-only store, or in a pool of other keys.
         Unsupported
-            The pool's keys have not 16 bytes, its rows vary in length or have less than 32 bytes.
+            The pool's keys have not 16 bytes, or its values less than 32.
         NoSpace, Closed
             As in `put`.
 
@@ -145,6 +153,8 @@ class TableReads:
         ------
         ValueError, TypeError
             `offsets` do not fit, widths differ, or ids are no integers.
+        InvalidArgument
+            With `check`, where the pool's values have any length: one is no row of its table.
         Corrupt, Closed
             As in `get`.
 
@@ -242,12 +252,97 @@ class TableBatches(Batches, TableReads):
         keys = self._table_keys(tables, ids, offsets)
         return self._put_rows(keys, rows, width, stream=stream, check=check)
 
+    def _get_rows(
+        self,
+        keys: Any,
+        width: int,
+        *,
+        dtype: DType | None = None,
+        shape: RowShape | None = None,
+        stream: Stream | None = None,
+        check: bool = True,
+    ) -> Result:
+        """Where values have any length, the engine answers them in host memory, one after the
+        other."""
+        if self._value_width is not None:
+            return super()._get_rows(
+                keys, width, dtype=dtype, shape=shape, stream=stream, check=check
+            )
+        handle = _arrays.stream_of(stream, keys)
+        given = _arrays.keys_input(keys, self._key_width, handle, self._device)
+        statuses = np.zeros(given.count, np.uint8)
+        ends, data = self._engine.get_variable(given.column, statuses, handle, self._mine())
+        octets, found = _named.rows_of(ends, data, statuses, width)
+        rows = _named.narrowed(_named.beside(octets, keys), width, dtype, shape)
+        return checked(self._path, "get", Result(rows, found, statuses), check)
+
     def _put_rows(
         self, keys: Any, rows: Any, width: int, *, stream: Any = None, check: bool = True
     ) -> Outcome:
         """Rows of so many bytes, by the pool's keys."""
         wide = _named.widened(rows, width, self._value_width)
         return self.put(keys, wide, stream=stream, check=check)
+
+    def update_tables(
+        self,
+        tables: Sequence[Table],
+        ids: Array,
+        operands: Array,
+        offsets: Any = None,
+        *,
+        op: Operation = "add",
+        stream: Stream | None = None,
+        check: bool = True,
+    ) -> Outcome:
+        """Combines rows of several tables, whose rows have one width, with operands, in one batch.
+
+        Parameters
+        ----------
+        tables, ids
+            As in `get_tables`.
+        operands : array of n rows
+            `value_bytes` of the tables each, where the ids are. Their dtype says what the rows
+            hold, as in `update`.
+        offsets : integers
+            As in `get_tables`.
+        op : {"add", "min", "max", "replace"}
+            As in `update`.
+        stream, check
+            As in `get_tables`.
+
+        Returns
+        -------
+        Outcome
+            As `update`: `done` is false where an id was absent.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `put_tables`, or as in `update`.
+        Corrupt, NoSpace, Closed
+            As in `update`.
+
+        Examples
+        --------
+        >>> import numpy as np, perdure
+        >>> store = perdure.create("memfd:update-tables", key_bytes=16, value_bytes=64)
+        >>> both = [store.table("a", 8), store.table("b", 8)]
+        >>> done = store.put_tables(both, [1, 1], np.array([[40], [50]]), [0, 1, 2])
+        >>> done = store.update_tables(both, [1, 1, 9], np.array([[2], [3], [4]]), [0, 1, 3])
+        >>> done.done.tolist(), both[1].get([1], dtype=np.int64).values.tolist()
+        ([True, True, False], [[53]])
+        """
+        width = self._one_width(tables)
+        keys = self._table_keys(tables, ids, offsets)
+        rows = _named.as_rows(operands)
+        return self.update(
+            keys,
+            _named.widened(rows, width, self._value_width),
+            op,
+            element=None if width == self._value_width else _named.dtype_name(rows),
+            stream=stream,
+            check=check,
+        )
 
     def erase_tables(
         self,

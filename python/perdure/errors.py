@@ -164,7 +164,10 @@ _BY_STATUS: dict[str, tuple[type[Error], str]] = {
     "no_space": (NoSpace, "the pool could not grow; the old value stands"),
     "too_large": (InvalidArgument, "too long for this pool"),
     "not_tried": (Stopped, "the call was stopped before it came to this key"),
-    "size_mismatch": (InvalidArgument, "operand and stored value differ in length"),
+    "size_mismatch": (
+        InvalidArgument,
+        "operand and stored value differ in length, or a value is no row of its table",
+    ),
 }
 
 

@@ -57,7 +57,7 @@ def test_a_follower_in_another_process_sees_whole_rows_of_each_commit(pools: Pat
         assert reader.wait() == 0
     follower = pt.Follower(path)
     for call, error, says in (
-        (lambda: follower.table("new", 16), perdure.InvalidArgument, "where it is trained"),
+        (lambda: follower.table("new", 16), perdure.InvalidArgument, "where it is written"),
         (
             lambda: pt.EmbeddingCollection(follower, [pt.TableConfig("t", 5)]),
             ValueError,

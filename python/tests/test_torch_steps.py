@@ -300,3 +300,20 @@ def test_one_trainer_at_a_time_goes_on_from_where_the_pool_is(pools: Path) -> No
         with pytest.raises(perdure.InvalidArgument, match="call resume"), fourth.step():
             pass
     assert np.isfinite(model.weight.detach().numpy()).all()
+
+
+def test_tensors_are_rows_of_tables_in_pools_of_any_length() -> None:
+    import torch
+
+    store = perdure.create("memfd:tensors", 16, None)
+    wide, narrow = store.table("wide", 64), store.table("narrow", 8)
+    ids = torch.tensor([3, -1])
+    wide.put(ids, torch.ones(2, 16))
+    narrow.put(ids, torch.arange(4.0).reshape(2, 2))
+    narrow.update(torch.tensor([3]), torch.full((1, 2), 10.0))
+    found = narrow.get(torch.tensor([3, 5, -1]), dtype=torch.float32)
+    assert found.values.tolist() == [[10.0, 11.0], [0.0, 0.0], [2.0, 3.0]]
+    assert found.found.tolist() == [True, False, True]
+    assert wide.get(ids[1:], dtype=torch.float32).values.sum() == 16
+    none = narrow.get(torch.tensor([], dtype=torch.int64), dtype=torch.float32)
+    assert none.values.shape == (0, 2)

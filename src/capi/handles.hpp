@@ -24,6 +24,10 @@ struct perdure_transaction {
   std::optional<perdure::Transaction> transaction;
 };
 
+struct perdure_table {
+  perdure::Table table;
+};
+
 struct perdure_stop {
   std::atomic<bool> stopped = false;
 };

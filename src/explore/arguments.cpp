@@ -9,6 +9,7 @@ namespace perdure::explore {
 namespace {
 
 constexpr std::pair<char const*, System> kSystems[] = {{"store", System::store},
+                                                       {"tables", System::tables},
                                                        {"gpm-log", System::gpm_log},
                                                        {"gpm-conv", System::gpm_conventional},
                                                        {"gpm-checkpoint", System::gpm_checkpoint},
@@ -33,15 +34,16 @@ void add_systems(CLI::App& program, Arguments& a) {
   program
       .add_option(
           "--index", a.index,
-          "store; or of libGPM gpm-log (hierarchical coalesced), gpm-conv (conventional), "
+          "store; or tables, named tables of one pool; or of libGPM gpm-log (hierarchical "
+          "coalesced), gpm-conv (conventional), "
           "gpm-checkpoint; or of Dash dash-eh (extendible), dash-lh (linear), dash-records "
           "(extendible, over records); or btree, in DRAM, which no crash leaves; or btree-store, "
           "the store over it, or btree-log, whose values are in a log; or btree-index and "
           "btree-index-log, the same with durable leaves, or btree-full, all of it durable; "
           "or gwal, the log of the LSM store: these take no layout, and none of the store's flags")
-      ->check(CLI::IsMember({"store", "gpm-log", "gpm-conv", "gpm-checkpoint", "dash-eh", "dash-lh",
-                             "dash-records", "btree", "btree-store", "btree-log", "btree-index",
-                             "btree-index-log", "btree-full", "gwal"}));
+      ->check(CLI::IsMember({"store", "tables", "gpm-log", "gpm-conv", "gpm-checkpoint", "dash-eh",
+                             "dash-lh", "dash-records", "btree", "btree-store", "btree-log",
+                             "btree-index", "btree-index-log", "btree-full", "gwal"}));
   program.add_option("--layout", a.layout, "word, in_place or log")
       ->check(CLI::IsMember({"word", "in_place", "log"}));
   program

@@ -19,6 +19,7 @@
 #include "explore/mutant_runs.hpp"
 #include "explore/power_runner.hpp"
 #include "explore/runner.hpp"
+#include "explore/tables/tables_runner.hpp"
 #include "index/dash/extendible.hpp"
 #include "index/dash/keys.hpp"
 #include "index/dash/linear.hpp"
@@ -31,6 +32,7 @@ std::unique_ptr<Crasher> make_crasher(Options const& options, Totals& totals) {
     case System::store:
       if (options.bounds.power) return std::make_unique<PowerRunner>(options, totals);
       break;
+    case System::tables: return std::make_unique<TablesRunner>(options, totals);
     case System::gpm_log:
     case System::gpm_conventional: return std::make_unique<GpmLogRunner>(options, totals);
     case System::gpm_checkpoint: return std::make_unique<GpmCheckpointRunner>(options, totals);
@@ -160,6 +162,9 @@ void print(Arguments const& a, Totals& t) {
         n(t.met.growths), n(t.met.inside_growths), n(t.met.batches_refused), n(t.met.displacements),
         n(t.recovered.resumed), n(t.recovered.duplicates), n(t.recovered.half_inserted),
         n(t.recovered.undone), n(t.recovered.refused));
+  else if (a.options.system == System::tables)
+    std::printf("met: %llu steps, %llu growths; recoveries with %llu transactions undone\n",
+                n(t.met.steps), n(t.met.growths), n(t.recovered.undone));
   else if (has_searches(a.options.system))
     std::printf("met: %llu operations, %llu splits, %llu merges\n", n(t.met.session_operations),
                 n(t.met.growths), n(t.met.merges));
@@ -295,6 +300,7 @@ constexpr Kind kKinds[] = {
     {"full", "", System::store, Layout::word, &Bounds::full_medium},
     {"power", "", System::store, Layout::word, &Bounds::power},
     {"cached", "", System::store, Layout::in_place, &Bounds::cached},
+    {"tables", "", System::tables, Layout::word, nullptr},
     {"gpm-log", "gpm-logs", System::gpm_log, Layout::word, nullptr},
     {"gpm-conv", "gpm-logs", System::gpm_conventional, Layout::word, nullptr},
     {"gpm-log-commit", "gpm-logs-commit", System::gpm_log, Layout::word, nullptr, true},

@@ -24,7 +24,7 @@ struct MutantInfo {
   Mutant mutant;
   char const* layouts;  // "word", "in_place", "both"; of word alone "atomic", "steps", "mirrored",
                         // "mirrored-atomic", "device", "full", "power"; "log"; of in_place
-                        // "cached"; of libGPM "gpm-log", "gpm-conv", "gpm-logs" (both),
+                        // "cached"; "tables"; of libGPM "gpm-log", "gpm-conv", "gpm-logs" (both),
                         // "gpm-logs-commit" (both, where the host alone orders), "gpm-checkpoint";
                         // of Dash "dash-eh", "dash-lh", "dash" (both), "dash-records"; "gwal",
                         // "gwal-power"; "btree"; of its store "btree-store", "btree-log",

@@ -16,6 +16,7 @@ namespace perdure::explore {
 
 enum class System : std::uint8_t {
   store,
+  tables,
   gpm_log,
   gpm_conventional,
   gpm_checkpoint,

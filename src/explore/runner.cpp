@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/crc32c.hpp"
 #include "explore/judging.hpp"
+#include "explore/pool_identity.hpp"
 #include "index/gphash/candidates.hpp"
 #include "pm/pool_format.hpp"
 #include "store/gphash/device_access.hpp"
@@ -62,18 +62,6 @@ std::optional<std::string> check_roots(Arena const& a) {
   if (std::memcmp(&copies[0], &copies[1], copies[0].bytes()) != 0)
     return "the copies of the root differ";
   return std::nullopt;
-}
-
-/// A pool's identity and birthday are no part of a seed: gives it those of all others.
-void without_chance(Arena& a) {
-  pm::PoolHeader header;
-  std::memcpy(&header, a.data() + pm::kHeaderOffset, sizeof header);
-  header.pool_id = {1};
-  header.created_unix_s = 0;
-  header.crc = crc32c(0, &header, offsetof(pm::PoolHeader, crc));
-  std::array<std::uint64_t, sizeof header / 8> words;
-  std::memcpy(words.data(), &header, sizeof header);
-  for (std::uint32_t w = 0; w < words.size(); ++w) a.set(pm::kHeaderOffset / 8 + w, words[w]);
 }
 
 }  // namespace

@@ -102,6 +102,11 @@ inline constexpr char const* kMutantNames[] = {
     "abort_releases_replaced",
     "abort_releases_nothing",
     "abort_keeps_count",
+    // Named tables.
+    "table_ahead_of_its_step",
+    "state_before_weight",
+    "erase_without_its_part",
+    "catalogue_counts_before_entry",
     // Steps of dense buffers.
     "step_word_not_logged",
     "step_word_not_undone",

@@ -19,6 +19,7 @@
 #include "pm/pool.hpp"
 #include "store/checks.hpp"
 #include "store/events.hpp"
+#include "store/tables/catalogue.hpp"
 
 namespace perdure {
 
@@ -30,6 +31,7 @@ struct Store::Impl {
         options(open_options),
         key_bytes(header.key_bytes),
         value_bytes(header.value_bytes),
+        max_value_bytes(header.max_value_bytes),
         value_type(value_type_of(header)),
         index(static_cast<Index>(header.index)),
         key_order(static_cast<KeyOrder>(header.key_order)) {}
@@ -72,6 +74,8 @@ struct Store::Impl {
   virtual Status close() = 0;
   /// Aborts the transaction that is open, ends the device session, whoever began it.
   virtual void end_holder() noexcept {}
+  /// This thread began the transaction or device session that is open.
+  [[nodiscard]] virtual bool is_held_here() const { return false; }
 
   /// Ok in the process that opened it.
   [[nodiscard]] Status check_process() const;
@@ -84,10 +88,12 @@ struct Store::Impl {
   std::string const path;
   OpenOptions const options;
   std::uint32_t const key_bytes, value_bytes;  // 0 = of any length
+  std::uint32_t const max_value_bytes;
   ValueType const value_type;
   Index const index;
   KeyOrder const key_order;
   std::uint64_t const process = this_process();
+  tables::Catalogue catalogue;  // of named tables; has locks of its own
   RecoveryReport recovery;
   std::atomic<bool> end_noted{false};  // its close is an event once
   Impl* aside = nullptr;  // put_aside()

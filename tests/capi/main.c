@@ -31,6 +31,8 @@ static struct named_test const all_tests[] = {
     TEST(a_transaction_that_aborts_leaves_nothing),
     TEST(a_transaction_that_is_destroyed_aborts),
     TEST(a_transaction_outlives_its_store),
+    TEST(tables_share_a_pool_and_a_batch),
+    TEST(tables_that_cannot_be_are_refused),
     TEST(a_scan_sees_every_record_once),
     TEST(a_range_goes_both_ways_in_order),
     TEST(bounds_say_what_a_range_has),

@@ -23,6 +23,9 @@ void a_transaction_that_aborts_leaves_nothing(void);
 void a_transaction_that_is_destroyed_aborts(void);
 void a_transaction_outlives_its_store(void);
 
+void tables_share_a_pool_and_a_batch(void);
+void tables_that_cannot_be_are_refused(void);
+
 void a_scan_sees_every_record_once(void);
 void a_range_goes_both_ways_in_order(void);
 void bounds_say_what_a_range_has(void);

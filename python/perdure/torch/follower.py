@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import torch
@@ -57,15 +57,15 @@ class Follower(TableReads):
 
     def refresh(self) -> None:
         """Goes over to the pool that has the name now."""
-        if self._reader.replaced():
+        if self._engine.replaced():
             with suppress(perdure.NotFound):
                 self._open()
                 self.generation += 1
 
     def _open(self) -> None:
-        self._reader = _native.PoolReader.open(self._path, self._threads)
-        self.key_bytes = self._reader.key_bytes()
-        self._value_width = self.value_bytes = self._reader.value_bytes()
+        self._engine = _native.PoolReader.open(self._path, self._threads)
+        self.key_bytes = self._engine.key_bytes()
+        self._value_width = self.value_bytes = self._engine.value_bytes()
         self._catalogue_made = None
 
     def get(
@@ -83,7 +83,7 @@ class Follower(TableReads):
         count, width = given.count, self.value_bytes
         values, statuses = np.zeros((count, width), np.uint8), np.zeros(count, np.uint8)
         starts, lengths = np.arange(count) * width, np.full(count, width)
-        self._reader.get(
+        self._engine.get(
             given.column, [values], np.zeros(count, np.int64), starts, lengths, statuses
         )
         found = done_mask(statuses)
@@ -109,14 +109,3 @@ class Follower(TableReads):
                     " it; take it again"
                 )
         return super()._table_keys(tables, ids, offsets)
-
-    def put(self, *_: Any, **__: Any) -> NoReturn:
-        raise perdure.InvalidArgument(
-            f"pool {self._path}: it is read beside its writer; make tables where it is trained"
-        )
-
-    def _mine(self) -> None:
-        return None
-
-    def __len__(self) -> int:
-        return 0

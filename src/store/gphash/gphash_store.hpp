@@ -81,6 +81,7 @@ class GphashStore final : public Store::Impl {
   Status snapshot(std::string const& to, SnapshotOptions const& how) override;
   Status close() override;
   void end_holder() noexcept override;
+  [[nodiscard]] bool is_held_here() const override { return core_.lock.is_held_here(); }
   /// Of the heap, which takes back what it leased. No other thread uses the store.
   Result<std::uint64_t> records_in_use() { return records_.in_use(); }
 

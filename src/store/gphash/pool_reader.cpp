@@ -15,6 +15,8 @@
 #include "pm/pool.hpp"
 #include "pm/root.hpp"
 #include "store/gphash/pool_look.hpp"
+#include "store/tables/catalogue.hpp"
+#include "store/tables/catalogue_format.hpp"
 
 namespace perdure {
 namespace {
@@ -49,6 +51,7 @@ struct PoolReader::State {
   std::mutex mutex;  // guards the file's size and what follows
   std::uint64_t sequence = 0;  // of the root that `table` is of
   gphash::TableView table{};
+  tables::Catalogue catalogue;
 
   Status read_header() {
     if (file.size() < pm::kHeadBytes)
@@ -120,6 +123,62 @@ Status PoolReader::get(Column const& keys, std::span<Target const> targets,
         statuses[i] = look.at(keys.data + i * keys.width, targets[i].to, targets[i].bytes);
     });
     return {};
+  });
+}
+
+namespace {
+
+/// Table 0, by a reader.
+class ReaderRecords final : public tables::CatalogueRecords {
+ public:
+  ReaderRecords(PoolReader& reader, std::string const& path) : reader_(reader), path_(path) {}
+
+  [[nodiscard]] std::string const& path() const override { return path_; }
+  [[nodiscard]] std::uint32_t key_bytes() const override { return reader_.key_bytes(); }
+  [[nodiscard]] std::uint32_t value_bytes() const override { return reader_.value_bytes(); }
+  [[nodiscard]] std::uint32_t most_value_bytes() const override { return reader_.value_bytes(); }
+
+  Result<std::vector<Found>> read(std::span<std::int64_t const> ids) override {
+    std::vector<TableKey> keys;
+    std::vector<Found> found(ids.size());
+    std::vector<PoolReader::Target> targets;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      keys.push_back({ids[i], tables::kCatalogue});
+      found[i].content.resize(reader_.value_bytes());
+      targets.push_back({found[i].content.data(), reader_.value_bytes()});
+    }
+    std::vector<KeyStatus> statuses(ids.size());
+    if (Status s = reader_.get(Column::of(keys), targets, statuses); !s.ok()) return s;
+    for (std::size_t i = 0; i < ids.size(); ++i) found[i].status = statuses[i];
+    return found;
+  }
+
+  Status may_make(std::string_view name) override {
+    return {Code::invalid_argument, "pool " + path_ +
+                                        ": it is read beside its writer; make table '" +
+                                        std::string(name) + "' where it is written"};
+  }
+  Status write(std::int64_t, std::vector<std::byte> const&) override { return may_make("?"); }
+  Result<std::uint64_t> records() override { return may_make("?"); }
+
+ private:
+  PoolReader& reader_;
+  std::string const& path_;
+};
+
+}  // namespace
+
+Result<Table> PoolReader::table(std::string_view name, std::uint32_t row_bytes) {
+  return caught([&]() -> Result<Table> {
+    ReaderRecords records(*this, state_->path);
+    return state_->catalogue.table(records, name, row_bytes);
+  });
+}
+
+Result<std::vector<Table>> PoolReader::tables() {
+  return caught([&]() -> Result<std::vector<Table>> {
+    ReaderRecords records(*this, state_->path);
+    return state_->catalogue.all(records);
   });
 }
 

@@ -286,6 +286,7 @@ Status Transactions::keep_attempt(OpenTransaction& tx, WriteBatch& batch,
     tx.unlinked.insert(tx.unlinked.end(), outcome.unlinked.begin(), outcome.unlinked.end());
   tx.operations += batch.call.keys.count;
   PERDURE_ASSERT(tx.used.size() <= tx.operations);  // a record an operation at most
+  if (mutated("table_ahead_of_its_step")) core_.undo.end();
   return keep_for_log(tx, batch, status);
 }
 

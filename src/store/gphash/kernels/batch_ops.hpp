@@ -267,6 +267,7 @@ struct UndoBody {
     Plan const plan = batch.plans[j];
     bool const changes = plan.change != Change::none;
     if ((!changes && !fills_rows) || mutated("undo_entry_skipped")) return;
+    if (plan.change == Change::erase && mutated("erase_without_its_part")) return;
     PERDURE_ASSERT(!kCostlyAssertions || !changes || plan.claim[1] == Plan::kNoClaim);  // one slot
     wal::UndoEntry entry{};
     if (changes) {
