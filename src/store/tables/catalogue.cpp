@@ -22,7 +22,7 @@ Status refused(CatalogueRecords const& pool, Code code, std::string const& why) 
   return {code, "pool " + pool.path() + ": " + why};
 }
 
-std::string quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
+std::string in_quotes(std::string_view name) { return "'" + std::string(name) + "'"; }
 
 Status entry_missing(CatalogueRecords const& pool, std::int64_t number) {
   return refused(pool, Code::corrupt,
@@ -32,9 +32,9 @@ Status entry_missing(CatalogueRecords const& pool, std::int64_t number) {
 Status no_such_table(CatalogueRecords const& pool, std::string_view name,
                      std::vector<Table> const& tables) {
   std::string names;
-  for (Table const& one : tables) names += (names.empty() ? "" : ", ") + quoted(one.name);
+  for (Table const& one : tables) names += (names.empty() ? "" : ", ") + in_quotes(one.name);
   return refused(pool, Code::not_found,
-                 "it has no table " + quoted(name) + " (" + (names.empty() ? "none yet" : names) +
+                 "it has no table " + in_quotes(name) + " (" + (names.empty() ? "none yet" : names) +
                      "); give the bytes of its rows to make it");
 }
 
@@ -67,7 +67,7 @@ Result<Table> Catalogue::table(CatalogueRecords& pool, std::string_view name,
   }
   if (row_bytes == 0 || row_bytes == found->row_bytes) return *found;
   return refused(pool, Code::invalid_argument,
-                 "rows of table " + quoted(name) + " have " + std::to_string(found->row_bytes) +
+                 "rows of table " + in_quotes(name) + " have " + std::to_string(found->row_bytes) +
                      " bytes, not " + std::to_string(row_bytes));
 }
 
@@ -88,7 +88,7 @@ Status Catalogue::check(CatalogueRecords& pool, Table const& table) {
   if (Status s = refresh(pool); !s.ok()) return s;
   if (is_known()) return {};
   return refused(pool, Code::invalid_argument,
-                 "table " + quoted(table.name) + " is of another pool; take it from this one");
+                 "table " + in_quotes(table.name) + " is of another pool; take it from this one");
 }
 
 std::optional<Table> Catalogue::known(std::string_view name) const {
