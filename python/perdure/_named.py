@@ -170,29 +170,31 @@ class Table:
 
 
 class Catalogue:
-    """The tables of a pool, read once and kept."""
+    """The tables of a pool, read once and kept.
+
+    Who reads the store may wait for another thread's transaction, and that thread may ask here. So
+    nobody reads under `_lock`; who makes a table has `_making`, and is in no transaction."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._lock = threading.Lock()
+        self._making = threading.Lock()
+        self._lock = threading.Lock()  # guards what follows; taken last
         self._known: dict[str, Table] = {}
-        self._read: int | None = None  # tables that the pool had when it was last looked at
 
     def all(self) -> dict[str, Table]:
+        self._refresh()
         with self._lock:
-            self._refresh()
             return dict(self._known)
 
     def find(self, name: str, value_bytes: int | None) -> Table:
-        with self._lock:
-            known = self._known.get(name)
-            if known is None:
-                self._refresh()
-                known = self._known.get(name)
-            if known is None and value_bytes is not None:
-                known = self._make(name, value_bytes)
+        known = self._of_name(name)
         if known is None:
-            names = ", ".join(map(repr, self._known)) or "none yet"
+            self._refresh()
+            known = self._of_name(name)
+        if known is None and value_bytes is not None:
+            known = self._make(name, value_bytes)
+        if known is None:
+            names = ", ".join(map(repr, self.all())) or "none yet"
             raise KeyError(
                 f"pool {self._store.path}: it has no table {name!r} ({names}); give value_bytes to"
                 " make it"
@@ -204,22 +206,28 @@ class Catalogue:
             )
         return known
 
+    def _of_name(self, name: str) -> Table | None:
+        with self._lock:
+            return self._known.get(name)
+
     def _refresh(self) -> None:
         count = self._count()
-        if count == (self._read or 0):
-            self._read = count
+        with self._lock:
+            numbers = np.arange(len(self._known) + 1, count + 1)
+        if not len(numbers):
             return
-        first = len(self._known) + 1
-        numbers = np.arange(first, count + 1)
         for _ in range(_TRIES):  # a reader beside its writer may miss what moves
             entries, found, _ = self._store.get(keys_of(numbers, [0]))
             if found.all():
                 break
             time.sleep(0.001)
-        for number, entry in zip(numbers, entries, strict=True):
-            table = self._parse(int(number), entry.tobytes())
-            self._known[table.name] = table
-        self._read = count
+        tables = [
+            self._parse(int(number), entry.tobytes())
+            for number, entry in zip(numbers, entries, strict=True)
+        ]
+        with self._lock:
+            for table in tables:  # those that another thread has read meanwhile stay
+                self._known.setdefault(table.name, table)
 
     def _count(self) -> int:
         width = self._store.value_bytes
@@ -261,22 +269,30 @@ class Catalogue:
             raise ValueError(
                 f"name: {len(text)} bytes; names of tables have 1 to {width - _ENTRY.size} here"
             )
-        number = (self._read or 0) + 1
         if self._store._mine() is not None:
             raise errors.InvalidArgument(
                 f"pool {self._store.path}: make table {name!r} before the transaction, which may"
                 " abort"
             )
-        if number == 1 and not self._is_new():
+        entry = _ENTRY.pack(_TABLE, value_bytes, len(text), 0) + text
+        with self._making:
+            self._refresh()
+            made = self._of_name(name)
+            if made is not None:
+                return made
+            number = len(self._known) + 1
+            return self._write_next(Table(self._store, name, number, value_bytes), entry)
+
+    def _write_next(self, table: Table, entry: bytes) -> Table:
+        """This thread alone makes tables."""
+        if table.number == 1 and not self._is_new():
             raise errors.InvalidArgument(
                 f"pool {self._store.path}: it holds keys of no table; make tables in a new pool"
             )
-        entry = _ENTRY.pack(_TABLE, value_bytes, len(text), 0) + text
-        self._write(number, entry)
-        self._write(0, _HEAD.pack(_COUNT, _VERSION, number))
-        self._known[name] = Table(self._store, name, number, value_bytes)
-        self._read = number
-        return self._known[name]
+        self._write(table.number, entry)
+        self._write(0, _HEAD.pack(_COUNT, _VERSION, table.number))
+        with self._lock:
+            return self._known.setdefault(table.name, table)
 
     def _is_new(self) -> bool:
         """Nothing is in the pool, or the entry of a first table that a kill kept from counting."""
