@@ -20,6 +20,7 @@ Invariant: no part knows another; what they share is in perdure._handle.
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
@@ -332,6 +333,12 @@ class Store(TableBatches, Mixed, Scans, SingleKeys, Steps):
         >>> store.closed
         True
         """
+        with ExitStack() as ends:  # the store closes, whatever the others raise
+            ends.callback(self._close)
+            for one in self._beside:
+                ends.callback(one.end)
+
+    def _close(self) -> None:
         if self._native is not None:
             self._native.close()
             self._native = (

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+_ID_BITS = 44  # of most ids, so that a key is one number that is in the order of keys
+
 
 @dataclass(frozen=True)
 class Distinct:
@@ -27,6 +29,36 @@ class Distinct:
             return of_batch[self.order]
         begins = self.counts.cumsum(0) - self.counts
         return nn.functional.embedding_bag(self.order, of_batch.contiguous(), begins, mode="sum")
+
+
+class Among:
+    """Finds keys among some of which each is there once, ascending."""
+
+    def __init__(self, keys: Tensor) -> None:
+        self.keys = keys
+        self._packed = keys[:, 0] + (keys[:, 1] << _ID_BITS)  # wraps around
+        self._rises: Tensor | bool = (self._packed[1:] > self._packed[:-1]).all()
+
+    def find(self, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """Which of these are there, by their positions, and where."""
+        if len(self.keys) == 0 or len(keys) == 0:
+            return keys.new_empty(0), keys.new_empty(0)
+        self._rises = bool(self._rises)
+        if not self._rises:  # ids that take more bits
+            return self._find_sorting(keys)
+        packed = keys[:, 0] + (keys[:, 1] << _ID_BITS)
+        at = torch.searchsorted(self._packed, packed).clamp_(max=len(self.keys) - 1)
+        there = (self.keys[at] == keys).all(dim=1).nonzero()[:, 0]
+        return there, at[there]
+
+    def _find_sorting(self, keys: Tensor) -> tuple[Tensor, Tensor]:
+        count = len(self.keys)
+        both = distinct(torch.cat([self.keys, keys]))
+        where = both.inverse.new_full((len(both.keys),), -1)
+        where[both.inverse[:count]] = torch.arange(count, device=keys.device)
+        at = where[both.inverse[count:]]
+        there = (at >= 0).nonzero()[:, 0]
+        return there, at[there]
 
 
 def keys_of(ids: Tensor, numbers: Tensor | int) -> Tensor:
