@@ -318,6 +318,8 @@ class Store(TableBatches, Mixed, Scans, SingleKeys, Steps):
     def close(self) -> None:
         """Marks the pool clean and unmaps it. Closing twice is harmless.
 
+        A trainer's commit that is under way (`perdure.torch`) ends first.
+
         Raises
         ------
         SystemFailure
