@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-_ID_BITS = 44  # of most ids, so that a key is one number that is in the order of keys
+_ID_BITS = 44  # of most ids: then a key is one number, and sorting sorts once
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Among:
 
     def __init__(self, keys: Tensor) -> None:
         self.keys = keys
-        self._packed = keys[:, 0] + (keys[:, 1] << _ID_BITS)  # wraps around
-        self._rises: Tensor | bool = (self._packed[1:] > self._packed[:-1]).all()
+        self._numbers = _numbers(keys)
+        self._rises: Tensor | bool = (self._numbers[1:] > self._numbers[:-1]).all()
 
     def find(self, keys: Tensor) -> tuple[Tensor, Tensor]:
         """Which of these are there, by their positions, and where."""
@@ -46,8 +46,7 @@ class Among:
         self._rises = bool(self._rises)
         if not self._rises:  # ids that take more bits
             return self._find_sorting(keys)
-        packed = keys[:, 0] + (keys[:, 1] << _ID_BITS)
-        at = torch.searchsorted(self._packed, packed).clamp_(max=len(self.keys) - 1)
+        at = torch.searchsorted(self._numbers, _numbers(keys)).clamp_(max=len(self.keys) - 1)
         there = (self.keys[at] == keys).all(dim=1).nonzero()[:, 0]
         return there, at[there]
 
@@ -69,16 +68,33 @@ def keys_of(ids: Tensor, numbers: Tensor | int) -> Tensor:
 
 
 def distinct(keys: Tensor) -> Distinct:
-    order = torch.argsort(keys[:, 0], stable=True)
-    order = order[torch.argsort(keys[order, 1], stable=True)]
-    ascending = keys[order]
     begins = torch.ones(len(keys), dtype=torch.bool, device=keys.device)
-    begins[1:] = (ascending[1:] != ascending[:-1]).any(dim=1)
+    if _are_numbers(keys):
+        ascending, order = torch.sort(_numbers(keys), stable=True)
+        torch.ne(ascending[1:], ascending[:-1], out=begins[1:])
+    else:
+        order = torch.argsort(keys[:, 0], stable=True)
+        order = order[torch.argsort(keys[order, 1], stable=True)]
+        several = keys[order]
+        begins[1:] = (several[1:] != several[:-1]).any(dim=1)
     inverse = torch.empty_like(order)
     inverse[order] = begins.cumsum(0) - 1
     first = begins.nonzero()[:, 0]
     counts = torch.diff(first, append=first.new_full((1,), len(keys)))
-    return Distinct(ascending[first], inverse, order, counts)
+    return Distinct(keys[order[first]], inverse, order, counts)
+
+
+def _numbers(keys: Tensor) -> Tensor:
+    """Of most keys one number each, in the order of keys; it wraps around."""
+    return keys[:, 0] + (keys[:, 1] << _ID_BITS)
+
+
+def _are_numbers(keys: Tensor) -> bool:
+    """Whether different keys have different numbers, in their order."""
+    if len(keys) == 0:
+        return False
+    low, high = torch.stack(keys[:, 0].aminmax()).tolist()
+    return bool(low >= -(1 << _ID_BITS - 1) and high < 1 << _ID_BITS - 1)
 
 
 def of_table(keys: Tensor, number: int) -> Tensor:
