@@ -14,6 +14,7 @@ import io
 import math
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import torch
@@ -35,9 +36,9 @@ class Content:
     others: list[Tensor]  # of uint8, in one dimension
     tensors: list[Tensor]  # likewise, on the device of the bytes
 
-    @property
+    @cached_property
     def octets(self) -> int:
-        each = [_aligned(len(one)) for one in (*self.others, *self.tensors)]
+        each = [_aligned(one.numel()) for one in (*self.others, *self.tensors)]
         return _aligned(_LENGTHS + len(self.head)) + sum(each)
 
 
@@ -215,15 +216,20 @@ def fill(to: Tensor, content: Content) -> None:
     lengths = len(content.head).to_bytes(8, "little") + content.octets.to_bytes(8, "little")
     front = torch.frombuffer(bytearray(lengths + content.head), dtype=torch.uint8)
     first = torch.cat(_padded([front, *(one.cpu() for one in content.others)]))
-    to[: len(first)] = first.to(to.device)
+    to[: first.numel()].copy_(first)
     if content.tensors:
-        torch.cat(_padded(content.tensors), out=to[len(first) : content.octets])
+        torch.cat(_padded(content.tensors), out=to[first.numel() : content.octets])
 
 
 def _padded(pieces: list[Tensor]) -> list[Tensor]:
     """With what is between them."""
     gap = torch.zeros(_ALIGN, dtype=torch.uint8, device=pieces[0].device)
-    return [part for one in pieces for part in (one, gap[: _aligned(len(one)) - len(one)])]
+    padded = []
+    for one in pieces:
+        padded.append(one)
+        if one.numel() % _ALIGN:
+            padded.append(gap[: -one.numel() % _ALIGN])
+    return padded
 
 
 def is_filled(filled: Tensor) -> bool:
