@@ -36,18 +36,22 @@ class Among:
 
     def __init__(self, keys: Tensor) -> None:
         self.keys = keys
-        self._numbers = _numbers(keys)
-        self._rises: Tensor | bool = (self._numbers[1:] > self._numbers[:-1]).all()
+        self._numbers: Tensor | None = None  # of the keys, once they are needed
+        self._are_numbers: bool | None = None
 
     def find(self, keys: Tensor) -> tuple[Tensor, Tensor]:
         """Which of these are there, by their positions, and where."""
         if len(self.keys) == 0 or len(keys) == 0:
             return keys.new_empty(0), keys.new_empty(0)
-        self._rises = bool(self._rises)
-        if not self._rises:  # ids that take more bits
+        if self._are_numbers is None:
+            self._are_numbers = _are_numbers(self.keys)
+        if not (self._are_numbers and _are_numbers(keys)):
             return self._find_sorting(keys)
-        at = torch.searchsorted(self._numbers, _numbers(keys)).clamp_(max=len(self.keys) - 1)
-        there = (self.keys[at] == keys).all(dim=1).nonzero()[:, 0]
+        if self._numbers is None:
+            self._numbers = _numbers(self.keys)
+        asked = _numbers(keys)
+        at = torch.searchsorted(self._numbers, asked).clamp_(max=len(self.keys) - 1)
+        there = (self._numbers.index_select(0, at) == asked).nonzero()[:, 0]
         return there, at[there]
 
     def _find_sorting(self, keys: Tensor) -> tuple[Tensor, Tensor]:
