@@ -337,6 +337,27 @@ def test_an_export_has_the_step_that_was_under_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("held")
+def test_a_transaction_of_the_thread_is_refused_for_a_commit_would_wait_for_it() -> None:
+    from torch_overlap import Small
+
+    small = Small()
+    small.step([1])
+    small.step([1])
+    with small.store.transaction():
+        for call in (small.trainer.wait, small.trainer.resume):
+            with pytest.raises(perdure.Busy, match="end it first"):
+                call()
+    small.trainer.wait()
+    assert small.trainer.resume() == 2
+    with small.store.transaction(), pytest.raises(perdure.Busy):
+        small.step([1])
+    assert small.trainer.resume() == 2
+    small.step([1])
+    small.trainer.wait()
+    assert small.in_pool([1]) == [3]
+
+
+@pytest.mark.usefixtures("held")
 def test_control_c_while_a_step_waits_for_the_one_before_loses_nothing() -> None:
     from torch_overlap import Small
 
@@ -380,9 +401,9 @@ def test_a_forked_process_is_refused_and_waits_for_nothing() -> None:
         told = 0
         try:
             for call in (
+                small.trainer.wait,
                 lambda: small.look_up([1]),
                 lambda: small.step([1]),
-                small.trainer.wait,
                 small.trainer.resume,
                 small.store.close,
             ):
@@ -455,30 +476,3 @@ def test_steps_of_several_processes_are_not_overlapped() -> None:
     small = Small()
     with pytest.raises(perdure.Unsupported, match="of one process"):
         pt.ShardedTrainer(small.store, small.bags, small.model, None, overlap=True)
-
-
-@pytest.mark.parametrize("bits", [10, 43, 63])
-def test_keys_are_found_among_others_whatever_their_bits(bits: int) -> None:
-    import torch
-    from perdure.torch.keys import Among, distinct, keys_of
-
-    chance = torch.Generator().manual_seed(3)
-
-    def some(count: int) -> Any:
-        ids = torch.randint(-(2**bits), 2**bits - 1, (count,), generator=chance)
-        return distinct(keys_of(ids, torch.randint(1, 4, (count,), generator=chance))).keys
-
-    shared = some(50)
-    held = distinct(torch.cat([some(200), shared])).keys
-    asked = distinct(torch.cat([some(100), shared])).keys
-    which, where = Among(held).find(asked)
-    there = {tuple(key): number for number, key in enumerate(held.tolist())}
-    expected = [
-        (number, there[tuple(key)])
-        for number, key in enumerate(asked.tolist())
-        if tuple(key) in there
-    ]
-    assert list(zip(which.tolist(), where.tolist(), strict=True)) == expected
-    assert len(expected) >= len(shared)
-    for none in (Among(held[:0]).find(asked), Among(held).find(asked[:0])):
-        assert [one.numel() for one in none] == [0, 0]

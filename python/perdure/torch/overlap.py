@@ -132,6 +132,7 @@ class Committer:
     """A trainer's thread that commits."""
 
     def __init__(self, store: perdure.Store, device: torch.device) -> None:
+        self._store = weakref.ref(store)
         self._commit: Commit | None = None
         self._process = os.getpid()
         self._thread = ThreadPoolExecutor(1, "perdure-commit")  # ended before the interpreter is
@@ -140,6 +141,7 @@ class Committer:
 
     def begin(self, store: perdure.Store, commit: Commit) -> None:
         """None is under way."""
+        _check_free(store)
         if self._process != os.getpid():
             raise perdure.Closed(
                 f"pool {store.path}: this trainer belongs to the process that forked this one"
@@ -152,18 +154,29 @@ class Committer:
             commit.drop()
             raise
 
-    def end(self) -> None:
-        """Waits for the commit under way, and raises why it failed."""
-        if self._commit is not None:
+    def wait(self) -> None:
+        """Until none is under way."""
+        store = self._store()
+        if self._commit is not None and store is not None:
+            _check_free(store)
             self._commit.wait()
-            self.tell()
+
+    def failure(self) -> BaseException | None:
+        """Why the last commit failed, if that is known and nobody was told."""
+        if self._commit is None or self._process != os.getpid():
+            return None
+        failure, self._commit.failure = self._commit.failure, None
+        return failure
+
+    def end(self) -> None:
+        """For a store that closes."""
+        self.wait()
+        self.tell()
 
     def tell(self) -> None:
-        """Raises why the last commit failed, if that is known and was not told."""
-        if self._commit is not None and self._process == os.getpid():
-            failure, self._commit.failure = self._commit.failure, None
-            if failure is not None:
-                raise failure
+        failure = self.failure()
+        if failure is not None:
+            raise failure
 
 
 # --- of a store
@@ -171,10 +184,20 @@ class Committer:
 _latest: weakref.WeakKeyDictionary[Any, Commit] = weakref.WeakKeyDictionary()
 
 
+def _check_free(store: perdure.Store) -> None:
+    """A commit would wait for this thread, and this thread for the commit."""
+    if store._mine() is not None:
+        raise perdure.Busy(
+            f"pool {store.path}: a transaction is open on this thread, for which a commit waits;"
+            " end it first"
+        )
+
+
 def wait_for(store: perdure.Store) -> None:
     """Until no commit of the store is under way, whosever it is; its rows are forgotten."""
     commit = _latest.get(store)
     if commit is not None:
+        _check_free(store)
         commit.wait()
         _latest.pop(store, None)
 

@@ -332,12 +332,13 @@ class Trainer:
         """Waits for the commit under way, or only looks whether it failed, and raises why."""
         if self._committer is None:
             return
-        try:
-            self._committer.end() if wait else self._committer.tell()
-        except BaseException:
+        if wait:
+            self._committer.wait()
+        failure = self._committer.failure()
+        if failure is not None:
             if trainer_of(self.store) is self:
                 _at_work.pop(self.store, None)
-            raise
+            raise failure
 
     def _keys_of(self, evicted: dict[str, Any]) -> Tensor:
         """Ascending, as the ids of each table are."""
