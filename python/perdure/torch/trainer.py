@@ -228,7 +228,8 @@ class Trainer:
         return any(one.in_step for one in self._collections)
 
     def commit_with_step(self, put: Callable[[], None]) -> None:
-        """Within a step's block: one more write of one key that takes effect with the step."""
+        """Within a step's block: one more write of one key that takes effect with the step. With
+        `overlap` it is called in the trainer's thread."""
         self._of_step.append(put)
 
     def export(
@@ -342,7 +343,7 @@ class Trainer:
 
     def _keys_of(self, evicted: dict[str, Any]) -> Tensor:
         """Ascending, as the ids of each table are."""
-        found = [torch.empty((0, 2), dtype=torch.int64)]
+        found = [torch.empty((0, 2), dtype=torch.int64, device="cpu")]
         tables = [(self.store.table(name), ids) for name, ids in evicted.items()]
         for table, ids in sorted(tables, key=lambda one: one[0].number):
             found.append(keys_of(torch.from_numpy(ids), table.number))
