@@ -1,6 +1,6 @@
-"""Milliseconds of a training step of perdure.torch, synchronous and durable, and of the same model
-over torch.nn.EmbeddingBag, with sparse gradients and nothing durable; and microseconds of a lookup
-in 32 tables at once.
+"""Milliseconds of a training step of perdure.torch, durable, and of the same model over
+torch.nn.EmbeddingBag, with sparse gradients and nothing durable; and microseconds of a lookup in 32
+tables at once. With --overlap also of steps that are committed beside the next one.
 
     .venv-frameworks/bin/python scripts/torch_steps.py --runs 3
     python scripts/torch_steps.py --device cuda --tables 26 --batch 4096 --ids 200000
@@ -18,6 +18,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import perdure
@@ -62,13 +63,15 @@ class Model:
 
         return step
 
-    def measure(self, step: Step) -> float:
-        """Milliseconds a step."""
+    def measure(self, step: Step, wait: Callable[[], None] | None = None) -> float:
+        """Milliseconds a step, until all are committed."""
         for number in range(SKIPPED):
             step(number)
         began = now(self.options.device)
         for number in range(SKIPPED, SKIPPED + self.options.steps):
             step(number)
+        if wait is not None:
+            wait()
         return (now(self.options.device) - began) / self.options.steps * 1e3
 
 
@@ -80,7 +83,7 @@ def on(device: str, cached: bool) -> dict[str, Any]:
     return {"device": "cuda", "options": perdure.Options(cache_bytes=cache)}
 
 
-def ours(options: argparse.Namespace) -> float:
+def ours(options: argparse.Namespace, *, overlap: bool = False) -> float:
     rule = pt.RowWiseAdagrad(lr=0.05)
     one = torch.ones(options.batch, dtype=torch.int64, device=options.device)
     tables = [pt.TableConfig(f"t{i}", options.dim) for i in range(options.tables)]
@@ -98,8 +101,8 @@ def ours(options: argparse.Namespace) -> float:
             fill(store, bags, options)
             if options.device == "cuda":
                 store.load_cache()
-        trainer = pt.Trainer(store, bags, model.layers, model.optimizer)
-        return model.measure(model.step(look_up, trainer.step))
+        trainer = pt.Trainer(store, bags, model.layers, model.optimizer, overlap=overlap)
+        return model.measure(model.step(look_up, trainer.step), trainer.wait)
 
 
 def fill(
@@ -167,16 +170,19 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seen", action="store_true", help="rows of all ids are there")
+    parser.add_argument("--overlap", action="store_true", help="overlapped steps, too")
     parser.add_argument("--cached", action="store_true", help="lookups, too, in cached rows")
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    each = [(ours(options), theirs(options)) for _ in range(options.runs)]
-    mine, other = (statistics.median(column) for column in zip(*each, strict=True))
-    print(
-        f"a step: {mine:.2f} ms durable, {other:.2f} ms with nn.EmbeddingBag;"
-        f" samples a second: {other / mine:.2f}"
-    )
+    kinds = {"durable": ours}
+    if options.overlap:
+        kinds["durable, overlapped"] = partial(ours, overlap=True)
+    each = [[one(options) for one in (theirs, *kinds.values())] for _ in range(options.runs)]
+    other, *mine = (statistics.median(column) for column in zip(*each, strict=True))
+    print(f"a step: {other:.2f} ms with nn.EmbeddingBag")
+    for name, taken in zip(kinds, mine, strict=True):
+        print(f"        {taken:.2f} ms {name}; samples a second: {other / taken:.2f}")
     print(f"32 tables of 4,096 ids: {lookups(options):.0f} us")
 
 

@@ -6,12 +6,20 @@ Invariant: `_engine` is the one way to the engine, and refuses when the store wa
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from perdure import _native, errors
 from perdure._typed import RowType
 from perdure.options import KeyOrderName
+
+
+class Beside(Protocol):
+    """What uses a store from a thread of its own."""
+
+    def end(self) -> None:
+        """Comes to its end; raises what went wrong and nobody was told."""
 
 
 class Handle:
@@ -21,6 +29,7 @@ class Handle:
         self._native: _native.Store | None = native
         self._of_thread = threading.local()  # `.transaction`: the one that is open on it
         self._dense: list[tuple[Any, _native.MutableColumn]] = []  # the engine points into these
+        self._beside: weakref.WeakSet[Beside] = weakref.WeakSet()  # which end before the store does
         self._path = native.path()
         self._key_width = native.key_bytes() or None
         self._value_width = native.value_bytes() or None

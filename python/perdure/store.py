@@ -20,6 +20,7 @@ Invariant: no part knows another; what they share is in perdure._handle.
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
@@ -317,6 +318,8 @@ class Store(TableBatches, Mixed, Scans, SingleKeys, Steps):
     def close(self) -> None:
         """Marks the pool clean and unmaps it. Closing twice is harmless.
 
+        A trainer's commit that is under way (`perdure.torch`) ends first.
+
         Raises
         ------
         SystemFailure
@@ -332,6 +335,12 @@ class Store(TableBatches, Mixed, Scans, SingleKeys, Steps):
         >>> store.closed
         True
         """
+        with ExitStack() as ends:  # the store closes, whatever the others raise
+            ends.callback(self._close)
+            for one in self._beside:
+                ends.callback(one.end)
+
+    def _close(self) -> None:
         if self._native is not None:
             self._native.close()
             self._native = (

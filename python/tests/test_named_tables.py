@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,33 @@ def test_threads_that_ask_for_one_table_get_one() -> None:
     for thread in threads:
         thread.join()
     assert len({(table.name, table.number) for table in got}) == 10 and len(store.tables()) == 10
+
+
+def test_a_transaction_asks_for_tables_while_another_thread_that_asks_waits_for_it() -> None:
+    store = made("memfd:tables")
+    store.table("a", 16)
+    begun, asks = threading.Event(), threading.Event()
+    seen: list[list[str]] = []
+
+    def transaction() -> None:
+        with store.transaction():
+            begun.set()
+            asks.wait()
+            time.sleep(0.1)  # the other one waits for the store by then
+            store.table("a").put([1], np.ones((1, 2)))
+            seen.append(sorted(store.tables()))
+
+    def other() -> None:
+        begun.wait()
+        asks.set()
+        seen.append(sorted(store.tables()))
+
+    threads = [threading.Thread(target=one, daemon=True) for one in (transaction, other)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert seen == [["a"], ["a"]], "they wait for each other"
 
 
 def test_what_does_not_fit_is_refused_by_name_and_changes_nothing(pool: str) -> None:

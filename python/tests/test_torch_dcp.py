@@ -339,14 +339,15 @@ def test_after_a_kill_the_checkpoint_and_the_tables_are_of_one_step(
         store.close()
 
 
-def test_a_checkpoint_takes_effect_with_the_step_that_saves_it(pools: Path) -> None:
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_checkpoint_takes_effect_with_the_step_that_saves_it(pools: Path, overlap: bool) -> None:
     import torch
     import torch.distributed.checkpoint as dcp
     from perdure import torch as pt
     from torch_checkpoints import trained
 
     path = str(pools / "model.pool")
-    store, bags, trainer = trained(path)
+    store, bags, trainer = trained(path, overlap=overlap)
     ids = {"t": (torch.arange(3), torch.ones(3, dtype=torch.int64))}
     writer = a_writer(store)
     for number in (1, 2):

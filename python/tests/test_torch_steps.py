@@ -317,3 +317,30 @@ def test_tensors_are_rows_of_tables_in_pools_of_any_length() -> None:
     assert wide.get(ids[1:], dtype=torch.float32).values.sum() == 16
     none = narrow.get(torch.tensor([], dtype=torch.int64), dtype=torch.float32)
     assert none.values.shape == (0, 2)
+
+
+@pytest.mark.parametrize("bits", [10, 43, 63])
+def test_keys_are_found_among_others_whatever_their_bits(bits: int) -> None:
+    import torch
+    from perdure.torch.keys import Among, distinct, keys_of
+
+    chance = torch.Generator().manual_seed(3)
+
+    def some(count: int) -> Any:
+        ids = torch.randint(-(2**bits), 2**bits - 1, (count,), generator=chance)
+        return distinct(keys_of(ids, torch.randint(1, 4, (count,), generator=chance))).keys
+
+    shared = some(50)
+    held = distinct(torch.cat([some(200), shared])).keys
+    asked = distinct(torch.cat([some(100), shared])).keys
+    which, where = Among(held).find(asked)
+    there = {tuple(key): number for number, key in enumerate(held.tolist())}
+    expected = [
+        (number, there[tuple(key)])
+        for number, key in enumerate(asked.tolist())
+        if tuple(key) in there
+    ]
+    assert list(zip(which.tolist(), where.tolist(), strict=True)) == expected
+    assert len(expected) >= len(shared)
+    for none in (Among(held[:0]).find(asked), Among(held).find(asked[:0])):
+        assert [one.numel() for one in none] == [0, 0]

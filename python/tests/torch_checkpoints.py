@@ -51,13 +51,16 @@ def empty() -> dict[str, Any]:
     }
 
 
-def trained(pool: str) -> tuple[perdure.Store, pt.EmbeddingBagCollection, pt.Trainer]:
+def trained(
+    pool: str, *, overlap: bool = False
+) -> tuple[perdure.Store, pt.EmbeddingBagCollection, pt.Trainer]:
     tables, rule = [pt.TableConfig("t", 4)], pt.SGD(lr=1.0)
     there = os.path.exists(pool)
     store = perdure.open(pool) if there else pt.create(pool, tables, rule)
     bags = pt.EmbeddingBagCollection(store, tables, rule)
     none = torch.nn.Linear(1, 1)
-    return store, bags, pt.Trainer(store, bags, none, torch.optim.SGD(none.parameters(), lr=0))
+    sgd = torch.optim.SGD(none.parameters(), lr=0)
+    return store, bags, pt.Trainer(store, bags, none, sgd, overlap=overlap)
 
 
 def train(pool: str, last: int, log: str) -> None:

@@ -1,4 +1,5 @@
-"""A training that test_torch_training.py kills: python torch_training.py POOL STEPS LOG [pause].
+"""A training that test_torch_training.py and test_torch_overlap.py kill: python torch_training.py
+POOL STEPS LOG [pause [overlap]].
 
 A small model over three tables, one of which admits, with dropout, a scheduler and Adam, on ids
 that repeat and are new. After each commit a line "step loss" goes to LOG, the loss as hexadecimal
@@ -65,31 +66,56 @@ def digest(store: perdure.Store, model: nn.Module, counted: torch.Tensor) -> str
     return whole.hexdigest()
 
 
-def main(pool: str, steps: int, log: str, pause: float) -> None:
+class Training:
+    """Over a pool that is made where there is none."""
+
+    def __init__(self, pool: str, *, overlap: bool = False) -> None:
+        torch.manual_seed(1)
+        made = os.path.exists(pool)
+        self.store = perdure.open(pool) if made else pt.create(pool, TABLES, OPTIMIZER)
+        self.bags = pt.EmbeddingBagCollection(self.store, TABLES, OPTIMIZER, seed=3)
+        self.model = Model()
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
+        self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 7, gamma=0.7)
+        self.trainer = pt.Trainer(
+            self.store,
+            self.bags,
+            self.model,
+            self.optimizer,
+            overlap=overlap,
+            scheduler=self.scheduler,
+        )
+
+    def step(self, number: int, pause: float = 0) -> str:
+        """The loss."""
+        with self.trainer.step():
+            features, labels = batch(number)
+            outputs = self.model(self.bags(features))
+            loss = nn.functional.binary_cross_entropy_with_logits(outputs, labels)
+            self.optimizer.zero_grad()
+            loss.backward()
+            time.sleep(pause)
+            self.optimizer.step()
+            self.scheduler.step()
+        return loss.item().hex()
+
+    def digest(self) -> str:
+        self.trainer.wait()
+        return digest(self.store, self.model, self.bags.sightings.of["tag"].cells)
+
+
+def main(pool: str, steps: int, log: str, pause: float = 0, overlap: bool = False) -> None:
     torch.set_num_threads(1)
-    torch.manual_seed(1)
-    made = os.path.exists(pool)
-    store = perdure.open(pool) if made else pt.create(pool, TABLES, OPTIMIZER)
-    bags, model = pt.EmbeddingBagCollection(store, TABLES, OPTIMIZER, seed=3), Model()
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 7, gamma=0.7)
-    trainer = pt.Trainer(store, bags, model, optimizer, scheduler=scheduler)
+    training = Training(pool, overlap=overlap)
     with open(log, "a", buffering=1) as to:
-        first = trainer.resume()
+        first = training.trainer.resume()
         to.write(f"resumes {first}\n")
         for number in range(first, steps):
-            with trainer.step():
-                features, labels = batch(number)
-                loss = nn.functional.binary_cross_entropy_with_logits(model(bags(features)), labels)
-                optimizer.zero_grad()
-                loss.backward()
-                time.sleep(pause)
-                optimizer.step()
-                scheduler.step()
-            to.write(f"{number} {loss.item().hex()}\n")
-        to.write(f"digest {digest(store, model, bags.sightings.of['tag'].cells)}\n")
-    store.close()
+            to.write(f"{number} {training.step(number, pause)}\n")
+        to.write(f"digest {training.digest()}\n")
+    training.store.close()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], float((sys.argv[4:] or ["0"])[0]))
+    more = [float(sys.argv[4])] if len(sys.argv) > 4 else []
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], *more, overlap="overlap" in sys.argv[5:])

@@ -28,6 +28,7 @@ parts         tables outside the pool, whole and increments
 part_files    their files: Parquet, safetensors
 dynamicemb    DynamicEmb's storage
 trainer       steps and resuming
+overlap       commits beside the training
 checkpoint    checkpoints of torch.distributed.checkpoint: CheckpointWriter, CheckpointReader
 sharded       collections whose rows are spread over several processes
 buckets       which process has which id

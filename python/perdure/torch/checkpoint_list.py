@@ -108,7 +108,13 @@ class Where:
     def step(self) -> int | None:
         """Of the tables, as far as their trainer says."""
         trainer = trainer_of(self.tables)
-        return None if trainer is None else trainer.done + trainer.in_step
+        return None if trainer is None else trainer.ended + trainer.in_step
+
+    def wait(self) -> None:
+        """Until the tables are at the last step that ended, with the checkpoint of its commit."""
+        trainer = trainer_of(self.tables)
+        if trainer is not None:
+            trainer.wait()
 
 
 class Catalogue:
@@ -178,6 +184,7 @@ class Catalogue:
 
 def head_of(where: Where, source: Beside | Own) -> tuple[int, int]:
     if where.tables is not None:
+        where.wait()
         return notes.checkpoints(where.tables)
     newest, oldest = numbers_in(get_blob(source, HEAD, 0) or as_content([0, 1]))
     return newest, oldest

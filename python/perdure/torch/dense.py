@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import io
 import math
+import pickle
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import torch
@@ -23,8 +25,7 @@ _ROOM = 1 << 16  # rounded up to this
 _ALIGN = 16
 _LENGTHS = 16  # bytes, before the head
 _TENSOR = "a tensor of perdure.torch"
-# What else may change in the hands of its owner, and still be equal to itself.
-_UNCHANGING = (int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
+_PICKLED = pickle.HIGHEST_PROTOCOL
 
 
 @dataclass
@@ -35,9 +36,9 @@ class Content:
     others: list[Tensor]  # of uint8, in one dimension
     tensors: list[Tensor]  # likewise, on the device of the bytes
 
-    @property
+    @cached_property
     def octets(self) -> int:
-        each = [_aligned(len(one)) for one in (*self.others, *self.tensors)]
+        each = [_aligned(one.numel()) for one in (*self.others, *self.tensors)]
         return _aligned(_LENGTHS + len(self.head)) + sum(each)
 
 
@@ -47,7 +48,8 @@ class _Parted:
     def __init__(self, state: Any, device: torch.device) -> None:
         self.others: list[Tensor] = []
         self.tensors: list[Tensor] = []
-        self._device, self._comparable = device, True
+        self._device = device
+        self._all_taken = True
         self.rest = self._without(state)
 
     def _without(self, state: Any) -> Any:
@@ -57,24 +59,22 @@ class _Parted:
             return _like(state, {key: self._without(one) for key, one in state.items()})
         if isinstance(state, list) or type(state) is tuple:
             return type(state)(self._without(one) for one in state)
-        if not isinstance(state, _UNCHANGING):
-            self._comparable = False
         return state
 
     def _taken(self, tensor: Tensor) -> Any:
         if tensor.layout != torch.strided or tensor.is_quantized:
-            self._comparable = False
+            self._all_taken = False
             return tensor
         to = self.tensors if tensor.device == self._device else self.others
         to.append(tensor)
         return (_TENSOR, to is self.tensors, len(to) - 1)
 
-    @property
-    def shape(self) -> Any:
-        """Two states of which this is the same have the same head; None: that is not known."""
-        if not self._comparable:
+    def shape(self) -> bytes | None:
+        """Two states of which this is the same have the same head; None: that is not known. By what
+        torch.save would write, so with order and types, and of floats each bit."""
+        if not self._all_taken:
             return None
-        return _strict(self.rest), _kinds(self.others), _kinds(self.tensors)
+        return pickle.dumps((self.rest, _kinds(self.others), _kinds(self.tensors)), _PICKLED)
 
 
 def _like(state: Any, items: dict[Any, Any]) -> dict[Any, Any]:
@@ -85,17 +85,6 @@ def _like(state: Any, items: dict[Any, Any]) -> dict[Any, Any]:
     if hasattr(state, "_metadata"):
         whole._metadata = state._metadata  # type: ignore[attr-defined]
     return whole
-
-
-def _strict(state: Any) -> Any:
-    """Equal only where what torch.save writes is: in order, with types, of floats each bit."""
-    if isinstance(state, dict):
-        items = tuple((_strict(key), _strict(one)) for key, one in state.items())
-        versions = getattr(state, "_metadata", None)
-        return type(state), items, None if versions is None else _strict(dict(versions))
-    if isinstance(state, (list, tuple)):
-        return type(state), tuple(map(_strict, state))
-    return type(state), state.hex() if isinstance(state, float) else state
 
 
 def _kinds(tensors: list[Tensor]) -> list[tuple[torch.dtype, tuple[int, ...]]]:
@@ -112,7 +101,8 @@ class Dense:
 
     def __init__(self, parts: dict[str, Stateful]) -> None:
         self.parts = parts
-        self._head, self._shape = b"", None  # of the last content
+        self._head = b""  # of the last content
+        self._shape: bytes | None = None
 
     def save(self, device: torch.device) -> Content:
         """For bytes on that device."""
@@ -124,7 +114,7 @@ class Dense:
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             state["random of GPUs"] = torch.cuda.get_rng_state_all()
         parted = _Parted(state, device)
-        shape = parted.shape
+        shape = parted.shape()
         if shape is None or shape != self._shape:
             kinds = _kinds(parted.others), _kinds(parted.tensors)
             self._head = _as_bytes({"state": parted.rest, "others": kinds[0], "tensors": kinds[1]})
@@ -215,15 +205,20 @@ def fill(to: Tensor, content: Content) -> None:
     lengths = len(content.head).to_bytes(8, "little") + content.octets.to_bytes(8, "little")
     front = torch.frombuffer(bytearray(lengths + content.head), dtype=torch.uint8)
     first = torch.cat(_padded([front, *(one.cpu() for one in content.others)]))
-    to[: len(first)] = first.to(to.device)
+    to[: first.numel()].copy_(first)
     if content.tensors:
-        torch.cat(_padded(content.tensors), out=to[len(first) : content.octets])
+        torch.cat(_padded(content.tensors), out=to[first.numel() : content.octets])
 
 
 def _padded(pieces: list[Tensor]) -> list[Tensor]:
     """With what is between them."""
     gap = torch.zeros(_ALIGN, dtype=torch.uint8, device=pieces[0].device)
-    return [part for one in pieces for part in (one, gap[: _aligned(len(one)) - len(one)])]
+    padded = []
+    for one in pieces:
+        padded.append(one)
+        if one.numel() % _ALIGN:
+            padded.append(gap[: -one.numel() % _ALIGN])
+    return padded
 
 
 def is_filled(filled: Tensor) -> bool:

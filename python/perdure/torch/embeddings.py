@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 
 import perdure
 from perdure._named import numbers_of_each
-from perdure.torch import keyed, notes
+from perdure.torch import keyed, notes, overlap
 from perdure.torch.admission import Sightings
 from perdure.torch.follower import Follower
 from perdure.torch.keys import Distinct, distinct, keys_of, of_table
@@ -49,7 +49,7 @@ class Looked:
     batch: Distinct
     rows: Tensor  # float32: weights, state and score, as they are before the step
     new: Tensor  # bool: the pool has no row of the key
-    any_new: bool
+    any_new: bool  # false: none is
     why_lost: str = ""  # a gradient would change nothing, though one is expected to
     gradients: list[Tensor] = field(default_factory=list)  # (n, dim) each
     admitted: Tensor | None = None  # bool: a gradient changes the row; None: of all
@@ -133,6 +133,7 @@ class _Collection(nn.Module):
         self.sightings = Sightings(self.configs)
         self._pending: list[Looked] = []
         self.in_step = False  # of a trainer
+        self.lookups = 0  # batches of the pool, since the step began
         # What autograd goes on through: the rows are no parameters of the module.
         self.register_buffer("_hook", torch.zeros(0), persistent=False)
 
@@ -231,16 +232,27 @@ class _Collection(nn.Module):
             yield self._from_pool(group, batch)
 
     def _from_pool(self, group: Group, batch: Distinct) -> Looked:
-        keys = batch.keys
-        got = self.store._get_rows(keys, group.value_bytes, dtype=torch.float32)
+        keys, self.lookups = batch.keys, self.lookups + 1
+        got, kept = overlap.reading(
+            self.store,
+            lambda: self.store._get_rows(keys, group.value_bytes, dtype=torch.float32),
+        )
         rows, missing = got.values, ~got.found
         any_new = bool(missing.any())
         new = torch.from_numpy(missing).to(keys.device)
         if any_new:
-            at = torch.from_numpy(missing.nonzero()[0]).to(keys.device)
-            bounds = self._bounds.to(keys.device)
-            rows[at, : group.dim] = new_weights(keys[at], group.dim, bounds, self.seed)
+            self._begin_rows(group, keys, rows, torch.from_numpy(missing.nonzero()[0]))
+        if kept is not None:
+            begins = kept.lay_over(group.value_bytes, keys, rows, new)
+            if len(begins):
+                any_new = True
+                self._begin_rows(group, keys, rows, begins)
         return Looked(group, batch, rows, new, any_new)
+
+    def _begin_rows(self, group: Group, keys: Tensor, rows: Tensor, at: Tensor) -> None:
+        """Weights of rows that the pool has not, by their positions."""
+        at, bounds = at.to(keys.device), self._bounds.to(keys.device)
+        rows[at, : group.dim] = new_weights(keys[at], group.dim, bounds, self.seed)
 
     def _check(self, features: Mapping[str, Feature]) -> None:
         for name, feature in features.items():
@@ -258,7 +270,7 @@ class _Collection(nn.Module):
     # --- for the trainer
 
     def begin_step(self) -> None:
-        self._pending, self.in_step = [], True
+        self._pending, self.in_step, self.lookups = [], True, 0
 
     def end_step(self) -> list[Looked]:
         """What was looked up in it; gradients that come now come too late."""

@@ -18,7 +18,8 @@ class Optimizer(Protocol):
         """float32 numbers of state in a row of `dim` weights."""
 
     def update(self, weights: Tensor, state: Tensor, gradient: Tensor) -> None:
-        """Changes weights (n, dim) and state (n, state_floats) in place."""
+        """Changes weights (n, dim) and state (n, state_floats) in place, and uses the gradient
+        up."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class SGD:
         return 0
 
     def update(self, weights: Tensor, state: Tensor, gradient: Tensor) -> None:
-        weights.sub_(gradient * self.lr)
+        weights.sub_(gradient.mul_(self.lr))
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Adagrad:
 
     def update(self, weights: Tensor, state: Tensor, gradient: Tensor) -> None:
         state.addcmul_(gradient, gradient)
-        weights.sub_(self.lr * gradient / (state.sqrt() + self.eps))
+        weights.sub_(gradient.mul_(self.lr).div_(state.sqrt().add_(self.eps)))
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class RowWiseAdagrad:
 
     def update(self, weights: Tensor, state: Tensor, gradient: Tensor) -> None:
         state.add_(gradient.square().mean(dim=1, keepdim=True))
-        weights.sub_(self.lr * gradient / (state.sqrt() + self.eps))
+        weights.sub_(gradient.mul_(self.lr).div_(state.sqrt().add_(self.eps)))
 
 
 @dataclass(frozen=True)
@@ -84,4 +85,5 @@ class Adam:
         mean.mul_(first).add_(gradient, alpha=1 - first)
         square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
         corrected = self.lr * (1 - torch.pow(second, steps)).sqrt() / (1 - torch.pow(first, steps))
-        weights.sub_(corrected * mean / (square.sqrt() + self.eps))
+        torch.mul(mean, corrected, out=gradient)
+        weights.sub_(gradient.div_(square.sqrt().add_(self.eps)))

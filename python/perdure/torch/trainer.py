@@ -1,7 +1,8 @@
 """Training steps, each of which is one commit of a pool.
 
 Invariant: after whatever end of the process, the pool has all of some step and of those before it,
-and nothing of a later one.
+and nothing of a later one. That is the last step that ended; of an overlapped training it may be
+the one before.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +23,8 @@ from perdure.torch import eviction, notes
 from perdure.torch.admission import Sightings
 from perdure.torch.dense import Content, Dense, Stateful, fill, room_for
 from perdure.torch.embeddings import Changed, _Collection, device_of
-from perdure.torch.keys import of_table
+from perdure.torch.keys import keys_of, of_table
+from perdure.torch.overlap import Commit, Committer, Kept, wait_for
 from perdure.torch.tables import TableConfig
 
 if TYPE_CHECKING:
@@ -68,6 +71,10 @@ class Trainer:
     dense_bytes : int, optional
         Room for all state but the tables, chosen by a pool's first step for good; by default what
         that step takes and twice the model's parameters more.
+    overlap : bool
+        A thread commits a step while the next one runs: a kill may lose the last step that ended,
+        and none before it. What fails there is raised by the next step, by `wait`, `export` or
+        `resume`, or by closing the store.
     **others : anything with state_dict and load_state_dict
         A scheduler, a sampler: what else has to be of the same step. Of tensors, numbers, strings,
         lists and dictionaries.
@@ -94,8 +101,14 @@ class Trainer:
         optimizer: torch.optim.Optimizer,
         *,
         dense_bytes: int | None = None,
+        overlap: bool = False,
         **others: Stateful,
     ) -> None:
+        if overlap and self._several:
+            raise perdure.Unsupported(
+                f"pool {store.path}: overlap is of one process; steps of several end together, and"
+                " each is committed before the next one begins"
+            )
         self.store = store
         self._collections = [embeddings] if isinstance(embeddings, nn.Module) else list(embeddings)
         _check_collections(self._collections, store)
@@ -119,7 +132,10 @@ class Trainer:
         self._device = torch.zeros(0, device=device_of(store)).device  # with its number
         self._parameter_bytes = sum(one.nbytes for one in model.parameters())
         self._bytes: Tensor | None = None
-        self._done = 0
+        self._done = self._ended = 0
+        self._committer = Committer(store, self._device) if overlap else None
+        if self._committer is not None:  # who is never asked again
+            weakref.finalize(self, self._committer.tell)
         self.evicted = {}
         self._keeps_evicted = False
         self._evicted: dict[str, perdure.Table] = {}
@@ -127,8 +143,24 @@ class Trainer:
 
     @property
     def done(self) -> int:
-        """Steps that are committed."""
+        """Steps that are committed; with `overlap` the last one that ended may still be to come."""
         return self._done
+
+    @property
+    def ended(self) -> int:
+        """Steps that ended, committed or, with `overlap`, about to be: `done` or one more."""
+        return self._ended
+
+    def wait(self) -> None:
+        """Returns once every step that ended is committed.
+
+        Raises
+        ------
+        NoSpace, Closed and others
+            With `overlap`: why the last step could not be committed. The model in memory is ahead
+            of the pool; `resume` before you go on.
+        """
+        self._settle()
 
     def resume(self) -> int:
         """Brings everything to the last committed step, and answers how many there are; of a pool
@@ -138,8 +170,13 @@ class Trainer:
         ------
         ValueError
             The pool's steps have other parts than the trainer, or other sizes.
+        NoSpace, Closed and others
+            With `overlap`: why the last step could not be committed, if nobody was told. Call it
+            again.
         """
         _at_work.pop(self.store, None)
+        self._settle()
+        wait_for(self.store)  # of a trainer before this one, too
         for one in self._collections:
             one.end_step()
         number = None
@@ -168,8 +205,10 @@ class Trainer:
         TypeError
             In a pool's first step: something that is to be saved cannot be loaded again.
         NoSpace, Closed
-            As of `Store.step`; nothing of the step took effect.
+            As of `Store.step`; nothing of the step took effect. With `overlap`, nor of this one if
+            it was the step before it that failed.
         """
+        self._settle(wait=False)
         self._check_turn()
         if self.in_step:
             raise RuntimeError("step: one is under way; end it before the next one begins")
@@ -189,7 +228,8 @@ class Trainer:
         return any(one.in_step for one in self._collections)
 
     def commit_with_step(self, put: Callable[[], None]) -> None:
-        """Within a step's block: one more write of one key that takes effect with the step."""
+        """Within a step's block: one more write of one key that takes effect with the step. With
+        `overlap` it is called in the trainer's thread."""
         self._of_step.append(put)
 
     def export(
@@ -223,6 +263,7 @@ class Trainer:
         from perdure.torch.parts import export_part  # which needs pyarrow
 
         self._check_turn()
+        self._settle()
         optimizer = self._collections[0].optimizer
         if optimizer is None or any(one.optimizer != optimizer for one in self._collections):
             raise ValueError("embeddings: collections of one optimizer can be exported")
@@ -240,7 +281,7 @@ class Trainer:
         self._rows.count = dict(counts)
         try:
             with torch.no_grad():
-                self._commit(self._done + 1)
+                self._commit(self._ended + 1)
         except BaseException:
             self._rows.count = counts
             self._sightings.load_state_dict(sightings)
@@ -249,20 +290,64 @@ class Trainer:
             raise
 
     def _commit(self, number: int) -> None:
+        lookups = sum(one.lookups for one in self._collections)
         changed = [rows for one in self._collections for rows in one.changed(number)]
         evicted = self._evict(changed, number)
         if self._bytes is None:
             self._dense.check()
         content = self._dense.save(self._device)
+        self._settle()  # the dense state of the step before is the pool's by then
         if self._bytes is None:
             self._register(notes.dense_room(self.store) or self._new_room(content))
         assert self._bytes is not None
         fill(self._bytes, content)
+        write = partial(self._write_step, number, changed, evicted, self._of_step)
+        if self._committer is None or self._ended == 0:
+            write()
+        else:
+            kept = Kept(
+                [(one.value_bytes, one.keys, one.rows) for one in changed],
+                self._keys_of(evicted),
+                self._device,
+            )
+            self._committer.begin(self.store, Commit(number, write, kept, lookups))
+        self._ended, self.evicted = number, evicted
+
+    def _write_step(
+        self,
+        number: int,
+        changed: Sequence[Changed],
+        evicted: dict[str, Any],
+        others: Sequence[Callable[[], None]],
+    ) -> None:
+        """The commit. With `overlap` in the trainer's thread."""
         rows = sum(len(one.keys) for one in changed) + sum(map(len, evicted.values()))
-        most = self._operations(rows) + len(self._of_step)
-        with self.store.step(number, max_operations=most):
+        most = self._operations(rows) + len(others)
+        with torch.no_grad(), self.store.step(number, max_operations=most):
             self._write(changed, evicted, number)
-        self._done, self.evicted = number, evicted
+            for put in others:
+                put()
+        self._done = number
+
+    def _settle(self, *, wait: bool = True) -> None:
+        """Waits for the commit under way, or only looks whether it failed, and raises why."""
+        if self._committer is None:
+            return
+        if wait:
+            self._committer.wait()
+        failure = self._committer.failure()
+        if failure is not None:
+            if trainer_of(self.store) is self:
+                _at_work.pop(self.store, None)
+            raise failure
+
+    def _keys_of(self, evicted: dict[str, Any]) -> Tensor:
+        """Ascending, as the ids of each table are."""
+        found = [torch.empty((0, 2), dtype=torch.int64, device="cpu")]
+        tables = [(self.store.table(name), ids) for name, ids in evicted.items()]
+        for table, ids in sorted(tables, key=lambda one: one[0].number):
+            found.append(keys_of(torch.from_numpy(ids), table.number))
+        return torch.cat(found).to(self._device)
 
     def _operations(self, rows: int) -> int:
         return max(2 * rows, 1)
@@ -270,8 +355,6 @@ class Trainer:
     def _write(self, changed: Sequence[Changed], evicted: dict[str, Any], number: int) -> None:
         """What a step changes beside the dense state; within its commit."""
         self._put(changed)
-        for put in self._of_step:
-            put()
         for name, ids in evicted.items():
             self.store.table(name).erase(ids)
         if self._evicted:
@@ -297,6 +380,7 @@ class Trainer:
             table = self.store.table(config.name)
             rows = self._rows.count.get(config.name, 0) + made.get(table.number, 0)
             if eviction.is_due(config, rows, step):
+                self._settle()  # for it looks at the pool
                 keep = ids_of(changed, table.number).cpu().numpy()
                 ids = eviction.choose(table, config, rows, step, keep)
                 rows -= len(ids)
@@ -340,7 +424,7 @@ class Trainer:
         notes.check_loaded(self.store)
         if number is None:
             self._count_rows()
-        self._done = number or 0
+        self._done = self._ended = number or 0
         self._look_at_evicted()
         _at_work[self.store] = weakref.ref(self)
 
