@@ -168,6 +168,9 @@ class _Collection(nn.Module):
                 weights.append(of_part)
         return parts, answers, weights
 
+    def check_compiled(self) -> None:
+        """Raises where a pass has to go by the module itself."""
+
     def _parts_of(self, request: Request, looked: Sequence[Looked], single: bool) -> list[Part]:
         parts, begin = [], 0
         for names in request.of_dims:

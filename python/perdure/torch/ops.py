@@ -4,9 +4,10 @@
 and `perdure::look_up_backward` are a collection's forward pass and its gradients, as one node of a
 graph each: what they note for the step is Python's.
 
-Invariant: a graph has no rows of the pool as constants, and no shape that follows from them. Two
-passes are two nodes whose numbers differ, so no compiler makes one of them; and a backward pass
-answers the gradient of a tensor that requires one, so none leaves it out.
+Invariant: a graph has no rows of the pool as constants, and no shape that follows from them. Of two
+passes the second takes what the first answers, its number, so no compiler makes one of them or
+turns them round; and a backward pass answers the gradient of a tensor that requires one, so none
+leaves it out.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ _collections: weakref.WeakValueDictionary[int, _Collection] = weakref.WeakValueD
 _numbers = itertools.count(1)
 _LOOK_UP = (
     "(Tensor hook, Tensor[] ids, Tensor[] lengths, Tensor? of_ids, Tensor number, int collection,"
-    " int[] features, bool remember) -> (Tensor[], Tensor[])"
+    " int[] features, bool remember) -> (Tensor[], Tensor[], Tensor)"
 )
 _LOOK_UP_BACKWARD = (
     "(Tensor[] gradients, int[] dims, Tensor[] lengths, Tensor? of_ids, Tensor[] weights,"
@@ -157,14 +158,17 @@ class Passes:
         of_ids: Tensor | None,
         remember: bool,
     ) -> Sequence[Tensor]:
-        """Of tables of each dim the answer. It is traced, so the pass's number is a tensor."""
-        if remember:
-            self._number.add_(1)
+        """Of tables of each dim the answer. It is traced: the number of a pass is a tensor, and
+        follows from the pass before, so that a graph keeps their order."""
         which = [self.names.index(name) for name in names]
         ids = [features[name][0] for name in names]
         lengths = [features[name][1] for name in names] if self._bags else []
         number = self._number.clone()
-        return look_up(hook, ids, lengths, of_ids, number, self.collection, which, remember)[0]
+        answers, _, following = look_up(
+            hook, ids, lengths, of_ids, number, self.collection, which, remember
+        )
+        self._number.copy_(following)
+        return answers
 
     def by_dim(self, features: Sequence[int]) -> dict[int, list[int]]:
         """Which of these features are of tables of which dim."""
@@ -229,15 +233,17 @@ def look_up(
     collection: int,
     features: Sequence[int],
     remember: bool,
-) -> tuple[list[Tensor], list[Tensor]]:
-    """A forward pass: of tables of each dim rows of the ids or bags of `features`; and weights of
-    each id, where `of_ids` are given. `hook` requires a gradient, so that rows have one."""
+) -> tuple[list[Tensor], list[Tensor], Tensor]:
+    """A forward pass: of tables of each dim rows of the ids or bags of `features`; weights of each
+    id, where `of_ids` are given; and the number of the pass that follows. `hook` requires a
+    gradient, so that rows have one."""
     module = _collection_of(collection)
+    module.check_compiled()
     request = module.compiled.request(ids, lengths, of_ids, features, remember)
     parts, answers, weights = module.pass_of(request)
     if remember and module.in_step:
         module.compiled.keep(int(number), parts)
-    return answers, weights
+    return answers, weights, number + 1
 
 
 @look_up.register_fake
@@ -250,7 +256,7 @@ def _(
     collection: int,
     features: Sequence[int],
     remember: bool,
-) -> tuple[list[Tensor], list[Tensor]]:
+) -> tuple[list[Tensor], list[Tensor], Tensor]:
     answers, weights = [], []
     for dim, several in _collection_of(collection).compiled.by_dim(features).items():
         of_each = sum(ids[at].shape[0] for at in several)
@@ -258,7 +264,7 @@ def _(
         answers.append(ids[0].new_empty((rows, dim), dtype=torch.float32))
         if of_ids is not None:
             weights.append(ids[0].new_empty((of_each, dim), dtype=torch.float32))
-    return answers, weights
+    return answers, weights, torch.empty_like(number)
 
 
 @torch.library.custom_op("perdure::look_up_backward", mutates_args=(), schema=_LOOK_UP_BACKWARD)
@@ -332,7 +338,7 @@ def _keep_for_backward(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     ctx.set_materialize_grads(False)
 
 
-def _go_backward(ctx: Any, gradients: Sequence[Tensor | None], _: Any) -> tuple[Any, ...]:
+def _go_backward(ctx: Any, gradients: Sequence[Tensor | None], *_: Any) -> tuple[Any, ...]:
     number, of_ids, *rest = ctx.saved_tensors
     lengths, weights = rest[: ctx.bags], rest[ctx.bags :]
     there = [dim for dim, one in enumerate(gradients) if one is not None]

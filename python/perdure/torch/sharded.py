@@ -110,6 +110,13 @@ class _Sharded(_Collection):
 
     # --- a forward pass
 
+    def check_compiled(self) -> None:
+        if self._begun is not None:
+            raise RuntimeError(
+                "begin: ids of a pass are on their way, and a compiled pass cannot tell whose they"
+                " are; call the module uncompiled, or leave begin() out"
+            )
+
     def _batches(self, features: Mapping[str, Feature]) -> list[tuple[Group, Distinct]]:
         if self._begun is not None and self._begun[0] is features:
             _, self._ready = self._begun
