@@ -1,11 +1,10 @@
-"""Trainings of which one is compiled and one is not, for test_torch_ops.py. PyTorch is imported by
-those that need it."""
+"""Trainings of which one is compiled and one is not, and keys, for test_torch_ops.py and
+test_torch_compile.py. PyTorch is imported by those that need it."""
 
 from __future__ import annotations
 
 import itertools
-import shutil
-from types import SimpleNamespace
+from collections.abc import Iterator
 from typing import Any
 
 _names = itertools.count()
@@ -82,11 +81,32 @@ def rows_of(training: Training) -> Any:
     return torch.cat([one.cpu() for one in every], dim=1)
 
 
-def _counter() -> Any:
+def compilations() -> Any:
     """A backend that counts what is compiled."""
     from torch._dynamo.testing import CompileCounterWithBackend
 
     return CompileCounterWithBackend("aot_eager")
 
 
-compiled = SimpleNamespace(counter=_counter, has_compiler=lambda: shutil.which("g++") is not None)
+def one_thread() -> Iterator[None]:
+    """Of PyTorch, so that tests beside each other do not wait for each other's threads; and nothing
+    is compiled yet."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch._dynamo.reset()
+    yield
+    torch.set_num_threads(before)
+
+
+def keys_of(store: Any, table: str, *ids: int) -> Any:
+    import torch
+
+    return torch.tensor([[one, store.table(table).number] for one in ids], dtype=torch.int64)
+
+
+def get_rows(*arguments: Any) -> Any:
+    import torch
+
+    return torch.ops.perdure.get_rows(*arguments)
