@@ -79,6 +79,7 @@ def test_a_compiled_training_has_no_graph_break_and_the_same_rows(
     assert rows_of(made).equal(before)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of PyTorch's own code
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
 def test_inductor_compiles_a_training() -> None:
     import torch

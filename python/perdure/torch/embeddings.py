@@ -146,8 +146,9 @@ class _Collection(nn.Module):
             request = Request(features, of_dims, of_ids, remember)
             wholes = Rows.apply(self._hook, of_ids, self, request)
         answer: dict[str, Tensor] = {}
+        at = 1 if self._pools else 0  # a row each: of lengths, or of ids
         for some, whole in zip(of_dims, wholes, strict=True):
-            sizes = [features[name][self._pools].numel() for name in some]  # ids, or lengths
+            sizes = [features[name][at].numel() for name in some]
             answer.update(zip(some, whole.split(sizes), strict=True))
         return {name: answer[name] for name in features}
 

@@ -130,7 +130,7 @@ _LOOK_UP = (
 )
 _LOOK_UP_BACKWARD = (
     "(Tensor[] gradients, int[] dims, Tensor[] lengths, Tensor? of_ids, Tensor[] weights,"
-    " Tensor number, int collection, int[] features, bool remember) -> (Tensor, Tensor)"
+    " Tensor following, int collection, int[] features, bool remember) -> (Tensor, Tensor)"
 )
 
 
@@ -241,9 +241,10 @@ def look_up(
     module.check_compiled()
     request = module.compiled.request(ids, lengths, of_ids, features, remember)
     parts, answers, weights = module.pass_of(request)
+    following = number + 1
     if remember and module.in_step:
-        module.compiled.keep(int(number), parts)
-    return answers, weights, number + 1
+        module.compiled.keep(int(following), parts)
+    return answers, weights, following
 
 
 @look_up.register_fake
@@ -274,7 +275,7 @@ def look_up_backward(
     lengths: Sequence[Tensor],
     of_ids: Tensor | None,
     weights: Sequence[Tensor],
-    number: Tensor,
+    following: Tensor,
     collection: int,
     features: Sequence[int],
     remember: bool,
@@ -284,7 +285,7 @@ def look_up_backward(
     if not remember and of_ids is None:
         return hook, gradients[0].new_empty(0)
     parts = (
-        module.compiled.of_step(int(number))
+        module.compiled.of_step(int(following))
         if remember
         else _parts_again(module, lengths, of_ids, weights, features)
     )
@@ -320,7 +321,7 @@ def _(
     lengths: Sequence[Tensor],
     of_ids: Tensor | None,
     weights: Sequence[Tensor],
-    number: Tensor,
+    following: Tensor,
     collection: int,
     features: Sequence[int],
     remember: bool,
@@ -330,22 +331,30 @@ def _(
 
 
 def _keep_for_backward(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    _, ids, lengths, of_ids, number, *ctx.numbers = inputs
+    _, ids, lengths, of_ids, _, *ctx.numbers = inputs
     ctx.of_ids, ctx.lists = of_ids is not None, ([None] * len(ids), [None] * len(lengths))
-    weights = output[1]
+    _, weights, following = output
     ctx.bags = len(lengths)
-    ctx.save_for_backward(number, of_ids, *lengths, *weights)
+    # A pass is known by the number that follows: a compiler may keep that of the pass itself as the
+    # collection's, which goes on.
+    ctx.save_for_backward(following, of_ids, *lengths, *weights)
     ctx.set_materialize_grads(False)
 
 
 def _go_backward(ctx: Any, gradients: Sequence[Tensor | None], *_: Any) -> tuple[Any, ...]:
-    number, of_ids, *rest = ctx.saved_tensors
+    following, of_ids, *rest = ctx.saved_tensors
     lengths, weights = rest[: ctx.bags], rest[ctx.bags :]
     there = [dim for dim, one in enumerate(gradients) if one is not None]
     hook = of_ids_gradient = None
     if there:
         hook, of_ids_gradient = look_up_backward(
-            [gradients[dim] for dim in there], there, lengths, of_ids, weights, number, *ctx.numbers
+            [gradients[dim] for dim in there],
+            there,
+            lengths,
+            of_ids,
+            weights,
+            following,
+            *ctx.numbers,
         )
     return hook, *ctx.lists, of_ids_gradient if ctx.of_ids else None, None, None, None, None
 
