@@ -99,6 +99,18 @@ def test_get_rows_refuses_what_does_not_fit_and_names_it(store: perdure.Store) -
             get_rows(*arguments)
 
 
+def test_a_batch_that_memory_lacks_for_raises_and_the_next_one_is_answered(
+    store: perdure.Store,
+) -> None:
+    from perdure.torch import ops
+
+    number, some = ops.number_of(store), keys_of(store, "wide", 1)
+    for arguments in ((some.expand(1 << 44, 2), number, 4), (some.expand(1 << 59, 2), number, 4)):
+        with pytest.raises(RuntimeError):
+            get_rows(*arguments)
+    assert get_rows(some, number, 2)[0].tolist() == [[0.0, 1.0]]
+
+
 def test_a_closed_store_has_no_number_and_its_old_one_is_dead(pools: Path) -> None:
     from perdure.torch import ops
 

@@ -100,13 +100,14 @@ class Rows(torch.autograd.Function):
         ctx.parts, answers, weights = collection.pass_of(request)
         ctx.remember = request.remember
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(of_ids, *weights)
+        if ctx.needs_input_grad[1]:
+            ctx.save_for_backward(of_ids, *weights)
         return tuple(answers)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        of_ids, *weights = ctx.saved_tensors
+        of_ids, *weights = ctx.saved_tensors or (None,)
         return None, gradients_of(ctx.parts, gradients, of_ids, weights, ctx.remember), None, None
 
 

@@ -37,8 +37,8 @@ class Bags:
     def gradients(
         self, gradient: Tensor, ids: int, weights: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """Of the weights of so many ids, and of `of_ids`, from that of bags. `weights` are those
-        that `pooled` got, where there are `of_ids`."""
+        """Of the weights of so many ids, and of `of_ids`, from that of bags; the latter where there
+        are `weights`, those that `pooled` got."""
         if self.single and self.of_ids is None:
             return gradient, None
         if self.divisors is not None:
@@ -46,9 +46,10 @@ class Bags:
         bags = torch.arange(len(self.lengths), device=self.lengths.device)
         of_each = torch.repeat_interleave(bags, self.lengths, output_size=ids)
         gradient = gradient.index_select(0, of_each)
-        if self.of_ids is None or weights is None:
+        if self.of_ids is None:
             return gradient, None
-        return gradient * self.of_ids[:, None], (gradient * weights).sum(dim=1)
+        of_ids = None if weights is None else (gradient * weights).sum(dim=1)
+        return gradient * self.of_ids[:, None], of_ids
 
 
 def divisors_of(lengths: Tensor, sizes: list[int], means: list[bool]) -> Tensor | None:
