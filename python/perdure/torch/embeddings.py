@@ -178,10 +178,10 @@ class _Collection(nn.Module):
             sizes = [request.features[name][0].numel() for name in names]
             end = begin + sum(sizes)
             bags = None
-            if self._pools:
+            if self._pools and (request.of_ids is not None or not single):
                 of_ids = None if request.of_ids is None else request.of_ids[begin:end]
                 lengths = [request.features[name][1] for name in names]
-                bags = self.bags(names, lengths, of_ids, single)
+                bags = self.bags(names, lengths, of_ids)
             parts.append(Part(self._looked_of(names, sizes, looked), end - begin, bags))
             begin = end
         return parts
@@ -206,15 +206,12 @@ class _Collection(nn.Module):
         names: Sequence[str],
         lengths: Sequence[Tensor],
         of_ids: Tensor | None,
-        single: bool,
     ) -> Bags:
-        """Of some features; `single`: each bag has one id."""
+        """Of some features."""
         whole = torch.cat([one.to(torch.int64) for one in lengths])
-        divisors = None
-        if not single or of_ids is not None:
-            means = [self.configs[self._table_of[name]].pooling == "mean" for name in names]
-            divisors = divisors_of(whole, [one.numel() for one in lengths], means)
-        return Bags(whole, of_ids, divisors, single)
+        means = [self.configs[self._table_of[name]].pooling == "mean" for name in names]
+        divisors = divisors_of(whole, [one.numel() for one in lengths], means)
+        return Bags(whole, of_ids, divisors)
 
     def _batches(self, features: Mapping[str, Feature]) -> list[tuple[Group, Distinct]]:
         """Keys of the features, each once; of all their tables of one width together."""
@@ -262,21 +259,24 @@ class _Collection(nn.Module):
         return Looked(group, batch, rows, new, any_new)
 
     def _check_lengths(self, features: Mapping[str, Feature]) -> bool:
-        """Whether each bag has one id. Of all features at once: on a GPU the host waits for the
-        answer."""
+        """Whether each bag has one id, as is usual. Of all features at once: on a GPU the host
+        waits for the answer."""
         if not features:
             return True
+        if all(feature[0].numel() == feature[1].numel() for feature in features.values()):
+            single = torch.cat([feature[1] for feature in features.values()]) == 1
+            if bool(single.all()):
+                return True
         each = [feature[1].to(torch.int64) for feature in features.values()]
         lengths = torch.cat(each)
         ends = torch.tensor([0, *(len(one) for one in each)]).cumsum(0)
         sums = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))[ends.to(lengths.device)].diff()
-        one = lengths.new_ones(1)
-        least, most = torch.cat([lengths, one]).aminmax()
-        *ids, least_, most_ = torch.cat([sums, least[None], most[None]]).tolist()
+        least = torch.cat([lengths, lengths.new_zeros(1)]).amin()
+        *ids, least_ = torch.cat([sums, least[None]]).tolist()
         for (name, feature), count, some in zip(features.items(), ids, each, strict=True):
             if count != feature[0].numel() or (least_ < 0 and bool((some < 0).any())):
                 raise _wrong_lengths(name, feature)
-        return bool(least_ == most_ == 1)
+        return False
 
     def _check(self, features: Mapping[str, Feature]) -> None:
         for name, feature in features.items():

@@ -309,7 +309,7 @@ def _parts_again(
     pieces = of_ids.split([len(one) for one in weights])
     for several, piece in zip(module.compiled.by_dim(features).values(), pieces, strict=True):
         names = [module.compiled.names[features[at]] for at in several]
-        bags = module.bags(names, [lengths[at] for at in several], piece, False)
+        bags = module.bags(names, [lengths[at] for at in several], piece)
         parts.append(Part([], len(piece), bags))
     return parts
 

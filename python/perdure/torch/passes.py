@@ -62,7 +62,7 @@ class Part:
 
     looked: list[tuple[Looked, Tensor | None]]  # and which of the ids are its; None: all
     ids: int
-    bags: Bags | None
+    bags: Bags | None  # None: a row each is answered
 
     def weights(self, dim: int) -> Tensor:
         """Of each id."""

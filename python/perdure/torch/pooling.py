@@ -19,12 +19,9 @@ class Bags:
     lengths: Tensor  # int64, of each bag; their sum is the number of ids
     of_ids: Tensor | None  # float32, by what each id's weights are multiplied
     divisors: Tensor | None  # (bags, 1), by what sums are divided
-    single: bool  # each bag is known to have one id
 
     def pooled(self, weights: Tensor) -> Tensor:
         """(bags, dim), of weights (ids, dim)."""
-        if self.single and self.of_ids is None:
-            return weights
         if len(weights) == 0 or len(self.lengths) == 0:
             return weights.new_zeros((len(self.lengths), weights.shape[1]))
         ends = self.lengths.cumsum(0)
@@ -39,8 +36,6 @@ class Bags:
     ) -> tuple[Tensor, Tensor | None]:
         """Of the weights of so many ids, and of `of_ids`, from that of bags; the latter where there
         are `weights`, those that `pooled` got."""
-        if self.single and self.of_ids is None:
-            return gradient, None
         if self.divisors is not None:
             gradient = gradient / self.divisors
         bags = torch.arange(len(self.lengths), device=self.lengths.device)
