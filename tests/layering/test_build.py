@@ -1,9 +1,11 @@
 """What a user's choices come to in a build: flags, kind of library, presets."""
 
+import importlib.util
 import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -178,3 +180,18 @@ def test_no_cmake_file_holds_a_mangled_name() -> None:
         str(path.relative_to(ROOT)) for path in files if re.search(r"\b_ZN?\w*\d", path.read_text())
     ]
     assert not mangled
+
+
+@pytest.mark.parametrize("torch", ["/nowhere", "ON"])
+def test_a_pytorch_that_is_not_there_is_refused_where_it_was_named(
+    tmp_path: Path, torch: str
+) -> None:
+    if torch == "ON" and importlib.util.find_spec("torch"):
+        pytest.skip("this Python has PyTorch")
+    python = (f"Python_EXECUTABLE={sys.executable}", "PERDURE_PYTHON=ON")
+    done = configure(ROOT, tmp_path, *LEAST, *python, f"PERDURE_TORCH={torch}")
+    assert done.returncode != 0 and f"PERDURE_TORCH is '{torch}'" in done.stderr
+    assert "-DPERDURE_TORCH=OFF" in done.stderr, "it names the way out"
+    for choice in ("OFF", "AUTO"):
+        done = configure(ROOT, tmp_path, *LEAST, *python, f"PERDURE_TORCH={choice}")
+        assert done.returncode == 0, done.stderr

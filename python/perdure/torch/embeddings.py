@@ -74,7 +74,7 @@ class _Collection(nn.Module):
         self.compiled = ops.Passes(self, by_dim, self._pools)
         # What autograd goes on through: the rows are no parameters of the module. It is in host
         # memory, wherever the rows are.
-        self._hook = torch.zeros(1, device="cpu", requires_grad=True)
+        self._hook = torch.zeros(1, dtype=torch.float32, device="cpu", requires_grad=True)
 
     def _follow(self) -> None:
         """Tables are of the pool that there is now."""

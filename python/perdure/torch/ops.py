@@ -281,7 +281,8 @@ def look_up_backward(
     remember: bool,
 ) -> tuple[Tensor, Tensor]:
     """Notes gradients of a pass's answers `dims`, and answers those of `hook` and `of_ids`."""
-    module, hook = _collection_of(collection), torch.zeros(1, device="cpu")
+    module = _collection_of(collection)
+    hook = torch.zeros(1, dtype=torch.float32, device="cpu")
     if not remember and of_ids is None:
         return hook, gradients[0].new_empty(0)
     parts = (
@@ -326,7 +327,7 @@ def _(
     features: Sequence[int],
     remember: bool,
 ) -> tuple[Tensor, Tensor]:
-    hook = torch.empty(1, device="cpu")
+    hook = torch.empty(1, dtype=torch.float32, device="cpu")
     return hook, gradients[0].new_empty(0) if of_ids is None else torch.empty_like(of_ids)
 
 
