@@ -5,6 +5,7 @@ Invariant: what a call does to several tables is one batch of the store.
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Sequence
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
 
 
 _numbering = threading.Lock()
+
+
+def _number_anew() -> None:
+    """In a child, whose parent may have been numbering when it forked."""
+    global _numbering
+    _numbering = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_number_anew)
 
 
 class TableReads:
@@ -174,8 +184,11 @@ class TableReads:
 
     def _row_number(self) -> int:
         """What operators of PyTorch name it by (native/row_calls.hpp)."""
-        with _numbering:  # so that a store which another thread closes is not kept
-            source = self._rows_source()
+        source = self._rows_source()
+        if (number := self._row_number_made) is not None:
+            return number
+        with _numbering:
+            source = self._rows_source()  # again, so that a store which a thread closes is not kept
             if self._row_number_made is None:
                 self._row_number_made = _native.keep_rows(source)
                 self._forgets_rows = weakref.finalize(

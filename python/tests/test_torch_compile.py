@@ -277,6 +277,7 @@ def test_sharded_collections_are_compiled_but_for_passes_that_were_begun(pools: 
             trainer.resume()
             for number in range(3):
                 with trainer.step():
+                    assert call({}) == {}  # as of a process without samples
                     pooled = call(batch(number, 6, True))
                     sum(one.square().sum() for one in pooled.values()).backward()
             found = [store.table(name).get(np.arange(20), dtype=np.float32) for name in "abc"]

@@ -230,7 +230,12 @@ def test_a_forked_child_is_told_so_and_may_have_a_pool_of_its_own() -> None:
         while not stop.is_set():
             get_rows(some, number, 4)
 
-    threads = [threading.Thread(target=busy) for _ in range(2)]
+    def numbers() -> None:
+        while not stop.is_set():
+            with perdure.create("memfd:numbers", 16, 64) as other:
+                ops.number_of(other)
+
+    threads = [threading.Thread(target=one) for one in (busy, busy, numbers)]
     for one in threads:
         one.start()
     context = multiprocessing.get_context("fork")

@@ -134,17 +134,17 @@ class _Collection(nn.Module):
         of_dims = [names for names in of_dims if names]
         names = [name for some in of_dims for name in some]
         remember = self.optimizer is not None and self.training and torch.is_grad_enabled()
-        if not names:
-            self.pass_of(Request(features, [], None, remember))  # other processes may have some
-            return {}
         of_ids = None
         if self._pools and any(len(features[name]) == 3 for name in names):
             of_ids = torch.cat([_of_ids(features[name]) for name in names])
+        request = Request(features, of_dims, of_ids, remember)
+        wholes: Sequence[Tensor] = ()
         if torch.compiler.is_compiling():
             wholes = self.compiled(self._hook, features, names, of_ids, remember)
-        else:
-            request = Request(features, of_dims, of_ids, remember)
+        elif names:
             wholes = Rows.apply(self._hook, of_ids, self, request)
+        else:
+            self.pass_of(request)  # other processes may have ids
         answer: dict[str, Tensor] = {}
         at = 1 if self._pools else 0  # a row each: of lengths, or of ids
         for some, whole in zip(of_dims, wholes, strict=True):
