@@ -91,7 +91,8 @@ class Passing(Protocol):
 
 
 class Rows(torch.autograd.Function):
-    """A forward pass outside of torch.compile, which goes by the operators of `ops`."""
+    """A forward pass outside of torch.compile. Compiled code does the same by the operators of
+    `ops`, of which PyTorch's dispatcher takes a fifth of a millisecond a step."""
 
     @staticmethod
     def forward(
