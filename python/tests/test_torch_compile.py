@@ -167,6 +167,22 @@ def test_gradients_that_come_outside_of_their_step_raise() -> None:
     assert not rows_of(training).equal(before)
 
 
+def test_activation_checkpointing_looks_nothing_up_again() -> None:
+    import torch
+    from torch.utils.checkpoint import checkpoint
+
+    plain, made = Training("Adagrad", True), Training("Adagrad", True)
+
+    def loss(features: Any) -> Any:
+        return checkpoint(made.model, features, use_reentrant=False)
+
+    step = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    for number in range(3):
+        features = batch(number, 5, True)
+        assert plain.step(plain.model, features) == made.step(step, features)
+    assert rows_of(plain).equal(rows_of(made))
+
+
 def test_a_graph_whose_store_or_collection_is_gone_says_so() -> None:
     import torch
 

@@ -6,7 +6,7 @@ graph each: what they note for the step is Python's.
 
 Invariant: a graph has no rows of the pool as constants, and no shape that follows from them. Of two
 passes the second takes what the first answers, its number, so no compiler makes one of them or
-turns them round; and a backward pass answers the gradient of a tensor that requires one, so none
+reverses them; and a backward pass answers the gradient of a tensor that requires one, so none
 leaves it out.
 """
 
@@ -196,7 +196,8 @@ class Passes:
     def keep(self, number: int, parts: list[Part]) -> None:
         if number in self._of_step:
             raise RuntimeError(
-                "look_up: two threads go forward in one step of a compiled collection; let one do"
+                "look_up: a pass of a step came twice: two threads go forward in one compiled"
+                " collection, or activation checkpointing recomputes it; keep lookups out of both"
             )
         self._of_step[number] = parts
 
