@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,7 +44,8 @@ def test_passes_do_what_pytorch_asks_of_operators(bags: bool, weighted: bool) ->
     of_ids = torch.rand(count, requires_grad=True) if weighted else None
     hook, number = torch.zeros(1, requires_grad=True), torch.tensor(7)
     which = [passes.names.index(name) for name in features]
-    arguments = (hook, ids, lengths, of_ids, number, passes.collection, which, False)
+    constants = (passes.collection, which, [4 if name in "ac" else 8 for name in features], False)
+    arguments = (hook, ids, lengths, of_ids, number, *constants)
     torch.library.opcheck(torch.ops.perdure.look_up.default, arguments)
     answers, weights, following = ops.look_up(*arguments)
     assert following == 8
@@ -52,7 +55,7 @@ def test_passes_do_what_pytorch_asks_of_operators(bags: bool, weighted: bool) ->
     dims = list(range(len(gradients)))
     torch.library.opcheck(
         torch.ops.perdure.look_up_backward.default,
-        (gradients, dims, lengths, kept, weights, number, passes.collection, which, False),
+        (gradients, dims, lengths, kept, weights, number, *constants),
     )
 
 
@@ -92,6 +95,22 @@ def test_inductor_compiles_a_training() -> None:
         assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     assert torch.allclose(rows_of(plain), rows_of(made), atol=1e-6)
     assert len(plain.store) == len(made.store)
+
+
+CACHED = """
+import sys, torch
+from perdure import torch as pt
+tables, rule = [pt.TableConfig("t", int(sys.argv[1]))], pt.SGD(lr=1.0)
+rows = pt.EmbeddingCollection(pt.create("memfd:cached", tables, rule), tables, rule)
+with torch.no_grad():
+    ids = torch.arange(5)
+    assert torch.compile(rows, fullgraph=True)({"t": (ids,)})["t"].equal(rows({"t": (ids,)})["t"])
+"""
+
+
+def test_what_pytorch_keeps_of_one_collection_is_not_taken_for_another() -> None:
+    for dim in ("4", "8"):  # processes that name their collections alike, and have one cache
+        subprocess.run([sys.executable, "-c", CACHED, dim], check=True)
 
 
 def test_two_passes_of_one_graph_over_the_same_ids_stay_two() -> None:
@@ -195,7 +214,7 @@ def test_a_graph_whose_store_or_collection_is_gone_says_so() -> None:
         call(features)
     hook, number = torch.zeros(1), torch.tensor(0)
     with pytest.raises(RuntimeError, match="collection 123456789: it is gone"):
-        torch.ops.perdure.look_up(hook, [], [], None, number, 123456789, [], False)
+        torch.ops.perdure.look_up(hook, [], [], None, number, 123456789, [], [], False)
 
 
 def test_lengths_that_do_not_fit_are_refused_in_compiled_code_too() -> None:

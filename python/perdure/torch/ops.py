@@ -124,14 +124,26 @@ if native:
 
 _collections: weakref.WeakValueDictionary[int, _Collection] = weakref.WeakValueDictionary()
 _numbers = itertools.count(1)
+# PyTorch keeps what it compiled on the disk, and knows it by an operator's name and arguments. So
+# shapes follow from the arguments alone; and whoever changes what goes backward (_go_backward)
+# gives look_up another name.
 _LOOK_UP = (
     "(Tensor hook, Tensor[] ids, Tensor[] lengths, Tensor? of_ids, Tensor number, int collection,"
-    " int[] features, bool remember) -> (Tensor[], Tensor[], Tensor)"
+    " int[] features, int[] dims, bool remember) -> (Tensor[], Tensor[], Tensor)"
 )
 _LOOK_UP_BACKWARD = (
-    "(Tensor[] gradients, int[] dims, Tensor[] lengths, Tensor? of_ids, Tensor[] weights,"
-    " Tensor following, int collection, int[] features, bool remember) -> (Tensor, Tensor)"
+    "(Tensor[] gradients, int[] which, Tensor[] lengths, Tensor? of_ids, Tensor[] weights,"
+    " Tensor following, int collection, int[] features, int[] dims, bool remember)"
+    " -> (Tensor, Tensor)"
 )
+
+
+def by_dim(dims: Sequence[int]) -> list[list[int]]:
+    """Features of tables of one dim together, where these are the dims of features."""
+    found: dict[int, list[int]] = {}
+    for at, dim in enumerate(dims):
+        found.setdefault(dim, []).append(at)
+    return list(found.values())
 
 
 class Passes:
@@ -145,7 +157,7 @@ class Passes:
         self.collection = next(_numbers)
         _collections[self.collection] = collection
         self.names = [name for names in of_dims.values() for name in names]
-        self._dim_of = {name: dim for dim, names in of_dims.items() for name in names}
+        self._dims = [dim for dim, names in of_dims.items() for _ in names]
         self._bags = bags
         self._number = torch.zeros((), dtype=torch.int64, device="cpu")
         self._of_step: dict[int, list[Part]] = {}
@@ -161,21 +173,15 @@ class Passes:
         """Of tables of each dim the answer. It is traced: the number of a pass is a tensor, and
         follows from the pass before, so that a graph keeps their order."""
         which = [self.names.index(name) for name in names]
+        dims = [self._dims[number] for number in which]
         ids = [features[name][0] for name in names]
         lengths = [features[name][1] for name in names] if self._bags else []
         number = self._number.clone()
         answers, _, following = look_up(
-            hook, ids, lengths, of_ids, number, self.collection, which, remember
+            hook, ids, lengths, of_ids, number, self.collection, which, dims, remember
         )
         self._number.copy_(following)
         return answers
-
-    def by_dim(self, features: Sequence[int]) -> dict[int, list[int]]:
-        """Which of these features are of tables of which dim."""
-        found: dict[int, list[int]] = {}
-        for at, number in enumerate(features):
-            found.setdefault(self._dim_of[self.names[number]], []).append(at)
-        return found
 
     def request(
         self,
@@ -183,12 +189,13 @@ class Passes:
         lengths: Sequence[Tensor],
         of_ids: Tensor | None,
         features: Sequence[int],
+        dims: Sequence[int],
         remember: bool,
     ) -> Request:
         """What an operator's arguments ask for."""
         names = [self.names[number] for number in features]
         of_each = zip(ids, lengths, strict=True) if self._bags else ((one,) for one in ids)
-        of_dims = [[names[at] for at in several] for several in self.by_dim(features).values()]
+        of_dims = [[names[at] for at in several] for several in by_dim(dims)]
         return Request(dict(zip(names, of_each, strict=True)), of_dims, of_ids, remember)
 
     # --- for the trainer's steps
@@ -233,6 +240,7 @@ def look_up(
     number: Tensor,
     collection: int,
     features: Sequence[int],
+    dims: Sequence[int],
     remember: bool,
 ) -> tuple[list[Tensor], list[Tensor], Tensor]:
     """A forward pass: of tables of each dim rows of the ids or bags of `features`; weights of each
@@ -240,7 +248,7 @@ def look_up(
     gradient, so that rows have one."""
     module = _collection_of(collection)
     module.check_compiled()
-    request = module.compiled.request(ids, lengths, of_ids, features, remember)
+    request = module.compiled.request(ids, lengths, of_ids, features, dims, remember)
     parts, answers, weights = module.pass_of(request)
     following = number + 1
     if remember and module.in_step:
@@ -257,11 +265,12 @@ def _(
     number: Tensor,
     collection: int,
     features: Sequence[int],
+    dims: Sequence[int],
     remember: bool,
 ) -> tuple[list[Tensor], list[Tensor], Tensor]:
     answers, weights = [], []
-    for dim, several in _collection_of(collection).compiled.by_dim(features).items():
-        of_each = sum(ids[at].shape[0] for at in several)
+    for several in by_dim(dims):
+        dim, of_each = dims[several[0]], sum(ids[at].shape[0] for at in several)
         rows = sum(lengths[at].shape[0] for at in several) if lengths else of_each
         answers.append(ids[0].new_empty((rows, dim), dtype=torch.float32))
         if of_ids is not None:
@@ -272,16 +281,17 @@ def _(
 @torch.library.custom_op("perdure::look_up_backward", mutates_args=(), schema=_LOOK_UP_BACKWARD)
 def look_up_backward(
     gradients: Sequence[Tensor],
-    dims: Sequence[int],
+    which: Sequence[int],
     lengths: Sequence[Tensor],
     of_ids: Tensor | None,
     weights: Sequence[Tensor],
     following: Tensor,
     collection: int,
     features: Sequence[int],
+    dims: Sequence[int],
     remember: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Notes gradients of a pass's answers `dims`, and answers those of `hook` and `of_ids`."""
+    """Notes gradients of a pass's answers `which`, and answers those of `hook` and `of_ids`."""
     module = _collection_of(collection)
     hook = torch.zeros(1, dtype=torch.float32, device="cpu")
     if not remember and of_ids is None:
@@ -289,11 +299,11 @@ def look_up_backward(
     parts = (
         module.compiled.of_step(int(following))
         if remember
-        else _parts_again(module, lengths, of_ids, weights, features)
+        else _parts_again(module, lengths, of_ids, weights, features, dims)
     )
     of_each: list[Tensor | None] = [None] * len(parts)
-    for dim, gradient in zip(dims, gradients, strict=True):
-        of_each[dim] = gradient
+    for at, gradient in zip(which, gradients, strict=True):
+        of_each[at] = gradient
     answer = gradients_of(parts, of_each, of_ids, weights, remember)
     return hook, gradients[0].new_empty(0) if answer is None else answer
 
@@ -304,12 +314,13 @@ def _parts_again(
     of_ids: Tensor | None,
     weights: Sequence[Tensor],
     features: Sequence[int],
+    dims: Sequence[int],
 ) -> list[Part]:
     """Of a pass that no step knows: enough for a gradient of `of_ids`."""
     assert of_ids is not None
     parts = []
     pieces = of_ids.split([len(one) for one in weights])
-    for several, piece in zip(module.compiled.by_dim(features).values(), pieces, strict=True):
+    for several, piece in zip(by_dim(dims), pieces, strict=True):
         names = [module.compiled.names[features[at]] for at in several]
         bags = module.bags(names, [lengths[at] for at in several], piece)
         parts.append(Part([], len(piece), bags))
@@ -319,13 +330,14 @@ def _parts_again(
 @look_up_backward.register_fake
 def _(
     gradients: Sequence[Tensor],
-    dims: Sequence[int],
+    which: Sequence[int],
     lengths: Sequence[Tensor],
     of_ids: Tensor | None,
     weights: Sequence[Tensor],
     following: Tensor,
     collection: int,
     features: Sequence[int],
+    dims: Sequence[int],
     remember: bool,
 ) -> tuple[Tensor, Tensor]:
     hook = torch.empty(1, dtype=torch.float32, device="cpu")
@@ -336,7 +348,7 @@ def _keep_for_backward(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     _, ids, lengths, of_ids, _, *ctx.numbers = inputs
     ctx.of_ids, ctx.lists = of_ids is not None, ([None] * len(ids), [None] * len(lengths))
     _, weights, following = output
-    ctx.bags = len(lengths)
+    ctx.bags, ctx.constants = len(lengths), [None] * len(ctx.numbers)
     # A pass is known by the number that follows: a compiler may keep that of the pass itself as the
     # collection's, which goes on.
     ctx.save_for_backward(following, of_ids, *lengths, *weights)
@@ -358,7 +370,7 @@ def _go_backward(ctx: Any, gradients: Sequence[Tensor | None], *_: Any) -> tuple
             following,
             *ctx.numbers,
         )
-    return hook, *ctx.lists, of_ids_gradient if ctx.of_ids else None, None, None, None, None
+    return hook, *ctx.lists, of_ids_gradient if ctx.of_ids else None, None, *ctx.constants
 
 
 look_up.register_autograd(_go_backward, setup_context=_keep_for_backward)
