@@ -19,6 +19,8 @@ set(PERDURE_ROCKS "AUTO" CACHE STRING "Build the RocksDB-compatible engine: AUTO
 set_property(CACHE PERDURE_ROCKS PROPERTY STRINGS AUTO ON OFF)
 set(PERDURE_SERVE "AUTO" CACHE STRING "Build the server for Redis's clients: AUTO (where its libraries are found), ON or OFF")
 set_property(CACHE PERDURE_SERVE PROPERTY STRINGS AUTO ON OFF)
+set(PERDURE_TORCH "AUTO" CACHE STRING
+  "Build the operators for PyTorch: AUTO (where the Python that builds has PyTorch), ON, OFF, or the folder of a torch package")
 option(PERDURE_TESTS "Build the C++ tests" ${perdure_is_main})
 option(PERDURE_EXAMPLES "Build examples/, some of which need CUDA" ${perdure_is_main})
 set(PERDURE_TRAP_PROGRAMS "AUTO" CACHE STRING "Build the tests whose kernels abort: AUTO (where there is a GPU), ON or OFF")

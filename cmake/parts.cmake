@@ -24,7 +24,7 @@ endif()
 
 # perdure_package: what the Python package installs (component python), and no more.
 add_custom_target(perdure_package)
-foreach(target IN ITEMS _native _rocks _serve perdure-bench perdure-bench-rocks perdure-gpmbench perdure-explore perdure_rocks_preload)
+foreach(target IN ITEMS _native _rocks _serve _torch_ops perdure-bench perdure-bench-rocks perdure-gpmbench perdure-explore perdure_rocks_preload)
   if(TARGET ${target})
     add_dependencies(perdure_package ${target})
   endif()

@@ -8,6 +8,10 @@ cd "$(dirname "$0")/.."
 defines=(--config-settings "cmake.define.PERDURE_CUDA=${PERDURE_CUDA:-AUTO}")
 # A tree that tests were run in has these quickly compiled (scripts/test.py).
 case " $* " in *" PERDURE_UNMEASURED="*) ;; *) set -- "$@" PERDURE_UNMEASURED=OFF ;; esac
+# The operators for PyTorch: .venv has none itself.
+for torch in "$PWD"/.venv-frameworks/lib/python3*/site-packages/torch; do
+  [ ! -d "$torch" ] || set -- PERDURE_TORCH="$torch" "$@"
+done
 for define in PERDURE_TOGETHER=ON "$@"; do
   defines+=(--config-settings "cmake.define.$define")
 done

@@ -7,8 +7,9 @@ tables at once. With --overlap also of steps that are committed beside the next 
 
 One thread on the CPU; TABLES tables, BATCH ids of each drawn from IDS, two linear layers above. In
 turns; a figure is the median of the runs, each of STEPS steps after 20 that are not counted. Rows
-that are there already are most of those that a step meets with --seen; on a GPU the pool is in host
-memory, and its cache takes all rows.
+that are there already are most of those that a step meets with --seen. With --compile inductor
+compiles the forward pass of ours, with its layers. On a GPU the pool is in host memory, and its
+cache takes all rows.
 """
 
 from __future__ import annotations
@@ -53,10 +54,15 @@ class Model:
         all_ids = torch.randint(0, o.ids, (o.tables, o.batch), generator=random, device=o.device)
         return {f"t{i}": ids for i, ids in enumerate(all_ids)}
 
-    def step(self, look_up: Lookup, whole: Callable[[], object]) -> Step:
+    def step(self, look_up: Lookup, whole: Callable[[], object], compiled: bool = False) -> Step:
+        def loss_of(ids: dict[str, Tensor]) -> Tensor:
+            return self.layers(torch.cat(look_up(ids), dim=1)).square().mean()
+
+        forward = torch.compile(loss_of, fullgraph=True) if compiled else loss_of
+
         def step(number: int) -> None:
             with whole():  # type: ignore[attr-defined]
-                loss = self.layers(torch.cat(look_up(self.ids(number)), dim=1)).square().mean()
+                loss = forward(self.ids(number))
                 self.optimizer.zero_grad()
                 loss.backward()
                 self.optimizer.step()
@@ -102,7 +108,8 @@ def ours(options: argparse.Namespace, *, overlap: bool = False) -> float:
             if options.device == "cuda":
                 store.load_cache()
         trainer = pt.Trainer(store, bags, model.layers, model.optimizer, overlap=overlap)
-        return model.measure(model.step(look_up, trainer.step), trainer.wait)
+        step = model.step(look_up, trainer.step, options.compile)
+        return model.measure(step, trainer.wait)
 
 
 def fill(
@@ -171,6 +178,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seen", action="store_true", help="rows of all ids are there")
     parser.add_argument("--overlap", action="store_true", help="overlapped steps, too")
+    parser.add_argument("--compile", action="store_true", help="ours, by torch.compile")
     parser.add_argument("--cached", action="store_true", help="lookups, too, in cached rows")
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -9,12 +9,15 @@
 # the stable ABI of Python 3.12, which later ones have too, and for Python 3.11, because nanobind's
 # stable ABI begins with 3.12. A Python that is not here is left out, and said. A wheel runs where
 # glibc and libstdc++ are as new as here: its platform tag says how new. RocksDB, which brings six
-# libraries more, stays out, and with it perdure.rocks: that needs a build of one's own.
+# libraries more, stays out, and with it perdure.rocks: that needs a build of one's own. The
+# operators for PyTorch are inside where there is a PyTorch to build them with, of which nothing is
+# in the wheel; without one that is said, and perdure.torch does without them.
 #
 #   scripts/wheels.sh [cpu] [cu13] [lib] [lib-cu13]     cpu and cu13 unless named
 #
 # Environment: PYTHON311 and PYTHON312 name the Pythons, else they are looked for in PATH and in
-# pyenv's folder. CUDACXX names an nvcc of at least 13.0, else that of .venv (PERDURE_CUDA=ON
+# pyenv's folder. PERDURE_TORCH names the folder of a torch package, else that of .venv-frameworks
+# serves. CUDACXX names an nvcc of at least 13.0, else that of .venv (PERDURE_CUDA=ON
 # scripts/setup.sh) or of PATH serves.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -63,6 +66,15 @@ find_nvcc() {
   return 1
 }
 
+# The folder of a torch package, or OFF.
+find_torch() {
+  local torch
+  for torch in "${PERDURE_TORCH:-}" "$PWD"/.venv-frameworks/lib/python3*/site-packages/torch; do
+    [ -f "$torch/include/torch/csrc/stable/library.h" ] && realpath "$torch" && return
+  done
+  echo OFF
+}
+
 # A package's name is fixed in its pyproject.toml, so those for CUDA are built from a copy that has
 # other ones.
 cu13_sources() {
@@ -81,16 +93,17 @@ cu13_sources() {
 build_wheel() {
   local variant=$1 sources=$2 version=$3 venv=$PWD/build/wheels/venv-$3
   shift 3
-  local raw=$logs/raw-$variant-$version root='' serve=ON
+  local raw=$logs/raw-$variant-$version root='' serve=ON torch=$torch
   # From its folder, packaging/libperdure. A static perdure::serve would need its user's OpenSSL.
-  [ "$variant" = "${variant#lib}" ] || { root=../../ && serve=OFF; }
+  [ "$variant" = "${variant#lib}" ] || { root=../../ && serve=OFF && torch=OFF; }
   rm -rf "$raw"
   echo "wheels: $variant for Python $version (log: $logs/$variant-$version.log)"
   # Paths and names that pip, CMake and auditwheel find are those of the venv.
   PATH=$venv/bin:$PATH quietly "$variant-$version" "$venv/bin/python" -m pip wheel -v --disable-pip-version-check --no-build-isolation \
     --no-deps -w "$raw" --config-settings build-dir="${root}build/wheel-$variant" --config-settings cmake.define.PERDURE_ROCKS=OFF --config-settings cmake.define.PERDURE_SERVE="$serve" \
+    --config-settings cmake.define.PERDURE_TORCH="$torch" \
     "$@" "$sources"
-  PATH=$venv/bin:$PATH quietly "$variant-$version-repair" "$venv/bin/python" -m auditwheel repair -w dist "$raw"/*.whl
+  PATH=$venv/bin:$PATH quietly "$variant-$version-repair" "$venv/bin/python" -m auditwheel repair --exclude 'libtorch*.so' -w dist "$raw"/*.whl
 }
 
 variants=("$@")
@@ -106,6 +119,8 @@ for version in 3.11 3.12; do
 done
 [ ${#versions[@]} -gt 0 ] || fail "neither Python 3.11 nor 3.12 is here: name one in PYTHON311 or PYTHON312"
 
+torch=$(find_torch)
+[ "$torch" != OFF ] || echo "wheels: no PyTorch here (.venv-frameworks, PERDURE_TORCH), so no operators for it in the wheels"
 for variant in "${variants[@]}"; do
   case $variant in
     cpu) rm -f dist/perdure-*.whl ;;

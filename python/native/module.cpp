@@ -24,6 +24,7 @@
 #include "perdure/store.h"
 #include "pool_reader.hpp"
 #include "records.hpp"
+#include "row_handles.hpp"
 #include "single.hpp"
 #include "table_names.hpp"
 #include "watch.hpp"
@@ -329,6 +330,7 @@ NB_MODULE(_native, module) {
   bind_store(module);
   bind_machine(module);
   bind_pool_reader(module);
+  bind_row_handles(module);
   bind_watch(module);
   module.def("devices", &perdure::devices, nb::call_guard<nb::gil_scoped_release>());
   module.def(

@@ -555,6 +555,16 @@ class PoolReader:
     def value_bytes(self) -> int: ...
     def replaced(self) -> bool: ...
 
+def keep_rows(source: Store | PoolReader) -> int:
+    """A number by which operators of PyTorch name it; it stays alive until `forget_rows`."""
+
+def forget_rows(handle: int) -> None: ...
+def raise_row_error() -> None:
+    """Whatever the last call of this thread by such a number failed with, once."""
+
+def row_calls() -> Any:
+    """A capsule, "perdure.row_calls": the functions that operators call (native/row_calls.hpp)."""
+
 class ScanCursor:
     def __init__(self) -> None: ...
     @property

@@ -5,10 +5,13 @@ Invariant: what a call does to several tables is one batch of the store.
 
 from __future__ import annotations
 
+import os
+import threading
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from perdure import _checks, _named, errors
+from perdure import _checks, _named, _native, errors
 from perdure._batches import Batches
 from perdure._deferred import Deferred
 from perdure.results import Outcome, Result, checked
@@ -24,11 +27,25 @@ else:
     np, _arrays = Deferred("numpy"), Deferred("perdure._arrays")
 
 
+_numbering = threading.Lock()
+
+
+def _number_anew() -> None:
+    """In a child, whose parent may have been numbering when it forked."""
+    global _numbering
+    _numbering = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_number_anew)
+
+
 class TableReads:
     """Named tables, by whoever answers keys with values: a store, or a reader beside its writer."""
 
     _path: str
     _value_width: int | None
+    _row_number_made: int | None = None
+    _forgets_rows: weakref.finalize[Any, Any] | None = None
 
     def get(
         self,
@@ -171,6 +188,31 @@ class TableReads:
         keys = self._table_keys(tables, ids, offsets)
         return self._get_rows(keys, width, dtype=dtype, shape=shape, stream=stream, check=check)
 
+    def _rows_source(self) -> _native.Store | _native.PoolReader:
+        """Whoever this is reads by one of the two."""
+        raise NotImplementedError
+
+    def _row_number(self) -> int:
+        """What operators of PyTorch name it by (native/row_calls.hpp)."""
+        source = self._rows_source()
+        if (number := self._row_number_made) is not None:
+            return number
+        with _numbering:
+            source = self._rows_source()  # again, so that a store which a thread closes is not kept
+            if self._row_number_made is None:
+                self._row_number_made = _native.keep_rows(source)
+                self._forgets_rows = weakref.finalize(
+                    self, _native.forget_rows, self._row_number_made
+                )
+            return self._row_number_made
+
+    def _forget_row_number(self) -> None:
+        """Nothing but calls that are under way keeps the native object any more."""
+        with _numbering:
+            if self._forgets_rows is not None:
+                self._forgets_rows()
+            self._row_number_made = self._forgets_rows = None
+
     def _get_rows(
         self,
         keys: Any,
@@ -210,6 +252,9 @@ class TableReads:
 
 class TableBatches(Batches, TableReads):
     """Batches of a store that write named tables."""
+
+    def _rows_source(self) -> _native.Store:
+        return self._engine
 
     def put_tables(
         self,

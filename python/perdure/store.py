@@ -343,10 +343,10 @@ class Store(TableBatches, Mixed, Scans, SingleKeys, Steps):
     def _close(self) -> None:
         if self._native is not None:
             self._native.close()
-            self._native = (
-                None  # the last reference but those of calls still returning: unmaps, unlocks
-            )
+            self._native = None
             self._dense = []
+            # The last reference but those of calls still returning: unmaps, unlocks.
+            self._forget_row_number()
 
     def __enter__(self) -> Self:
         return self

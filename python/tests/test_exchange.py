@@ -177,7 +177,7 @@ def test_what_may_only_be_read_takes_no_answer(store):
     array = library()
     out = array(np.zeros_like(ROWS))
     out.flags, out.rows.flags.writeable = READ_ONLY, False
-    with pytest.raises((TypeError, ValueError), match="out: .*(read-only|readonly)"):
+    with pytest.raises((TypeError, ValueError), match=r"out: .*(read-only|readonly)"):
         store.get(KEYS, out=out)
     assert array.lent == array.deleted == 1
 

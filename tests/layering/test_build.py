@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -178,3 +179,14 @@ def test_no_cmake_file_holds_a_mangled_name() -> None:
         str(path.relative_to(ROOT)) for path in files if re.search(r"\b_ZN?\w*\d", path.read_text())
     ]
     assert not mangled
+
+
+def test_a_pytorch_that_is_not_there_is_refused_where_it_was_named(tmp_path: Path) -> None:
+    python = (f"Python_EXECUTABLE={sys.executable}", "PERDURE_PYTHON=ON")
+    done = configure(ROOT, tmp_path, *LEAST, *python, "PERDURE_TORCH=/nowhere")
+    says = " ".join(done.stderr.split())  # CMake breaks lines
+    assert done.returncode != 0 and "PERDURE_TORCH is '/nowhere'" in says
+    assert "-DPERDURE_TORCH=OFF" in says, "it names the way out"
+    for choice in ("OFF", "AUTO"):
+        done = configure(ROOT, tmp_path, *LEAST, *python, f"PERDURE_TORCH={choice}")
+        assert done.returncode == 0, done.stderr

@@ -18,6 +18,9 @@ optimizers    how rows change by their gradients
 keys          ids of all tables of one width together
 new_rows      what an id begins with
 embeddings    the modules
+passes        what their forward passes looked up
+pooling       sums and means of bags
+ops           operators that torch.compile knows
 keyed         torchrec's batches for them
 follower      the same tables beside the process that trains them
 eviction      which rows go

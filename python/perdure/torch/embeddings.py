@@ -9,50 +9,24 @@ Invariant: the pool changes in a step's commit alone; looking up changes nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 import perdure
 from perdure._named import numbers_of_each
-from perdure.torch import keyed, notes, overlap
+from perdure.torch import keyed, notes, ops, overlap
 from perdure.torch.admission import Sightings
 from perdure.torch.follower import Follower
 from perdure.torch.keys import Distinct, distinct, keys_of, of_table
 from perdure.torch.new_rows import new_weights
 from perdure.torch.optimizers import Optimizer
+from perdure.torch.passes import Feature, Group, Looked, Part, Request, Rows
+from perdure.torch.pooling import Bags, divisors_of
 from perdure.torch.tables import SCORE_BYTES, TableConfig, row_bytes
-
-Feature = tuple[Tensor, ...]  # ids, lengths of bags, and weights of ids where there are some
-
-
-@dataclass(frozen=True)
-class Group:
-    """Tables whose rows have one width, and so as many weights: what is done to one is done to
-    all, at once."""
-
-    number: int  # of the collection's groups
-    value_bytes: int
-    dim: int
-    tables: list[int]  # in the collection
-
-
-@dataclass
-class Looked:
-    """Rows that a forward pass looked up, each once."""
-
-    group: Group
-    batch: Distinct
-    rows: Tensor  # float32: weights, state and score, as they are before the step
-    new: Tensor  # bool: the pool has no row of the key
-    any_new: bool  # false: none is
-    why_lost: str = ""  # a gradient would change nothing, though one is expected to
-    gradients: list[Tensor] = field(default_factory=list)  # (n, dim) each
-    admitted: Tensor | None = None  # bool: a gradient changes the row; None: of all
 
 
 @dataclass
@@ -66,50 +40,10 @@ class Changed:
     any_new: bool
 
 
-class _Take(torch.autograd.Function):
-    """Weights of each id of a batch from those of the distinct ones."""
-
-    @staticmethod
-    def forward(ctx: Any, hook: Tensor, looked: Looked) -> Tensor:
-        ctx.looked = looked
-        return looked.rows[:, : looked.group.dim].index_select(0, looked.batch.inverse)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None]:
-        looked = ctx.looked
-        if looked.why_lost:
-            raise RuntimeError(looked.why_lost)
-        if len(looked.batch.keys):
-            looked.gradients.append(looked.batch.sums(gradients[0].detach()))
-        return None, None
-
-
-class _Pool(torch.autograd.Function):
-    """Sums of bags of weights, each weight times that of its id where there are such."""
-
-    @staticmethod
-    def forward(ctx: Any, weights: Tensor, of_ids: Tensor | None, lengths: Tensor) -> Tensor:
-        ctx.save_for_backward(weights if of_ids is not None else None, of_ids, lengths)
-        ends = lengths.cumsum(0)
-        each = torch.arange(len(weights), device=weights.device)
-        return nn.functional.embedding_bag(
-            each, weights, ends - lengths, mode="sum", per_sample_weights=of_ids
-        )
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor | None, None]:
-        weights, of_ids, lengths = ctx.saved_tensors
-        bags = torch.arange(len(lengths), device=lengths.device)
-        gradient = gradients[0].index_select(0, torch.repeat_interleave(bags, lengths))
-        if of_ids is None:
-            return gradient, None, None
-        return gradient * of_ids[:, None], (gradient * weights).sum(dim=1), None
-
-
 class _Collection(nn.Module):
     """What both collections have in common."""
+
+    _pools: bool  # weights are those of bags
 
     def __init__(
         self,
@@ -134,8 +68,14 @@ class _Collection(nn.Module):
         self._pending: list[Looked] = []
         self.in_step = False  # of a trainer
         self.lookups = 0  # batches of the pool, since the step began
-        # What autograd goes on through: the rows are no parameters of the module.
-        self.register_buffer("_hook", torch.zeros(0), persistent=False)
+        by_dim: dict[int, list[str]] = {}
+        for config in self.configs:
+            by_dim.setdefault(config.dim, []).extend(config.of_features)
+        self._of_dims = list(by_dim.values())
+        self.compiled = ops.Passes(self, by_dim, self._pools)
+        # What autograd goes on through: the rows are no parameters of the module. It is in host
+        # memory, wherever the rows are.
+        self._hook = torch.zeros(1, dtype=torch.float32, device="cpu", requires_grad=True)
 
     def _follow(self) -> None:
         """Tables are of the pool that there is now."""
@@ -188,23 +128,98 @@ class _Collection(nn.Module):
         each = ", ".join(f"{table.name}: {table.dim}" for table in self.configs)
         return f"{each}; {self.optimizer}; in {self.store.path!r}"
 
-    def _look_up(self, features: Mapping[str, Feature]) -> Iterator[tuple[list[str], Tensor]]:
-        """Weights of each id of some features, one feature after the other; of all, part by
-        part."""
-        self._check(features)
+    def _forward(self, features: Mapping[str, Feature]) -> dict[str, Tensor]:
+        """Rows of ids, or of bags of them, of each feature. torch.compile traces this, down to the
+        operator."""
+        of_dims = [[name for name in names if name in features] for names in self._of_dims]
+        of_dims = [names for names in of_dims if names]
+        names = [name for some in of_dims for name in some]
+        remember = self.optimizer is not None and self.training and torch.is_grad_enabled()
+        of_ids = None
+        if self._pools and any(len(features[name]) == 3 for name in names):
+            of_ids = torch.cat([_of_ids(features[name]) for name in names])
+        request = Request(features, of_dims, of_ids, remember)
+        wholes: Sequence[Tensor] = ()
+        if torch.compiler.is_compiling():
+            wholes = self.compiled(self._hook, features, names, of_ids, remember)
+        elif names:
+            wholes = Rows.apply(self._hook, of_ids, self, request)
+        else:
+            self.pass_of(request)  # other processes may have ids
+        answer: dict[str, Tensor] = {}
+        at = 1 if self._pools else 0  # a row each: of lengths, or of ids
+        for some, whole in zip(of_dims, wholes, strict=True):
+            sizes = [features[name][at].numel() for name in some]
+            answer.update(zip(some, whole.split(sizes), strict=True))
+        return {name: answer[name] for name in features}
+
+    def pass_of(self, request: Request) -> tuple[list[Part], list[Tensor], list[Tensor]]:
+        """What a pass looked up; of tables of each dim the answer, and the weights of ids, where
+        those have weights themselves."""
+        single = self._pools and self._check_lengths(request.features)
         self._follow()
-        for looked in self._rows_of(self._batches(features)):
-            hook = self._hook.detach().requires_grad_(torch.is_grad_enabled())
-            if self.optimizer is not None and self.training and torch.is_grad_enabled():
-                self._remember(looked)
-            yield self._names_of(looked.group, features), _Take.apply(hook, looked)
+        looked = self._rows_of(self._batches(request.features), request.remember)
+        if request.remember:
+            for one in looked:
+                self._remember(one)
+        parts, answers, weights = self._parts_of(request, looked, single), [], []
+        for part, names in zip(parts, request.of_dims, strict=True):
+            of_part = part.weights(self.configs[self._table_of[names[0]]].dim)
+            answers.append(of_part if part.bags is None else part.bags.pooled(of_part))
+            if request.of_ids is not None:
+                weights.append(of_part)
+        return parts, answers, weights
+
+    def check_compiled(self) -> None:
+        """Raises where a pass has to go by the module itself."""
+
+    def _parts_of(self, request: Request, looked: Sequence[Looked], single: bool) -> list[Part]:
+        parts, begin = [], 0
+        for names in request.of_dims:
+            sizes = [request.features[name][0].numel() for name in names]
+            end = begin + sum(sizes)
+            bags = None
+            if self._pools and (request.of_ids is not None or not single):
+                of_ids = None if request.of_ids is None else request.of_ids[begin:end]
+                lengths = [request.features[name][1] for name in names]
+                bags = self.bags(names, lengths, of_ids)
+            parts.append(Part(self._looked_of(names, sizes, looked), end - begin, bags))
+            begin = end
+        return parts
+
+    def _looked_of(
+        self, names: Sequence[str], sizes: Sequence[int], looked: Sequence[Looked]
+    ) -> list[tuple[Looked, Tensor | None]]:
+        """Whose weights the ids of these features have."""
+        dim = self.configs[self._table_of[names[0]]].dim
+        mine = [one for one in looked if one.group.dim == dim]
+        if len(mine) < 2:
+            return [(one, None) for one in mine]
+        device = mine[0].rows.device
+        pieces = dict(zip(names, torch.arange(sum(sizes), device=device).split(sizes), strict=True))
+        return [
+            (one, torch.cat([pieces[name] for name in self._names_of(one.group, pieces)]))
+            for one in mine
+        ]
+
+    def bags(
+        self,
+        names: Sequence[str],
+        lengths: Sequence[Tensor],
+        of_ids: Tensor | None,
+    ) -> Bags:
+        """Of some features."""
+        whole = torch.cat([one.to(torch.int64) for one in lengths])
+        means = [self.configs[self._table_of[name]].pooling == "mean" for name in names]
+        divisors = divisors_of(whole, [one.numel() for one in lengths], means)
+        return Bags(whole, of_ids, divisors)
 
     def _batches(self, features: Mapping[str, Feature]) -> list[tuple[Group, Distinct]]:
         """Keys of the features, each once; of all their tables of one width together."""
         names = [(group, self._names_of(group, features)) for group in self._groups]
         return [(group, self._batch(some, features)) for group, some in names if some]
 
-    def _names_of(self, group: Group, features: Mapping[str, Feature]) -> list[str]:
+    def _names_of(self, group: Group, features: Mapping[str, Any]) -> list[str]:
         """Of features of the group's tables, table by table."""
         return [
             name for t in group.tables for name in self.configs[t].of_features if name in features
@@ -226,18 +241,18 @@ class _Collection(nn.Module):
                 " and go backward within one step, or call eval()"
             )
 
-    def _rows_of(self, batches: Sequence[tuple[Group, Distinct]]) -> Iterator[Looked]:
+    def _rows_of(
+        self, batches: Sequence[tuple[Group, Distinct]], remember: bool
+    ) -> Sequence[Looked]:
         """One batch of the pool for all tables of one width."""
-        for group, batch in batches:
-            yield self._from_pool(group, batch)
+        return [self._from_pool(group, batch) for group, batch in batches]
 
     def _from_pool(self, group: Group, batch: Distinct) -> Looked:
         keys, self.lookups = batch.keys, self.lookups + 1
-        got, kept = overlap.reading(
-            self.store,
-            lambda: self.store._get_rows(keys, group.value_bytes, dtype=torch.float32),
+        (rows, found), kept = overlap.reading(
+            self.store, lambda: ops.rows_of(self.store, keys, group.value_bytes)
         )
-        rows, missing = got.values, ~got.found
+        missing = ~found
         any_new = bool(missing.any())
         new = torch.from_numpy(missing).to(keys.device)
         if any_new:
@@ -253,6 +268,26 @@ class _Collection(nn.Module):
         """Weights of rows that the pool has not, by their positions."""
         at, bounds = at.to(keys.device), self._bounds.to(keys.device)
         rows[at, : group.dim] = new_weights(keys[at], group.dim, bounds, self.seed)
+
+    def _check_lengths(self, features: Mapping[str, Feature]) -> bool:
+        """Whether each bag has one id, as is usual. Of all features at once: on a GPU the host
+        waits for the answer."""
+        if not features:
+            return True
+        if all(feature[0].numel() == feature[1].numel() for feature in features.values()):
+            single = torch.cat([feature[1] for feature in features.values()]) == 1
+            if bool(single.all()):
+                return True
+        each = [feature[1].to(torch.int64) for feature in features.values()]
+        lengths = torch.cat(each)
+        ends = torch.tensor([0, *(len(one) for one in each)]).cumsum(0)
+        sums = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))[ends.to(lengths.device)].diff()
+        least = torch.cat([lengths, lengths.new_zeros(1)]).amin()
+        *ids, least_ = torch.cat([sums, least[None]]).tolist()
+        for (name, feature), count, some in zip(features.items(), ids, each, strict=True):
+            if count != feature[0].numel() or (least_ < 0 and bool((some < 0).any())):
+                raise _wrong_lengths(name, feature)
+        return False
 
     def _check(self, features: Mapping[str, Feature]) -> None:
         for name, feature in features.items():
@@ -271,10 +306,12 @@ class _Collection(nn.Module):
 
     def begin_step(self) -> None:
         self._pending, self.in_step, self.lookups = [], True, 0
+        self.compiled.forget()
 
     def end_step(self) -> list[Looked]:
         """What was looked up in it; gradients that come now come too late."""
         ended, self._pending, self.in_step = self._pending, [], False
+        self.compiled.forget()
         for looked in ended:
             looked.why_lost = "a gradient of embeddings that an earlier step looked up"
         return ended
@@ -381,15 +418,14 @@ class EmbeddingCollection(_Collection):
         Of new ids' weights. A training's pool remembers it, and takes no other.
     """
 
+    _pools = False
+
     def forward(self, features: Any) -> dict[str, Any]:
         if keyed.is_keyed(features):
             jagged = keyed.features_of(features, self._table_of)
             return keyed.jagged_tensors(jagged, self.forward(jagged))
-        weights: dict[str, Tensor] = {}
-        for names, of_all in self._look_up(features):
-            sizes = [features[name][0].numel() for name in names]
-            weights.update(zip(names, of_all.split(sizes), strict=True))
-        return {name: weights[name] for name in features}
+        self._check(features)
+        return self._forward(features)
 
 
 class EmbeddingBagCollection(_Collection):
@@ -404,6 +440,8 @@ class EmbeddingBagCollection(_Collection):
     As of EmbeddingCollection.
     """
 
+    _pools = True
+
     def forward(self, features: Any) -> Any:
         if keyed.is_keyed(features):
             pooled = self.forward(keyed.features_of(features, self._table_of))
@@ -411,13 +449,7 @@ class EmbeddingBagCollection(_Collection):
         self._check(features)
         for name, feature in features.items():
             self._check_bags(name, feature)
-        single = self._check_lengths(features)
-        pooled: dict[str, Tensor] = {}
-        for names, weights in self._look_up(features):
-            sizes = [features[name][1].numel() for name in names]
-            whole = self._pooled(names, features, weights, single)
-            pooled.update(zip(names, whole.split(sizes), strict=True))
-        return {name: pooled[name] for name in features}
+        return self._forward(features)
 
     def _check_bags(self, name: str, feature: Feature) -> None:
         if len(feature) not in (2, 3):
@@ -429,47 +461,6 @@ class EmbeddingBagCollection(_Collection):
             raise ValueError(
                 f"feature {name!r}: pass a weight for each of the {feature[0].numel()} ids"
             )
-
-    def _check_lengths(self, features: Mapping[str, Feature]) -> bool:
-        """Whether each bag has one id. Of all features at once: on a GPU the host waits for the
-        answer."""
-        if not features:
-            return True
-        each = [feature[1].to(torch.int64) for feature in features.values()]
-        lengths = torch.cat(each)
-        ends = torch.tensor([0, *(len(one) for one in each)]).cumsum(0)
-        sums = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))[ends.to(lengths.device)].diff()
-        one = lengths.new_ones(1)
-        least, most = torch.cat([lengths, one]).aminmax()
-        *ids, least_, most_ = torch.cat([sums, least[None], most[None]]).tolist()
-        for (name, feature), count, some in zip(features.items(), ids, each, strict=True):
-            if count != feature[0].numel() or (least_ < 0 and bool((some < 0).any())):
-                raise _wrong_lengths(name, feature)
-        return bool(least_ == most_ == 1)
-
-    def _pooled(
-        self,
-        names: Sequence[str],
-        features: Mapping[str, Feature],
-        weights: Tensor,
-        single: bool,
-    ) -> Tensor:
-        """Of the bags of these features, one after the other; `single`: each has one id."""
-        lengths = torch.cat([features[name][1].to(torch.int64) for name in names])
-        of_ids = None
-        if any(len(features[name]) == 3 for name in names):
-            of_ids = torch.cat([_of_ids(features[name]) for name in names])
-        if of_ids is None and len(lengths) == len(weights) and single:
-            return weights
-        if len(weights) == 0 or len(lengths) == 0:
-            return weights.sum() + weights.new_zeros((len(lengths), weights.shape[1]))
-        sums = _Pool.apply(weights, of_ids, lengths)
-        means = [self.configs[self._table_of[name]].pooling == "mean" for name in names]
-        if not any(means):
-            return sums
-        sizes = torch.tensor([features[name][1].numel() for name in names])
-        divides = torch.repeat_interleave(torch.tensor(means), sizes).to(lengths.device)
-        return sums / torch.where(divides, lengths.clamp(min=1), 1)[:, None]
 
 
 def _of_ids(feature: Feature) -> Tensor:

@@ -62,8 +62,12 @@ class Follower(TableReads):
                 self._open()
                 self.generation += 1
 
+    def _rows_source(self) -> _native.PoolReader:
+        return self._engine
+
     def _open(self) -> None:
         self._engine = _native.PoolReader.open(self._path, self._threads)
+        self._forget_row_number()
         self.key_bytes = self._engine.key_bytes()
         self._value_width = self.value_bytes = self._engine.value_bytes()
         self._catalogue_made = None

@@ -16,7 +16,7 @@ other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -110,6 +110,13 @@ class _Sharded(_Collection):
 
     # --- a forward pass
 
+    def check_compiled(self) -> None:
+        if self._begun is not None:
+            raise RuntimeError(
+                "begin: ids of a pass are on their way, and a compiled pass cannot tell whose they"
+                " are; call the module uncompiled, or leave begin() out"
+            )
+
     def _batches(self, features: Mapping[str, Feature]) -> list[tuple[Group, Distinct]]:
         if self._begun is not None and self._begun[0] is features:
             _, self._ready = self._begun
@@ -117,15 +124,17 @@ class _Sharded(_Collection):
             return list(self._ready.batches)
         return super()._batches(features)
 
-    def _rows_of(self, batches: Sequence[tuple[Group, Distinct]]) -> Iterator[Looked]:
+    def _rows_of(
+        self, batches: Sequence[tuple[Group, Distinct]], remember: bool
+    ) -> Sequence[Looked]:
         asked, self._ready = self._ready or self._ask(batches), None
-        of_step = self.in_step and self.training and torch.is_grad_enabled()
+        of_step = self.in_step and remember
         owned, at = self._look_up_owned(asked)
         wait = self._answer(asked, owned, at, of_step)
         mine = self._weights(asked, wait(), of_step)
-        if of_step and self.optimizer is not None:
+        if of_step:
             self._passes.append(_Pass(asked, mine, owned, at))
-        return iter(mine.values())
+        return list(mine.values())
 
     def _ask(self, batches: Sequence[tuple[Group, Distinct]]) -> _Asked:
         ranks, groups = self.exchange.ranks, len(self._groups)
@@ -159,7 +168,7 @@ class _Sharded(_Collection):
                 batch = distinct(torch.cat(of_group))
                 every.append((group, batch))
                 at[group.number] = list(batch.inverse.split([len(one) for one in of_group]))
-        return {looked.group.number: looked for looked in super()._rows_of(every)}, at
+        return {group.number: self._from_pool(group, batch) for group, batch in every}, at
 
     def _answer(
         self,
