@@ -160,6 +160,20 @@ def _lends(array: Any) -> bool:
     return hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__")
 
 
+def _check_near(name: str, device: str, number: int, store_device: str) -> None:
+    if device == "cuda" and store_device == "cpu":
+        raise TypeError(
+            f"{name}: the array lies on cuda:{number}, but this store runs on the cpu;"
+            " open the store with device='cuda', or pass a copy in host memory"
+        )
+    if device == "cuda" and number != 0:
+        raise TypeError(
+            f"{name}: the array lies on cuda:{number}, but stores are on the first GPU of their"
+            f" process, cuda:0; pass a copy there, or begin the process with"
+            f" CUDA_VISIBLE_DEVICES={number}, which makes that one its first"
+        )
+
+
 def _capsule(name: str, array: Any, stream: int, device: str) -> Any:
     """Exports with DLPack 1.0, or in the older form where a library does not know 1.0."""
     consumer = stream if device == "cuda" else None
@@ -195,11 +209,7 @@ def _lent(
 ) -> tuple[Input, tuple[int, ...]]:
     """An array as a column of `kind`, and its shape."""
     device, number = device_of(name, array)
-    if device == "cuda" and store_device == "cpu":
-        raise TypeError(
-            f"{name}: the array lies on cuda:{number}, but this store runs on the cpu;"
-            " open the store with device='cuda', or pass a copy in host memory"
-        )
+    _check_near(name, device, number, store_device)
     capsule = _capsule(name, array, stream, device)
     try:
         column, shape, dtype, itemsize = kind.lend(capsule, whole)

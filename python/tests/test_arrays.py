@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import perdure
 import pytest
-from perdure import _native
+from perdure import _arrays, _native
 
 
 @pytest.fixture
@@ -340,11 +340,11 @@ def test_dlpack_array_that_is_read_only(store):
 class OnDevice:
     """Says that it lies on some device, without one being there."""
 
-    def __init__(self, kind: int) -> None:
-        self._kind = kind
+    def __init__(self, kind: int, number: int = 0) -> None:
+        self._kind, self._number = kind, number
 
     def __dlpack_device__(self):
-        return self._kind, 0
+        return self._kind, self._number
 
     def __dlpack__(self, **options):
         raise AssertionError("must not be asked for on a cpu store")
@@ -367,6 +367,14 @@ def test_array_on_an_unknown_device(store):
 def test_stream_of_the_wrong_type(store):
     with pytest.raises(TypeError, match="stream: 'fast' is neither"):
         store.get([1], stream="fast")
+
+
+def test_an_array_on_another_gpu_names_the_way_to_it():
+    elsewhere = r"on cuda:1, but stores are on the first GPU .* CUDA_VISIBLE_DEVICES=1"
+    with pytest.raises(TypeError, match="keys: the array lies " + elsewhere):
+        _arrays.keys_input(OnDevice(2, 1), 8, 1, "cuda")
+    with pytest.raises(TypeError, match="out: the array lies " + elsewhere):
+        _arrays.output(OnDevice(2, 1), 16, 1, 1, "cuda")
 
 
 @pytest.mark.framework("torch")
