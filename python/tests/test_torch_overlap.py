@@ -476,3 +476,25 @@ def test_steps_of_several_processes_are_not_overlapped() -> None:
     small = Small()
     with pytest.raises(perdure.Unsupported, match="of one process"):
         pt.ShardedTrainer(small.store, small.bags, small.model, None, overlap=True)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_it_is_the_synchronous_training_to_the_last_bit(pools: Path) -> None:
+    import torch
+    from perdure import torch as pt
+    from torch_overlap import Small
+
+    seen: list[list[Any]] = []
+    for overlap in (False, True):
+        small = Small(str(pools / str(overlap)), rule=pt.Adam(lr=0.1), device="cuda")
+        small.trainer, rows = small.another(overlap=overlap), []
+        for number in range(40):
+            with torch.cuda.stream(torch.cuda.Stream()), small.trainer.step():
+                weights = small.look_up(np.random.default_rng(number).integers(0, 300, 200))
+                weights.square().sum().backward()
+                rows.append(weights.detach().cpu().numpy().tobytes())
+        small.trainer.wait()
+        found = small.store.table("t").get(np.arange(300))
+        seen.append([*rows, found.values.tobytes(), found.found.tolist()])
+        small.store.close()
+    assert seen[0] == seen[1]

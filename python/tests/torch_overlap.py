@@ -21,6 +21,7 @@ class Small:
         self.tables = [pt.TableConfig("t", 4)]
         self.store = pt.create(pool, self.tables, self.rule, overwrite=True, **options)
         self.bags = pt.EmbeddingBagCollection(self.store, self.tables, self.rule)
+        self.bags.to(self.store.device)
         self.model = torch.nn.Linear(1, 1)
         self.trainer = self.another()
 
@@ -29,8 +30,8 @@ class Small:
         return pt.Trainer(self.store, self.bags, self.model, sgd, overlap=overlap)
 
     def look_up(self, ids: Any) -> Any:
-        whole = torch.as_tensor(ids)
-        return self.bags({"t": (whole, torch.ones(len(whole), dtype=torch.int64))})["t"]
+        whole = torch.as_tensor(ids, device=self.store.device)
+        return self.bags({"t": (whole, torch.ones_like(whole))})["t"]
 
     def step(self, ids: Any) -> None:
         with self.trainer.step():
