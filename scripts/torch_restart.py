@@ -12,6 +12,7 @@ medium alone.
 from __future__ import annotations
 
 import argparse
+import importlib
 import multiprocessing as mp
 import os
 import signal
@@ -57,7 +58,10 @@ def train(path: Path, options: argparse.Namespace, ready: Any) -> None:
 
 
 def go_on(path: Path, options: argparse.Namespace, ready: Any, answers: Any) -> None:
-    torch.zeros(1, device=options.device)
+    layer = nn.Linear(1, 1).to(options.device)
+    importlib.import_module("torch._dynamo")  # as an optimizer does when it is made
+    layer(torch.zeros(1, 1, device=options.device)).sum().backward()
+    torch.optim.Adam(layer.parameters()).step()
     ready.set()
     answers.get()  # it was killed
     began = time.perf_counter()

@@ -34,7 +34,8 @@ Status no_such_table(CatalogueRecords const& pool, std::string_view name,
   std::string names;
   for (Table const& one : tables) names += (names.empty() ? "" : ", ") + in_quotes(one.name);
   return refused(pool, Code::not_found,
-                 "it has no table " + in_quotes(name) + " (" + (names.empty() ? "none yet" : names) +
+                 "it has no table " + in_quotes(name) + " (" +
+                     (names.empty() ? "none yet" : names) +
                      "); give the bytes of its rows to make it");
 }
 
