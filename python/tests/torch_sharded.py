@@ -277,9 +277,13 @@ def execute(folder: Path, run: dict[str, Any]) -> None:
                 time.sleep(0.001)
             time.sleep(chance.random() * kill["within"])
             chosen.kill()
+    if run.get("cuda") and kill is not None:
+        # NCCL waits for a process that is gone; who began them ends the others, as torchrun does.
+        processes[kill["rank"]].join(until - time.monotonic())
+        until = time.monotonic() + 3
     ends = []
     for process in processes:
-        process.join(until - time.monotonic())
+        process.join(max(0, until - time.monotonic()))
         ends.append(process.exitcode)
         process.kill()
         process.join()
