@@ -160,7 +160,7 @@ def _lends(array: Any) -> bool:
     return hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__")
 
 
-def _check_near(name: str, device: str, number: int, store_device: str) -> None:
+def check_near(name: str, device: str, number: int, store_device: str) -> None:
     if device == "cuda" and store_device == "cpu":
         raise TypeError(
             f"{name}: the array lies on cuda:{number}, but this store runs on the cpu;"
@@ -209,7 +209,7 @@ def _lent(
 ) -> tuple[Input, tuple[int, ...]]:
     """An array as a column of `kind`, and its shape."""
     device, number = device_of(name, array)
-    _check_near(name, device, number, store_device)
+    check_near(name, device, number, store_device)
     capsule = _capsule(name, array, stream, device)
     try:
         column, shape, dtype, itemsize = kind.lend(capsule, whole)

@@ -510,6 +510,11 @@ class Column:
         """`count` rows of `width` bytes of a contiguous array in host memory."""
 
     @staticmethod
+    def exchange(array: Any, width: int, stream: int) -> tuple[Column, int, str, str, int] | None:
+        """Rows of that width that are lent without Python: column, rows, dtype, "cpu" or "cuda",
+        number of the GPU. None: the array is another, or is lent otherwise."""
+
+    @staticmethod
     def lend(capsule: Any, whole: bool = False) -> tuple[Column | None, _Shape, str, int]:
         """Of a DLPack capsule: column (None where it is not contiguous), shape, dtype, itemsize."""
 
@@ -523,6 +528,10 @@ class MutableColumn:
 
     @staticmethod
     def rows(array: Any, width: int, count: int) -> MutableColumn: ...
+    @staticmethod
+    def exchange(
+        array: Any, width: int, stream: int
+    ) -> tuple[MutableColumn, int, str, str, int] | None: ...
     @staticmethod
     def lend(
         capsule: Any, whole: bool = False
@@ -679,6 +688,10 @@ def set_log_sink(
     sink: Callable[[LogLevel, str, str, str, dict[str, Any]], None] | None, least: LogLevel
 ) -> None: ...
 def devices() -> list[DeviceInfo]: ...
+def work_stream(array: Any) -> int | None:
+    """The CUDA stream of an array's library, 0 of host memory; None: it does not say so without
+    Python."""
+
 def survives(medium: Medium) -> Survival: ...
 def litmus(
     runs: int,

@@ -18,7 +18,7 @@ import torch
 import perdure
 from perdure import _arrays, _native
 from perdure._named import KEY_BYTES
-from perdure._table_batches import TableReads
+from perdure._table_reads import TableReads
 from perdure.options import PathLike
 from perdure.results import Result, checked, done_mask
 

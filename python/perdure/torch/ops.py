@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 import perdure
-from perdure import _native
+from perdure import _arrays, _native
 from perdure.errors import Unsupported
 from perdure.results import Result, checked, done_mask
 from perdure.torch.passes import Part, Request, gradients_of
@@ -97,7 +97,9 @@ def number_of(store: perdure.Store | Follower) -> int:
 def rows_of(store: perdure.Store | Follower, keys: Tensor, row_bytes: int) -> tuple[Tensor, Any]:
     """Rows of float32 where the keys are, and which are there: a bool array in host memory.
     Raises as `Store.get`."""
-    if not native:
+    if keys.is_cuda:
+        _arrays.check_near("keys", "cuda", keys.get_device(), "cuda")
+    if not native or store._value_width is None:
         got = store._get_rows(keys, row_bytes, dtype=torch.float32)
         return got.values, got.found
     number = store._row_number()

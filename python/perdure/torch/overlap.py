@@ -84,8 +84,14 @@ class Commit:
         if self._lookups <= 0:
             self._may_begin.set()
 
+    @property
+    def has_ended(self) -> bool:
+        return self._ended.is_set()
+
     def wait(self) -> None:
         """Until it has ended, one way or the other."""
+        if self.has_ended:
+            return
         if self._process != os.getpid():
             raise perdure.Closed(
                 f"the commit of step {self._step} goes on in the process that forked this one; a"
@@ -157,7 +163,7 @@ class Committer:
     def wait(self) -> None:
         """Until none is under way."""
         store = self._store()
-        if self._commit is not None and store is not None:
+        if self._commit is not None and not self._commit.has_ended and store is not None:
             _check_free(store)
             self._commit.wait()
 
@@ -197,7 +203,8 @@ def wait_for(store: perdure.Store) -> None:
     """Until no commit of the store is under way, whosever it is; its rows are forgotten."""
     commit = _latest.get(store)
     if commit is not None:
-        _check_free(store)
+        if not commit.has_ended:
+            _check_free(store)
         commit.wait()
         _latest.pop(store, None)
 

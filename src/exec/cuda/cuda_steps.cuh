@@ -226,10 +226,10 @@ cudaError_t allow_cluster(unsigned blocks, void (*kernel)(Steps...)) {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
 }
 
-/// Of a cluster on this GPU. It needs one that has clusters, as many multiprocessors side by side,
-/// and code that was compiled for it.
+/// Of a cluster on the current GPU. It needs one that has clusters, as many multiprocessors side by
+/// side, and code that was compiled for it. What cannot be had is no failure: no error is left.
 inline unsigned most_step_blocks() {
-  auto* const kernel = run_steps<>;
+  auto* const kernel = run_steps<SortStep>;  // which has the memory of a block that all chains have
   cudaFuncAttributes code{};
   bool const knows = cudaFuncGetAttributes(&code, kernel) == cudaSuccess && code.ptxVersion >= 90;
   for (unsigned blocks = knows ? kMostStepBlocks : 1; blocks > 1; blocks /= 2) {
@@ -239,8 +239,9 @@ inline unsigned most_step_blocks() {
         cudaOccupancyMaxActiveClusters(&clusters, kernel, &launch.config) == cudaSuccess &&
         clusters > 0)
       return blocks;
+    static_cast<void>(cudaGetLastError());
   }
-  static_cast<void>(cudaGetLastError());  // what cannot be had is no failure
+  static_cast<void>(cudaGetLastError());
   return 1;
 }
 
@@ -249,9 +250,11 @@ template <class... Steps>
 cudaError_t launch_steps(std::size_t n, cudaStream_t stream, Steps... steps) {
   auto* const kernel = run_steps<Steps...>;
   auto const blocks = static_cast<unsigned>(n == 0 ? 1 : (n + kStepThreads - 1) / kStepThreads);
-  if (cudaError_t const s = allow_cluster(blocks, kernel); s != cudaSuccess) return s;
+  cudaError_t error = allow_cluster(blocks, kernel);
   StepLaunch const launch(blocks, stream);
-  return cudaLaunchKernelEx(&launch.config, kernel, steps...);
+  if (error == cudaSuccess) error = cudaLaunchKernelEx(&launch.config, kernel, steps...);
+  static_cast<void>(cudaGetLastError());  // it is answered here, and later launches begin clean
+  return error;
 }
 
 }  // namespace perdure::exec
