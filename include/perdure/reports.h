@@ -77,6 +77,8 @@ struct GatherSize {
   double at_once_us = 0, in_order_us = 0, by_host_us = 0, shared_us = 0;
   std::uint64_t contests = 0;  // of ways, that have ended
   bool learning = false;  // some way has not been tried yet
+  // A GPU's, into arrays in host memory; by_host then copies values straight into them.
+  bool to_host = false;
 };
 
 /// Gets of batches of one size, measured while running.
@@ -140,7 +142,7 @@ struct Stats {
   SpaceStats space;
   MemoryStats memory;
   SharingStats sharing;
-  std::vector<GatherSize> gathers;  // sizes that came, ascending
+  std::vector<GatherSize> gathers;  // sizes that came, ascending; those to_host come last
   LogStats log;
   ValueLogStats value_log;
   // What the pool is.

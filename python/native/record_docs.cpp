@@ -127,6 +127,8 @@ batch : int
     Keys: from here to twice as many.
 by : Gather
     The way that stays: "at_once", "in_order", "by_host" or "shared".
+to_host : bool
+    Of a GPU's gets into arrays in host memory; "by_host" then copies values straight into them.
 at_once_us, in_order_us, by_host_us, shared_us : float
     A batch of `batch` keys, in microseconds, as each way took last; 0 where it was not tried.
 contests : int

@@ -368,6 +368,7 @@ void bind_parts_of_stats(nb::module_& module) {
   Record<GatherSize>(module, "GatherSize")
       .field("batch", &GatherSize::batch)
       .field("by", &GatherSize::by)
+      .field("to_host", &GatherSize::to_host)
       .field("at_once_us", &GatherSize::at_once_us)
       .field("in_order_us", &GatherSize::in_order_us)
       .field("by_host_us", &GatherSize::by_host_us)

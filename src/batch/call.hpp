@@ -3,10 +3,12 @@
 // them while the call runs.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <optional>
 #include <span>
 
+#include "batch/kinds.hpp"
 #include "perdure/batch.h"
 
 namespace perdure {
@@ -20,6 +22,7 @@ struct Call {
   MutableColumn out;
   OpKind kind = OpKind::get;
   std::span<OpKind const> kinds;  // empty = all `kind`
+  std::optional<KindCounts> counted;  // of `kinds`, where somebody has counted them
   Rmw rmw = Rmw::replace;
   Element element = Element::u8;
   CUstream_st* stream = nullptr;
@@ -29,7 +32,9 @@ struct Call {
 
 /// Whether some operation of a mixed batch is of that kind.
 [[nodiscard]] inline bool has(Call const& call, OpKind kind) {
-  return std::ranges::find(call.kinds, kind) != call.kinds.end();
+  static_assert(sizeof(OpKind) == 1);
+  return !call.kinds.empty() &&
+         std::memchr(call.kinds.data(), static_cast<int>(kind), call.kinds.size()) != nullptr;
 }
 /// Whether the batch computes with what is stored.
 [[nodiscard]] inline bool computes(Call const& call) {

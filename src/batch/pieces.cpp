@@ -41,6 +41,7 @@ Call part_of(Call const& call, std::size_t begin, std::size_t count) {
     part.out.count = count;
   }
   if (!call.kinds.empty()) part.kinds = call.kinds.subspan(begin, count);
+  part.counted.reset();
   if (call.device_statuses != nullptr) part.device_statuses += begin;
   return part;
 }

@@ -164,13 +164,14 @@ Status Store::erase(Column const& keys, std::span<KeyStatus> statuses, CallOptio
 
 namespace {
 
-Status check_mixed(MixedBatch const& batch) {
+/// `counted`: what its kinds come to.
+Status check_mixed(MixedBatch const& batch, std::optional<KindCounts>& counted) {
   if (batch.kinds.size() != batch.keys.count) {
     return {Code::invalid_argument, "kinds has " + std::to_string(batch.kinds.size()) +
                                         " entries for " + std::to_string(batch.keys.count) +
                                         " keys"};
   }
-  KindCounts const kinds = count_kinds(batch.kinds);
+  KindCounts const kinds = counted.emplace(count_kinds(batch.kinds));
   if (kinds.unknown) {
     OpKind const kind =
         *std::ranges::find_if(batch.kinds, [](OpKind each) { return each > OpKind::update; });
@@ -203,7 +204,7 @@ Status Store::apply(MixedBatch const& batch, std::span<KeyStatus> statuses,
   call.rmw = batch.rmw;
   call.element = batch.element;
   return answer(impl_.get(), [&](Impl& impl) {
-    Status const s = check_mixed(batch);
+    Status const s = check_mixed(batch, call.counted);
     return s.ok() ? impl.write(call, statuses, options) : s;
   });
 }

@@ -7,7 +7,6 @@
 #include "base/assert.hpp"
 #include "base/caught.hpp"
 #include "base/hooks.hpp"
-#include "batch/kinds.hpp"
 #include "batch/pieces.hpp"
 #include "store/checks.hpp"
 #include "store/gphash/gphash_store.hpp"
@@ -21,6 +20,7 @@ constexpr std::uint64_t kManyOperations = 1u << 14;
 
 /// How many operations may write a record.
 std::uint64_t records_for(Call const& call) {
+  if (call.counted) return call.counted->write_values();
   if (!call.kinds.empty()) return count_kinds(call.kinds).write_values();
   return call.kind == OpKind::put || call.kind == OpKind::update ? call.keys.count : 0;
 }

@@ -201,7 +201,8 @@ class Engine {
   virtual Status save(std::span<PoolCopy const> copies, CUstream_st* stream) = 0;
   virtual Status load(std::span<PoolCopy const> copies, CUstream_st* stream) = 0;
   virtual EngineReport report() = 0;
-  /// Whether gets of so many keys have still to find the fastest way to fetch their values.
+  /// Whether gets of so many keys into host memory have still to find the fastest way to fetch
+  /// their values.
   [[nodiscard]] virtual bool is_learning(std::uint64_t n) const = 0;
 };
 

@@ -175,6 +175,10 @@ class EngineOn final : public Engine {
     std::lock_guard const lock(state_.mutex);
     EngineReport report{state_.machines.describe(), state_.mirror_report,
                         std::exchange(state_.get_counts, {}), state_.gather.report()};
+    for (GatherSize size : state_.gather_to_host.report()) {
+      size.to_host = true;
+      report.gathers.push_back(size);
+    }
     Gather const gather = state_.options.gather;
     bool const by_host = gather == Gather::by_host || gather == Gather::shared;
     if (by_host && AddressesSorted::in(state_.table).shift > 0) {
@@ -188,7 +192,8 @@ class EngineOn final : public Engine {
   }
 
   [[nodiscard]] bool is_learning(std::uint64_t n) const override {
-    return state_.gather.is_learning(state_.options.gather, n);
+    auto const& tuner = Machine::kPoolIsFar ? state_.gather_to_host : state_.gather;
+    return tuner.is_learning(state_.options.gather, n);
   }
 
  private:

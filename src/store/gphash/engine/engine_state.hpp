@@ -64,6 +64,7 @@ struct EngineState {
   std::atomic<std::uint32_t> batches{0};  // of gets
   std::atomic<std::uint64_t> gets{0};  // counted for the record cache, since its last load
   GatherAutotuner gather;
+  GatherAutotuner gather_to_host;  // a far machine's, into arrays in host memory
   std::mutex mutex;       // guards get_counts, and mirror_report where gets may run
   exec::Counts get_counts;
   // A far machine's, as they were when last asked for.

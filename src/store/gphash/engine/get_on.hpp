@@ -7,10 +7,14 @@
 #include <bit>
 #include <chrono>
 #include <cstring>
+#include <mutex>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "base/assert.hpp"
+#include "base/crc32c.hpp"
+#include "base/line_instructions.hpp"
 #include "base/prefetch.hpp"
 #include "store/gphash/engine/gather_autotuner.hpp"
 #include "store/gphash/engine/launcher.hpp"
@@ -44,14 +48,41 @@ class GetOn {
   GetOn(EngineState<Machine>& state, Launcher<Machine>& launcher, Lists<Machine>& lists)
       : state_(&state), launcher_(launcher), machine_(launcher.machine), lists_(lists) {}
 
-  /// Each value to its place in the batch's output.
-  Status copy(BatchView const& batch) {
+  /// Each value to its address in the batch's output, `out`. Where that lies in host memory and the
+  /// host gathers, it copies values there itself: see delivered().
+  Status copy(BatchView const& batch, MutableColumn const& out) {
+    begin();
     batch_ = batch;
+    bool const by_itself = out.space == MemorySpace::host && !state_->options.count_accesses &&
+                           state_->table.mirror.entries == nullptr;
+    to_host_ = by_itself ? out.data : nullptr;
+    downloads_ = to_host_ != nullptr && Machine::must_be_downloaded(out);
     if constexpr (Ops::kMirrored) {
       if (Ops::mirrored(state_->table)) return copy_timed();
     }
     note_uses();
     return launcher_.run_gets(GetBody<Ops, GetMode::copy>{batch_, state_->table}, batch_.n);
+  }
+
+  /// Before a batch, whatever it does.
+  void begin() {
+    to_host_ = nullptr;
+    downloads_ = delivered_all_ = false;
+    delivered_.clear();
+    corrupt_.clear();
+    trial_ = {};
+  }
+  /// Whether the caller's array has the value of each operation that found one.
+  [[nodiscard]] bool delivered_all() const { return delivered_all_; }
+  [[nodiscard]] bool delivered(std::size_t operation) const {
+    return !delivered_.empty() && delivered_[operation] != 0;
+  }
+  /// Operations whose values, so delivered, do not match their checksums.
+  [[nodiscard]] std::vector<std::uint64_t> const& corrupt() const { return corrupt_; }
+  /// The caller's array has all values.
+  void ended() {
+    if (trial_.timed) tuner().noted(trial_, since(start_), aside_);
+    trial_ = {};
   }
 
   /// First where each value lies and how long it is, then the values one behind the other.
@@ -152,9 +183,14 @@ class GetOn {
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
 
+  /// What fetches fastest depends on where values go, too.
+  [[nodiscard]] GatherAutotuner& tuner() const {
+    return downloads_ ? state_->gather_to_host : state_->gather;
+  }
+
   Status copy_timed() {
-    auto const trial = state_->gather.next(state_->options.gather, batch_.n,
-                                           AddressesSorted::in(state_->table).shift == 0);
+    auto const trial = tuner().next(state_->options.gather, batch_.n,
+                                    AddressesSorted::in(state_->table).shift == 0);
     auto const start = Clock::now();
     note_uses();
     if (Status s = age_uses(); !s.ok()) return s;
@@ -164,8 +200,12 @@ class GetOn {
             ? launcher_.run_gets(MirrorGetBody<Ops>{batch_, state_->table, {}}, items_of(batch_.n))
             : get_aside(trial, aside);
     if (!got.ok() || !trial.timed) return got;
+    trial_ = trial;
+    start_ = start;
+    aside_ = aside;
+    if (downloads_) return {};  // it ends when the values are there
     if (Status s = machine_.wait(); !s.ok()) return s;
-    state_->gather.noted(trial, since(start), aside);
+    ended();
     return {};
   }
 
@@ -173,37 +213,56 @@ class GetOn {
   Status get_aside(GatherAutotuner::Trial const& trial, GatherAutotuner::Aside& was_aside) {
     AddressesSorted const order = AddressesSorted::in(state_->table);
     bool const few = batch_.n <= GatherAutotuner::kFewAside;
-    if (Status s = lists_.entries.resize(batch_.n + 2); !s.ok()) return s;
-    if (Status s = lists_.spare.resize(batch_.n); !s.ok()) return s;
-    if (Status s = lists_.slots.resize(batch_.n); !s.ok()) return s;
-    if (Status s = lists_.count.resize(2); !s.ok()) return s;
-    std::uint64_t* const counts = few ? lists_.entries.data() + batch_.n : lists_.count.data();
-    if (Status s = machine_.fill(counts, 0, 2); !s.ok()) return s;
-    Deferred deferred{lists_.entries.data(), counts, lists_.slots.data(), order.shift};
-    deferred.upper = lists_.spare.data();
-    if (!few && trial.way == Gather::shared) {
-      auto const all =
-          static_cast<double>(state_->table.pool_bytes / pm::kRecordAlign >> order.shift);
-      deferred.pivot = static_cast<std::uint64_t>(all * state_->gather.pivot(batch_.n));
-    }
+    Deferred deferred;
+    if (Status s = make_room_aside(trial, few, order.shift, deferred); !s.ok()) return s;
     if (Status s = launcher_.run_gets(MirrorGetBody<Ops>{batch_, state_->table, deferred},
                                       items_of(batch_.n));
         !s.ok())
       return s;
-    auto fetched =
-        few ? machine_.fetch(lists_.entries, batch_.n + 2) : machine_.fetch(lists_.count, 2);
+    if (deferred.sums != nullptr) {
+      if (Status s = machine_.begin_fetch(sums_, batch_.n); !s.ok()) return s;
+    }
+    auto fetched = few ? machine_.fetch(lists_.entries, batch_.n + kCounts)
+                       : machine_.fetch(lists_.count, kCounts);
     if (!fetched) return fetched.status();
-    Aside const aside{fetched->end()[-2], fetched->end()[-1], few ? fetched->data() : nullptr,
-                      order.bits};
+    std::uint64_t const* const counts = fetched->data() + fetched->size() - kCounts;
+    Aside const aside{counts[0], counts[1], few ? fetched->data() : nullptr, order.bits};
     PERDURE_ASSERT(aside.n() <= batch_.n && (aside.known == nullptr || aside.above == 0));
+    bool const by_host = to_host_ != nullptr && trial.way != Gather::in_order;
+    delivered_all_ =
+        to_host_ != nullptr && counts[2] == 0 && aside.above == 0 && (by_host || aside.n() == 0);
+    if (by_host && !delivered_all_) delivered_.assign(batch_.n, 0);
     if (aside.n() == 0) return {};
     auto const start = Clock::now();
     if (Status s = gather(trial.way, deferred, aside); !s.ok()) return s;
     was_aside = {aside.below, aside.above, 0};
-    if (!few && trial.way == Gather::shared) state_->gather.parted(batch_.n, was_aside);
+    if (!few && trial.way == Gather::shared) tuner().parted(batch_.n, was_aside);
     if (!trial.timed) return {};
     if (Status s = machine_.wait(); !s.ok()) return s;
     was_aside.seconds = since(start);
+    return {};
+  }
+
+  /// `few`: the counts lie behind the entries, and come with them.
+  Status make_room_aside(GatherAutotuner::Trial const& trial, bool few, std::uint32_t shift,
+                         Deferred& deferred) {
+    if (Status s = lists_.entries.resize(batch_.n + kCounts); !s.ok()) return s;
+    if (Status s = lists_.spare.resize(batch_.n); !s.ok()) return s;
+    if (Status s = lists_.slots.resize(batch_.n); !s.ok()) return s;
+    if (Status s = lists_.count.resize(kCounts); !s.ok()) return s;
+    std::uint64_t* const counts = few ? lists_.entries.data() + batch_.n : lists_.count.data();
+    if (Status s = machine_.fill(counts, 0, kCounts); !s.ok()) return s;
+    deferred = {lists_.entries.data(), counts, lists_.slots.data(), shift};
+    deferred.upper = lists_.spare.data();
+    if (!few && trial.way == Gather::shared) {
+      auto const all = static_cast<double>(state_->table.pool_bytes / pm::kRecordAlign >> shift);
+      deferred.pivot = static_cast<std::uint64_t>(all * tuner().pivot(batch_.n));
+    }
+    if (to_host_ == nullptr) return {};
+    deferred.copied = counts + 2;
+    if (!batch_.verify || trial.way == Gather::in_order) return {};
+    if (Status s = sums_.resize(batch_.n); !s.ok()) return s;
+    deferred.sums = sums_.data();
     return {};
   }
 
@@ -253,14 +312,12 @@ class GetOn {
   Status gather_by_host(Deferred deferred, std::span<std::uint64_t const> entries) {
     gphash::TableView const& table = state_->table;
     PERDURE_ASSERT(deferred.shift == 0);  // else entries do not say where exactly
+    if (to_host_ != nullptr) return deliver(entries);
     exec::Workers& workers = *state_->options.workers;
     std::uint64_t const bytes = table.value_bytes, n = entries.size();
     if (Status s = staging_.need_twin(n * bytes); !s.ok()) return s;
-    std::byte const* const values = state_->options.base + table.records.to_value(table.key_bytes);
-    auto const at = [&](std::uint64_t i) {
-      return values + Deferred::address(entries[i]) * pm::kRecordAlign;
-    };
-    constexpr std::uint64_t kPieces = 4, kLeast = 8192, kAhead = 16;
+    auto const at = [&](std::uint64_t i) { return value_of(entries[i]); };
+    constexpr std::uint64_t kPieces = 4, kLeast = 8192;
     std::uint64_t const piece =
         std::max(kLeast, (n / kPieces + kKeysPerItem) / kKeysPerItem * kKeysPerItem);
     // Small enough that every thread has some, large enough to be worth handing out.
@@ -271,8 +328,7 @@ class GetOn {
       std::uint64_t const size = std::min(piece, n - first);
       workers.for_chunks(size, chunk, [&](std::size_t begin, std::size_t end) {
         for (std::size_t i = first + begin; i < first + end; ++i) {
-          if (i + kAhead < first + end)
-            for (std::uint64_t b = 0; b < bytes; b += 64) prefetch_line(at(i + kAhead) + b);
+          if (i + kAhead < first + end) prefetch_lines(at(i + kAhead), bytes);
           PERDURE_ASSERT(!kCostlyAssertions ||
                          at(i) + bytes <= state_->options.base + table.pool_bytes);
           std::memcpy(staging_.twin() + i * bytes, at(i), bytes);
@@ -286,6 +342,46 @@ class GetOn {
     return {};
   }
 
+  [[nodiscard]] std::byte const* value_of(std::uint64_t entry) const {
+    gphash::TableView const& table = state_->table;
+    return state_->options.base + table.records.to_value(table.key_bytes) +
+           Deferred::address(entry) * pm::kRecordAlign;
+  }
+  static void prefetch_lines(std::byte const* at, std::uint64_t bytes) {
+    for (std::uint64_t b = 0; b < bytes; b += 64) prefetch_line(at + b);
+  }
+
+  /// As gather_by_host(), straight into the caller's array: the device never has these values.
+  Status deliver(std::span<std::uint64_t const> entries) {
+    exec::Workers& workers = *state_->options.workers;
+    std::uint64_t const bytes = state_->table.value_bytes;
+    std::uint32_t const* const sums = batch_.verify ? sums_.twin() : nullptr;
+    std::size_t const chunk =
+        std::clamp<std::size_t>(entries.size() / (4 * workers.threads()), kKeysPerItem, 4096);
+    std::mutex mutex;  // guards corrupt_
+    workers.for_chunks(entries.size(), chunk, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        if (i + kAhead < end) prefetch_lines(value_of(entries[i + kAhead]), bytes);
+        std::byte const* const from = value_of(entries[i]);
+        std::uint64_t const operation = Deferred::operation(entries[i]);
+        PERDURE_ASSERT(!kCostlyAssertions ||
+                       from + bytes <= state_->options.base + state_->table.pool_bytes);
+        copy_past_caches(to_host_ + operation * bytes, from, bytes);
+        if (!delivered_.empty()) delivered_[operation] = 1;
+        if (sums == nullptr || Ops::kept_sum(crc32c(0, from, bytes)) == sums[operation]) continue;
+        std::lock_guard const lock(mutex);
+        corrupt_.push_back(operation);
+      }
+      order_line_instructions();
+    });
+    return {};
+  }
+
+  // below, above the pivot, and what was copied at once
+  static constexpr std::size_t kCounts = 3;
+  static constexpr std::uint64_t kAhead =
+      16;  // values, of which a host's thread asks for the lines
+
   EngineState<Machine>* state_;
   Launcher<Machine>& launcher_;
   Machine& machine_;
@@ -294,6 +390,17 @@ class GetOn {
   Buffer<std::uint64_t> lengths_;
   Buffer<std::int64_t> out_offsets_;
   Buffer<std::byte> staging_;
+  Buffer<std::uint32_t> sums_;
+  // Of a batch whose output is in host memory: see copy().
+  std::byte* to_host_ = nullptr;
+  bool downloads_ = false;  // or else the device's values are written there at once
+  bool delivered_all_ = false;
+  std::vector<std::uint8_t> delivered_;  // by operation, where some are and some are not
+  std::vector<std::uint64_t> corrupt_;
+  // Of a batch that is timed.
+  GatherAutotuner::Trial trial_;
+  Clock::time_point start_;
+  GatherAutotuner::Aside aside_;
 };
 
 }  // namespace perdure

@@ -48,6 +48,7 @@ class SessionOn final : public Session {
     step_ = Step::uploaded;
     ordered_ = statuses_here_ = sorted_ = false;
     call_ = call;
+    gets_.begin();
     batch_ = {};
     batch_.n = call.keys.count;
     batch_.kind = call.kind;
@@ -75,10 +76,18 @@ class SessionOn final : public Session {
     bool const few = Machine::kPoolIsFar && batch_.all_pending && batch_.n <= kFewStatuses &&
                      call_.device_statuses == nullptr;
     if (few) batch_.status = status_.twin();  // which the host reads without another copy
-    Status const got = gets_.copy(batch_);
+    Status const got = gets_.copy(batch_, call_.out);
     if (!got.ok()) return got;
     statuses_here_ = few;
-    if (few) return launcher_.machine.wait();
+    if (few) {
+      if (Status s = launcher_.machine.wait(); !s.ok()) return s;
+      for (std::uint64_t const i : gets_.corrupt()) status_.twin()[i] = code(KeyStatus::corrupt);
+      return {};
+    }
+    for (std::uint64_t const i : gets_.corrupt()) {
+      Status const s = launcher_.machine.fill(status_.data() + i, code(KeyStatus::corrupt), 1);
+      if (!s.ok()) return s;
+    }
     if (call_.device_statuses == nullptr) return got;
     return launcher_.machine.copy(reinterpret_cast<std::uint8_t*>(call_.device_statuses),
                                   status_.data(), batch_.n);
@@ -240,16 +249,12 @@ class SessionOn final : public Session {
     Machine& machine = launcher_.machine;
     PERDURE_ASSERT(step_ == Step::uploaded || step_ == Step::published);
     step_ = Step::none;
-    if (!Machine::must_be_downloaded(call_.out)) return machine.wait();
-    auto const status = statuses_here_ ? std::span<std::uint8_t const>(status_.twin(), batch_.n)
-                                       : machine.fetch(status_, batch_.n);
-    if (!status) return status.status();
-    auto const answered = [&](std::size_t i) {
-      OpKind const kind = call_.kinds.empty() ? call_.kind : call_.kinds[i];
-      return kind == OpKind::get && status.value()[i] == code(KeyStatus::ok);
-    };
-    if (Status s = machine.download_output(call_.out, answered); !s.ok()) return s;
-    return machine.wait();
+    if (Machine::must_be_downloaded(call_.out) && !gets_.delivered_all()) {
+      if (Status s = download_values(); !s.ok()) return s;
+    }
+    if (Status s = machine.wait(); !s.ok()) return s;
+    gets_.ended();
+    return {};
   }
 
  private:
@@ -260,6 +265,18 @@ class SessionOn final : public Session {
     PERDURE_ASSERT(fetched.value().size() == batch_.n);
     to = fetched.value();
     return {};
+  }
+
+  Status download_values() {
+    Machine& machine = launcher_.machine;
+    auto const status = statuses_here_ ? std::span<std::uint8_t const>(status_.twin(), batch_.n)
+                                       : machine.fetch(status_, batch_.n);
+    if (!status) return status.status();
+    auto const answered = [&](std::size_t i) {
+      OpKind const kind = call_.kinds.empty() ? call_.kind : call_.kinds[i];
+      return kind == OpKind::get && status.value()[i] == code(KeyStatus::ok) && !gets_.delivered(i);
+    };
+    return machine.download_output(call_.out, answered);
   }
 
   Status fetch_columns(Call& call) {
@@ -460,7 +477,7 @@ class SessionOn final : public Session {
   }
 
   // a byte each, across the link: fewer than that take less time than a copy's beginning
-  static constexpr std::uint64_t kFewStatuses = 4096;
+  static constexpr std::uint64_t kFewStatuses = std::uint64_t{1} << 16;
 
   enum class Step : std::uint8_t { none, uploaded, prepared, planned, published };
 

@@ -28,6 +28,8 @@ struct Deferred {
   std::uint32_t shift = 0;
   std::uint64_t pivot = ~std::uint64_t{0};
   std::uint64_t* upper = nullptr;
+  std::uint32_t* sums = nullptr;  // checksums of the values, by operation; null: nobody asks
+  std::uint64_t* copied = nullptr;  // how many values were not put aside; null: nobody asks
   // Of a batch of writes: `entries` has one for each of its positions, or kNone, and so has this:
   // the operation whose value a get is answered with.
   std::uint64_t* fresh = nullptr;
@@ -230,6 +232,9 @@ struct MirrorGetBody {
     std::uint32_t const on_pm = which(Source::value);
     if (deferred.entries != nullptr) {
       put_aside(warp, on_pm, first, hits);
+      std::uint32_t const others = in_cache | which(Source::record);
+      if (deferred.copied != nullptr && others != 0)
+        warp.elect([&] { return W::fetch_add(deferred.copied, exec::popcount(others)); });
     } else {
       auto const value = [&](std::uint32_t lane) {
         return mem.peek(hits[lane].at + table.records.to_value(table.key_bytes));
@@ -265,6 +270,8 @@ struct MirrorGetBody {
     auto const entry = [&](std::uint32_t lane) {
       PERDURE_ASSERT(!kCostlyAssertions || hits[lane].source == Source::value);
       deferred.slots[first + lane] = hits[lane].slot;
+      if (deferred.sums != nullptr)
+        deferred.sums[first + lane] = table.mirror.template value_sum<W>(hits[lane].slot);
       return address(lane) << 32 | (first + lane);
     };
     std::uint32_t const above = warp.ballot([&](std::uint32_t lane) {
