@@ -32,6 +32,8 @@ struct Options {
   std::uint32_t threads = 0;
   std::uint32_t repeats = 15;
   std::uint32_t warm_ups = 21;
+  std::uint64_t steady = 0;
+  std::size_t steady_batch = 4096;
   std::uint64_t seed = 1;
   bool adds = false;
   std::string pool;
@@ -59,7 +61,8 @@ class Bench {
   explicit Bench(Options const& o)
       : o_(o),
         space_(o.device == "cuda" ? MemorySpace::device : MemorySpace::host),
-        most_(*std::ranges::max_element(o.batches)),
+        most_(std::max(*std::ranges::max_element(o.batches),
+                       std::uint64_t{o.steady > 0 ? o.steady_batch : 0})),
         dataset_(o.seed, kKeyBytes, o.value_bytes),
         pool_(o.pool),
         stream_(Workload::a, o.records, o.theta, o.seed),
@@ -84,6 +87,7 @@ class Bench {
     std::printf("%9s %10s %10s %10s | %10s %10s %10s %6s\n", "batch", "get", "put", "atomic put",
                 "A's gets", "its puts", "A mixed", "ratio");
     for (std::uint64_t const n : o_.batches) row(store, n);
+    Json const steady = o_.steady > 0 ? steady_mix(store) : Json();
     read_back(store);
     require(store.close(), "close");
     write_json(o_.json, {{"command", "calls"},
@@ -91,7 +95,8 @@ class Bench {
                          {"device", o_.device},
                          {"records", o_.records},
                          {"faults", faults_},
-                         {"rows", rows_}});
+                         {"rows", rows_},
+                         {"steady", steady}});
     if (faults_ > 0) std::printf("WRONG ANSWERS: %llu\n", static_cast<unsigned long long>(faults_));
     return faults_ == 0 ? kGood : kFaults;
   }
@@ -254,6 +259,24 @@ class Bench {
     check(all_);
   }
 
+  /// Mixed batches of one size, one after the other, as long as asked: how long the slowest take.
+  Json steady_mix(Store& store) {
+    std::vector<double> times;
+    for (std::uint64_t i = 0; i < o_.warm_ups + o_.steady; ++i) {
+      draw_mixed(o_.steady_batch);
+      double const one = apply(store, all_);
+      check(all_);
+      if (i >= o_.warm_ups) times.push_back(one);
+    }
+    double const p50 = percentile(times, 0.5), p99 = percentile(times, 0.99),
+                 p999 = percentile(times, 0.999), most = percentile(times, 1);
+    std::printf(
+        "%zu mixed batches of %zu: median %.1f, p99 %.1f, p99.9 %.1f (%.2f medians), max %.1f us\n",
+        times.size(), o_.steady_batch, p50, p99, p999, p999 / p50, most);
+    return {{"batch", o_.steady_batch}, {"batches", times.size()}, {"p50_us", p50}, {"p99_us", p99},
+            {"p999_us", p999},          {"max_us", most}};
+  }
+
   void print(std::size_t n, Times const& times) {
     double const gets = median(times.gets), puts = median(times.puts), mixed = median(times.mixed);
     double const get = median(times.get), put = median(times.put), atomic = median(times.atomic);
@@ -297,6 +320,12 @@ Command add_calls(CommandLine& program) {
   app.add_option("--warm-ups", o->warm_ups, "Batches before them").shows_default();
   app.add_option("--pool", o->pool,
                  "Where the pool is made; removed in the end (default: a file in /dev/shm)");
+  app.add_option("--steady", o->steady,
+                 "Mixed batches of one size, one after the other, behind the rows")
+      .shows_default();
+  app.add_option("--steady-batch", o->steady_batch, "Operations of each of those")
+      .shows_default()
+      .check(positive());
   app.add_option("--seed", o->seed).shows_default();
   app.add_flag("--adds", o->adds, "Mixed batches say that updates add, though they have none");
   app.add_option("--json", o->json, "Write the results to this file; - = standard output")

@@ -25,6 +25,7 @@ struct Options {
   std::uint32_t value_bytes = 128;
   std::uint64_t log_bytes = CreateOptions{}.log.bytes;
   std::string layout = "word";
+  std::string device = "cpu";
   std::uint32_t threads = 0;
   std::uint64_t seed = 1;
   std::string json;
@@ -57,8 +58,10 @@ Contender contender(Options const& o, Durability durability, std::string const& 
   }
   OpenOptions open;
   open.threads = o.threads;
+  open.device = device_named(o.device);
+  MemorySpace const arrays = o.device == "cuda" ? MemorySpace::device : MemorySpace::host;
   return {require(Store::create(pool, create, open), "create " + pool),
-          Driver(Dataset(o.seed, o.key_bytes, o.value_bytes), o.batch, MemorySpace::host),
+          Driver(Dataset(o.seed, o.key_bytes, o.value_bytes), o.batch, arrays),
           {},
           0,
           {}};
@@ -152,6 +155,7 @@ Json report(Options const& o, Contender const& process, Contender const& power, 
             {"key_bytes", o.key_bytes},
             {"value_bytes", o.value_bytes},
             {"layout", o.layout},
+            {"device", o.device},
             {"seed", o.seed},
             {"log_dir", o.log_dir},
             {"log_bytes", o.log_bytes},
@@ -163,6 +167,8 @@ Json report(Options const& o, Contender const& process, Contender const& power, 
             {"power", speed(power, o)},
             {"disk", disk}};
   json["disk"]["batch_with_images_us"] = disk_us(o, disk, json["power"]);
+  json["p50_of_disk"] =
+      json["disk"]["batch_us"].get<double>() / json["power"]["p50_us"].get<double>();
   json["p50_ratio"] =
       json["power"]["p50_us"].get<double>() / json["process"]["p50_us"].get<double>();
   json["checked"] = 2 * o.records;
@@ -215,6 +221,9 @@ int run(Options const& o) {
         disk["waited_p50_us"].get<double>(), disk["waited_p99_us"].get<double>(),
         disk["batch_with_images_us"].get<double>(),
         json["power"]["pool_bytes"].get<double>() / (1u << 20));
+    std::printf("power: %.2f of the rate of process, %.2f of the disk's\n",
+                1 / json["p50_ratio"].get<double>(),
+                json["p50_of_disk"].get<double>());
     std::printf("%llu values read back, %llu wrong\n",
                 static_cast<unsigned long long>(2 * o.records),
                 static_cast<unsigned long long>(json["faults"].get<std::uint64_t>()));
@@ -243,6 +252,7 @@ Command add_durability(CommandLine& program) {
   app.add_option("--key-bytes", o->key_bytes).shows_default().check(range(8, 128));
   app.add_option("--value-bytes", o->value_bytes).shows_default().check(positive());
   app.add_option("--log-bytes", o->log_bytes, "Size of the log").shows_default().check(positive());
+  app.add_option("--device", o->device, "cpu or cuda; its memory has the arrays").shows_default();
   app.add_option("--layout", o->layout, "word, in_place or log").shows_default();
   app.add_option("--threads", o->threads, "CPU workers; 0 = one a core").shows_default();
   app.add_option(
