@@ -222,8 +222,7 @@ int run(Options const& o) {
         disk["batch_with_images_us"].get<double>(),
         json["power"]["pool_bytes"].get<double>() / (1u << 20));
     std::printf("power: %.2f of the rate of process, %.2f of the disk's\n",
-                1 / json["p50_ratio"].get<double>(),
-                json["p50_of_disk"].get<double>());
+                1 / json["p50_ratio"].get<double>(), json["p50_of_disk"].get<double>());
     std::printf("%llu values read back, %llu wrong\n",
                 static_cast<unsigned long long>(2 * o.records),
                 static_cast<unsigned long long>(json["faults"].get<std::uint64_t>()));

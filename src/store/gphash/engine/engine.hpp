@@ -37,6 +37,8 @@ struct Reservation {
   wal::EntryRegion entries = {};
 };
 
+struct RecordWrites;  // kernels/record_writes.hpp
+
 /// Layout `log`: cells to put into the table again.
 struct CellsToReplay {
   std::span<std::uint64_t const> segments;  // that they lie in; host memory
@@ -200,6 +202,8 @@ class Engine {
   /// returns, and the caller orders it. Then the other way.
   virtual Status save(std::span<PoolCopy const> copies, CUstream_st* stream) = 0;
   virtual Status load(std::span<PoolCopy const> copies, CUstream_st* stream) = 0;
+  /// Writes records that no slot leads to, for an engine of another machine. On a CPU alone.
+  virtual Status write_records(RecordWrites const& writes) = 0;
   virtual EngineReport report() = 0;
   /// Whether gets of so many keys into host memory have still to find the fastest way to fetch
   /// their values.
@@ -221,6 +225,9 @@ struct EngineOptions {
   std::uint64_t cache_bytes = 0;
   CachePolicy cache_policy = CachePolicy::lfu;
   exec::Workers* workers = nullptr;
+  // Of a device: writes the records of puts whose values lie in host memory, where that is faster.
+  // Null: the device does. It outlives the engine.
+  Engine* record_writer = nullptr;
 };
 
 /// The best CPU engine this processor can run; null if it has not even AVX2.

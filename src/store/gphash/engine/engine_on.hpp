@@ -20,6 +20,7 @@
 #include "store/gphash/engine/entries_on.hpp"
 #include "store/gphash/engine/session_on.hpp"
 #include "store/gphash/engine/units_on.hpp"
+#include "store/gphash/kernels/record_writes.hpp"
 
 namespace perdure {
 
@@ -169,6 +170,16 @@ class EngineOn final : public Engine {
       pm::will_read(copy.pool, copy.bytes);
       return machine.send(copy.array, copy.pool, copy.bytes);
     });
+  }
+
+  Status write_records(RecordWrites const& writes) override {
+    if constexpr (!Machine::kPoolIsFar) {
+      Machine machine(state_.machines);
+      if (Status s = machine.begin(nullptr); !s.ok()) return s;
+      return machine.template warps<typename Machine::Warp>(
+          items_of(writes.n), WriteRecordsBody{writes}, pm::Memory(state_.options.base), nullptr);
+    }
+    return {Code::unsupported, "this machine does not write for others"};
   }
 
   EngineReport report() override {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -30,6 +31,7 @@ class SessionOn final : public Session {
   using Buffer = typename Machine::template Buffer<T>;
   using Warp = typename Machine::Warp;
   using Solo = typename Machine::Solo;
+  using Clock = std::chrono::steady_clock;
   using PublishWarp = std::conditional_t<Ops::kPublishNeedsWarp, Warp, Solo>;
   // Layout `log` has to be told nothing between its phases, and takes the long way.
   static constexpr bool kChains =
@@ -61,7 +63,7 @@ class SessionOn final : public Session {
       if (Status s = machine.stage(call.values, 1); !s.ok()) return s;
     }
     if (Status s = machine.upload(call.keys, batch_.keys, 0); !s.ok()) return s;
-    if (Status s = machine.upload(call.values, batch_.values, 1); !s.ok()) return s;
+    if (Status s = upload_values(); !s.ok()) return s;
     if (Status s = machine.map_output(call.out, batch_.out); !s.ok()) return s;
     if (Status s = upload_statuses(status); !s.ok()) return s;
     if (call.kinds.empty()) return {};
@@ -112,10 +114,14 @@ class SessionOn final : public Session {
     Status const room = from_lease_ ? leased_.make_room(batch_.n, reservation.leased)
                                     : make_room_to_send(reservation);
     if (!room.ok()) return room;
+    if (Status s = make_room_to_write(); !s.ok()) return s;
     batch_.any_fits = from_lease_ ? leased_.any_fits() : reservation.any_fits;
     if (Status s = group_by_key(); !s.ok()) return s;
     step_ = Step::prepared;
-    return from_lease_ ? leased_.take(batch_) : Result<bool>(true);
+    auto const taken = from_lease_ ? leased_.take(batch_) : Result<bool>(true);
+    if (!written_by_host_ || !taken || !taken.value()) return taken;
+    if (Status s = write_records(reservation.records.data()); !s.ok()) return s;
+    return true;
   }
 
   Status replay(CellsToReplay const& cells) override {
@@ -174,6 +180,7 @@ class SessionOn final : public Session {
   Status order_steps() override {
     PERDURE_ASSERT(step_ == Step::planned);
     ordered_ = true;
+    if (batch_.written_sums != nullptr) pm::order();  // records that are the host's
     return chained_ ? Status{} : launcher_.machine.order_launches();
   }
 
@@ -205,7 +212,7 @@ class SessionOn final : public Session {
     ordered_ = true;
     if (chained_) return {};  // as the launch's last steps did, and it was waited for
     if constexpr (Machine::kPoolIsFar && Ops::kLogged)
-      pm::order();  // an extent's head is the host's
+      pm::order();  // an extent's head is the host's, and records may be
     return launcher_.machine.order();
   }
 
@@ -254,6 +261,10 @@ class SessionOn final : public Session {
     }
     if (Status s = machine.wait(); !s.ok()) return s;
     gets_.ended();
+    if (writer_.timed) {
+      double const took = std::chrono::duration<double>(Clock::now() - began_).count();
+      state_->writers.noted(std::exchange(writer_, {}), took);
+    }
     return {};
   }
 
@@ -264,6 +275,57 @@ class SessionOn final : public Session {
     if (!fetched) return fetched.status();
     PERDURE_ASSERT(fetched.value().size() == batch_.n);
     to = fetched.value();
+    return {};
+  }
+
+  /// Values that the device does not need stay where they are: the host's threads write records as
+  /// fast as the link would carry them to the device, from which they would cross it once more.
+  Status upload_values() {
+    Machine& machine = launcher_.machine;
+    began_ = Clock::now();
+    writer_ = {};
+    bool const either = state_->options.record_writer != nullptr && Ops::kMirrored &&
+                        state_->table.mirror.identities != nullptr && writes_values(call_) &&
+                        call_.values.space == MemorySpace::host && batch_.n >= kFewestByHost;
+    if (either) writer_ = state_->writers.next(batch_.n);
+    written_by_host_ = either && writer_.way == RecordWriters::Way::host;
+    if (!written_by_host_) return machine.upload(call_.values, batch_.values, 1);
+    batch_.values = {nullptr, nullptr, call_.values.width};
+    return {};
+  }
+
+  /// What write_records() will need.
+  Status make_room_to_write() {
+    batch_.written_sums = nullptr;
+    if (!written_by_host_) return {};
+    if (Status s = written_sums_.resize(batch_.n); !s.ok()) return s;
+    if (Status s = written_sums_.need_twin(batch_.n); !s.ok()) return s;
+    return from_lease_ ? writes_.reserved.need_twin(batch_.n) : Status{};
+  }
+
+  /// By the host's threads, while the device groups by key. `reserved`: unless they are the
+  /// lease's.
+  Status write_records(std::uint64_t const* reserved) {
+    Machine& machine = launcher_.machine;
+    if (from_lease_) {
+      PERDURE_ASSERT(!leased_.stashed() && batch_.any_fits);
+      auto const fetched = machine.fetch(writes_.reserved, batch_.n);
+      if (!fetched) return fetched.status();
+      reserved = fetched.value().data();
+    }
+    gphash::TableView const& table = state_->table;
+    exec::ByteColumn const keys{call_.keys.data, call_.keys.offsets, call_.keys.width};
+    exec::ByteColumn const values{call_.values.data, call_.values.offsets, call_.values.width};
+    RecordWrites const writes{
+        keys,          values,
+        reserved,      written_sums_.twin(),
+        batch_.n,      {0, table.value_bytes, table.key_bytes, 0, batch_.sequence},
+        table.records, table.records.reach(table.max_record)};
+    if (Status s = state_->options.record_writer->write_records(writes); !s.ok()) return s;
+    std::uint32_t const* const sums = written_sums_.twin();
+    if (Status s = machine.send(written_sums_.data(), sums, batch_.n); !s.ok()) return s;
+    batch_.written_sums = written_sums_.data();
+    batch_.any_fits = false;  // each has its operation's
     return {};
   }
 
@@ -476,6 +538,8 @@ class SessionOn final : public Session {
     return {};
   }
 
+  // fewer take less time than waking the host's threads
+  static constexpr std::uint64_t kFewestByHost = std::uint64_t{1} << 13;
   // a byte each, across the link: fewer than that take less time than a copy's beginning
   static constexpr std::uint64_t kFewStatuses = std::uint64_t{1} << 16;
 
@@ -493,6 +557,10 @@ class SessionOn final : public Session {
   bool nothing_left_ = false;  // by lanes, in this pass
   bool released_ = false;  // and so are its records, by its last
   std::optional<wal::UndoRegion> undo_;  // of a chained pass
+  RecordWriters::Trial writer_;
+  Clock::time_point began_;
+  bool written_by_host_ = false;  // its records, before it is planned
+  Buffer<std::uint32_t> written_sums_;
   Call call_;
   WriteView batch_;
   Deferred planned_;
