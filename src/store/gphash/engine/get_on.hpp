@@ -77,8 +77,19 @@ class GetOn {
   [[nodiscard]] bool delivered(std::size_t operation) const {
     return !delivered_.empty() && delivered_[operation] != 0;
   }
-  /// Operations whose values, so delivered, do not match their checksums.
-  [[nodiscard]] std::vector<std::uint64_t> const& corrupt() const { return corrupt_; }
+  /// Operations whose values, so delivered, do not match their checksums. `here`: the statuses are
+  /// their twin's.
+  Status mark_corrupt(Buffer<std::uint8_t>& statuses, bool here) {
+    for (std::uint64_t const i : corrupt_) {
+      if (here) {
+        statuses.twin()[i] = code(KeyStatus::corrupt);
+      } else if (Status s = machine_.fill(statuses.data() + i, code(KeyStatus::corrupt), 1);
+                 !s.ok()) {
+        return s;
+      }
+    }
+    return {};
+  }
   /// The caller's array has all values.
   void ended() {
     if (trial_.timed) tuner().noted(trial_, since(start_), aside_);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -15,11 +14,12 @@
 #include "pm/host_verbs.hpp"
 #include "store/gphash/engine/engine.hpp"
 #include "store/gphash/engine/get_on.hpp"
+#include "store/gphash/engine/host_records_on.hpp"
 #include "store/gphash/engine/launcher.hpp"
 #include "store/gphash/engine/leased_records.hpp"
+#include "store/gphash/engine/replayed_cells_on.hpp"
 #include "store/gphash/engine/write_buffers.hpp"
 #include "store/gphash/kernels/batch_ops.hpp"
-#include "store/gphash/kernels/entry_ops.hpp"
 #include "store/gphash/kernels/lane_per_key_plan.hpp"
 #include "store/gphash/kernels/mirror_ops.hpp"
 
@@ -31,7 +31,6 @@ class SessionOn final : public Session {
   using Buffer = typename Machine::template Buffer<T>;
   using Warp = typename Machine::Warp;
   using Solo = typename Machine::Solo;
-  using Clock = std::chrono::steady_clock;
   using PublishWarp = std::conditional_t<Ops::kPublishNeedsWarp, Warp, Solo>;
   // Layout `log` has to be told nothing between its phases, and takes the long way.
   static constexpr bool kChains =
@@ -42,7 +41,9 @@ class SessionOn final : public Session {
       : state_(&state),
         launcher_(state),
         leased_(state, launcher_, writes_, lists_),
-        gets_(state, launcher_, lists_) {}
+        gets_(state, launcher_, lists_),
+        host_records_(state, launcher_),
+        replayed_(state, launcher_) {}
 
   Status upload(Call const& call, std::span<std::uint8_t const> status) override {
     Machine& machine = launcher_.machine;
@@ -78,19 +79,13 @@ class SessionOn final : public Session {
     bool const few = Machine::kPoolIsFar && batch_.all_pending && batch_.n <= kFewStatuses &&
                      call_.device_statuses == nullptr;
     if (few) batch_.status = status_.twin();  // which the host reads without another copy
-    Status const got = gets_.copy(batch_, call_.out);
-    if (!got.ok()) return got;
+    if (Status s = gets_.copy(batch_, call_.out); !s.ok()) return s;
     statuses_here_ = few;
     if (few) {
       if (Status s = launcher_.machine.wait(); !s.ok()) return s;
-      for (std::uint64_t const i : gets_.corrupt()) status_.twin()[i] = code(KeyStatus::corrupt);
-      return {};
     }
-    for (std::uint64_t const i : gets_.corrupt()) {
-      Status const s = launcher_.machine.fill(status_.data() + i, code(KeyStatus::corrupt), 1);
-      if (!s.ok()) return s;
-    }
-    if (call_.device_statuses == nullptr) return got;
+    if (Status s = gets_.mark_corrupt(status_, few); !s.ok()) return s;
+    if (call_.device_statuses == nullptr) return {};
     return launcher_.machine.copy(reinterpret_cast<std::uint8_t*>(call_.device_statuses),
                                   status_.data(), batch_.n);
   }
@@ -114,13 +109,13 @@ class SessionOn final : public Session {
     Status const room = from_lease_ ? leased_.make_room(batch_.n, reservation.leased)
                                     : make_room_to_send(reservation);
     if (!room.ok()) return room;
-    if (Status s = make_room_to_write(); !s.ok()) return s;
+    if (Status s = host_records_.make_room(batch_.n, writes_.reserved); !s.ok()) return s;
     batch_.any_fits = from_lease_ ? leased_.any_fits() : reservation.any_fits;
     if (Status s = group_by_key(); !s.ok()) return s;
     step_ = Step::prepared;
     auto const taken = from_lease_ ? leased_.take(batch_) : Result<bool>(true);
-    if (!written_by_host_ || !taken || !taken.value()) return taken;
-    if (Status s = write_records(reservation.records.data()); !s.ok()) return s;
+    if (!host_records_.takes() || !taken || !taken.value()) return taken;
+    if (Status s = write_records_by_host(reservation.records); !s.ok()) return s;
     return true;
   }
 
@@ -135,7 +130,7 @@ class SessionOn final : public Session {
       batch_.sequence = 1;
       batch_.replays = true;
       ordered_ = statuses_here_ = sorted_ = from_lease_ = false;
-      if (Status s = bring(cells); !s.ok()) return s;
+      if (Status s = replayed_.bring(cells, batch_, writes_, status_); !s.ok()) return s;
       step_ = Step::prepared;
       return group_by_key();
     }
@@ -256,15 +251,10 @@ class SessionOn final : public Session {
     Machine& machine = launcher_.machine;
     PERDURE_ASSERT(step_ == Step::uploaded || step_ == Step::published);
     step_ = Step::none;
-    if (Machine::must_be_downloaded(call_.out) && !gets_.delivered_all()) {
-      if (Status s = download_values(); !s.ok()) return s;
-    }
+    if (Status s = download_values(); !s.ok()) return s;
     if (Status s = machine.wait(); !s.ok()) return s;
     gets_.ended();
-    if (writer_.timed) {
-      double const took = std::chrono::duration<double>(Clock::now() - began_).count();
-      state_->writers.noted(std::exchange(writer_, {}), took);
-    }
+    host_records_.ended();
     return {};
   }
 
@@ -278,67 +268,31 @@ class SessionOn final : public Session {
     return {};
   }
 
-  /// Values that the device does not need stay where they are: the host's threads write records as
-  /// fast as the link would carry them to the device, from which they would cross it once more.
   Status upload_values() {
-    Machine& machine = launcher_.machine;
-    began_ = Clock::now();
-    writer_ = {};
-    bool const either = state_->options.record_writer != nullptr && Ops::kMirrored &&
-                        state_->table.mirror.identities != nullptr && writes_values(call_) &&
-                        call_.values.space == MemorySpace::host && batch_.n >= kFewestByHost;
-    if (either) writer_ = state_->writers.next(batch_.n);
-    written_by_host_ = either && writer_.way == RecordWriters::Way::host;
-    if (!written_by_host_) return machine.upload(call_.values, batch_.values, 1);
+    host_records_.begin(call_, Ops::kMirrored);
+    if (!host_records_.takes()) return launcher_.machine.upload(call_.values, batch_.values, 1);
     batch_.values = {nullptr, nullptr, call_.values.width};
     return {};
   }
 
-  /// What write_records() will need.
-  Status make_room_to_write() {
-    batch_.written_sums = nullptr;
-    if (!written_by_host_) return {};
-    if (Status s = written_sums_.resize(batch_.n); !s.ok()) return s;
-    if (Status s = written_sums_.need_twin(batch_.n); !s.ok()) return s;
-    return from_lease_ ? writes_.reserved.need_twin(batch_.n) : Status{};
-  }
-
-  /// By the host's threads, while the device groups by key. `reserved`: unless they are the
-  /// lease's.
-  Status write_records(std::uint64_t const* reserved) {
-    Machine& machine = launcher_.machine;
+  Status write_records_by_host(std::span<std::uint64_t const> reserved) {
     if (from_lease_) {
       PERDURE_ASSERT(!leased_.stashed() && batch_.any_fits);
-      auto const fetched = machine.fetch(writes_.reserved, batch_.n);
-      if (!fetched) return fetched.status();
-      reserved = fetched.value().data();
+      if (Status s = fetch(writes_.reserved, reserved); !s.ok()) return s;
     }
-    gphash::TableView const& table = state_->table;
-    exec::ByteColumn const keys{call_.keys.data, call_.keys.offsets, call_.keys.width};
-    exec::ByteColumn const values{call_.values.data, call_.values.offsets, call_.values.width};
-    RecordWrites const writes{
-        keys,          values,
-        reserved,      written_sums_.twin(),
-        batch_.n,      {0, table.value_bytes, table.key_bytes, 0, batch_.sequence},
-        table.records, table.records.reach(table.max_record)};
-    if (Status s = state_->options.record_writer->write_records(writes); !s.ok()) return s;
-    std::uint32_t const* const sums = written_sums_.twin();
-    if (Status s = machine.send(written_sums_.data(), sums, batch_.n); !s.ok()) return s;
-    batch_.written_sums = written_sums_.data();
-    batch_.any_fits = false;  // each has its operation's
-    return {};
+    return host_records_.write(call_, reserved.data(), batch_);
   }
 
   Status download_values() {
+    if (!Machine::must_be_downloaded(call_.out) || gets_.delivered_all()) return {};
     Machine& machine = launcher_.machine;
     auto const status = statuses_here_ ? std::span<std::uint8_t const>(status_.twin(), batch_.n)
                                        : machine.fetch(status_, batch_.n);
     if (!status) return status.status();
-    auto const answered = [&](std::size_t i) {
+    return machine.download_output(call_.out, [&](std::size_t i) {
       OpKind const kind = call_.kinds.empty() ? call_.kind : call_.kinds[i];
       return kind == OpKind::get && status.value()[i] == code(KeyStatus::ok) && !gets_.delivered(i);
-    };
-    return machine.download_output(call_.out, answered);
+    });
   }
 
   Status fetch_columns(Call& call) {
@@ -366,30 +320,6 @@ class SessionOn final : public Session {
     if (Status s = launcher_.send(writes_.segments, reservation.segments); !s.ok()) return s;
     batch_.entries.segments = writes_.segments.data();
     return {};
-  }
-
-  /// The columns of a batch that replays them.
-  Status bring(CellsToReplay const& cells) {
-    std::uint32_t const width = state_->table.key_bytes;
-    if (Status s = replayed_keys_.resize(batch_.n * width); !s.ok()) return s;
-    if (Status s = kinds_.resize(batch_.n); !s.ok()) return s;
-    if (Status s = status_.resize(batch_.n); !s.ok()) return s;
-    if (Status s = writes_.reserved.resize(batch_.n); !s.ok()) return s;
-    if (Status s = launcher_.send(writes_.segments, cells.segments); !s.ok()) return s;
-    if (Status s = launcher_.send(heads_, cells.heads); !s.ok()) return s;
-    ReplayView view{cells.region,           batch_.n,      width,
-                    replayed_keys_.data(),  kinds_.data(), status_.data(),
-                    writes_.reserved.data()};
-    view.region.segments = writes_.segments.data();
-    Machine& machine = launcher_.machine;
-    ReplayCellsBody const body{view, state_->options.base};
-    if (Status s = machine.threads(batch_.n, body); !s.ok()) return s;
-    batch_.keys = {replayed_keys_.data(), nullptr, width};
-    batch_.values = {nullptr, nullptr, state_->table.value_bytes};
-    batch_.kinds = kinds_.data();
-    batch_.status = status_.data();
-    if (cells.heads.empty()) return {};
-    return machine.threads(cells.heads.size(), SkipHeadsBody{view, heads_.data()});
   }
 
   Status make_room_to_send(Reservation const& reservation) {
@@ -538,9 +468,7 @@ class SessionOn final : public Session {
     return {};
   }
 
-  // fewer take less time than waking the host's threads
-  static constexpr std::uint64_t kFewestByHost = std::uint64_t{1} << 13;
-  // a byte each, across the link: fewer than that take less time than a copy's beginning
+  // a packet for 32 of them, across the link: fewer take less time than a copy's beginning
   static constexpr std::uint64_t kFewStatuses = std::uint64_t{1} << 16;
 
   enum class Step : std::uint8_t { none, uploaded, prepared, planned, published };
@@ -557,20 +485,16 @@ class SessionOn final : public Session {
   bool nothing_left_ = false;  // by lanes, in this pass
   bool released_ = false;  // and so are its records, by its last
   std::optional<wal::UndoRegion> undo_;  // of a chained pass
-  RecordWriters::Trial writer_;
-  Clock::time_point began_;
-  bool written_by_host_ = false;  // its records, before it is planned
-  Buffer<std::uint32_t> written_sums_;
   Call call_;
   WriteView batch_;
   Deferred planned_;
   Buffer<std::uint8_t> status_, kinds_;
-  Buffer<std::byte> replayed_keys_;
-  Buffer<std::uint32_t> heads_;  // among the cells that are replayed
   WriteBuffers<Machine> writes_;
   Lists<Machine> lists_;
   LeasedRecords<Machine> leased_;
   GetOn<Machine, Ops> gets_;
+  HostRecordsOn<Machine> host_records_;
+  ReplayedCellsOn<Machine> replayed_;
 };
 
 }  // namespace perdure
