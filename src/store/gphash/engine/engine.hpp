@@ -167,6 +167,7 @@ struct EngineReport {
   MirrorReport mirror;
   exec::Counts gets;  // what gets have counted since the last report
   std::vector<GatherSize> gathers;
+  std::uint64_t written_by_host = 0;  // MemoryStats
 };
 
 class DeviceRun;

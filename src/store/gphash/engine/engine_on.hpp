@@ -186,6 +186,7 @@ class EngineOn final : public Engine {
     std::lock_guard const lock(state_.mutex);
     EngineReport report{state_.machines.describe(), state_.mirror_report,
                         std::exchange(state_.get_counts, {}), state_.gather.report()};
+    report.written_by_host = state_.writers.by_host();
     for (GatherSize size : state_.gather_to_host.report()) {
       size.to_host = true;
       report.gathers.push_back(size);

@@ -32,7 +32,14 @@ class RecordWriters {
   }
   void noted(Trial const& trial, double seconds) {
     MutexLock const lock(mutex_);
+    if (trial.way == Way::host) by_host_ += trial.n;
     ways_of(trial.n).noted(trial.choice, trial.n, {seconds});
+  }
+
+  /// Operations of batches whose records the host has written.
+  [[nodiscard]] std::uint64_t by_host() const {
+    MutexLock const lock(mutex_);
+    return by_host_;
   }
 
  private:
@@ -50,7 +57,8 @@ class RecordWriters {
     return sizes_[static_cast<std::size_t>(std::bit_width(n))].ways;
   }
 
-  Mutex mutex_;  // guards the rest
+  mutable Mutex mutex_;  // guards the rest
+  std::uint64_t by_host_ PERDURE_GUARDED_BY(mutex_) = 0;
   std::array<Size, 65> sizes_ PERDURE_GUARDED_BY(mutex_);
 };
 
