@@ -15,9 +15,13 @@ namespace perdure::exec {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 /// How long a thread looks for the next job before it sleeps: batches and their launches follow
-/// each other sooner, and waking a thread takes as long as a small job.
+/// each other sooner, and waking a thread takes as long as a small job. Where jobs come later, but
+/// one after the other, twice as long as they take to come, up to the longer one.
 constexpr auto kSpinForJobs = std::chrono::microseconds(100);
+constexpr auto kMostSpin = std::chrono::microseconds(500);
 
 std::uint32_t cores() { return std::max(1u, std::thread::hardware_concurrency()); }
 
@@ -52,6 +56,7 @@ class Workers::Helpers {
   void serve();
   template <class F>
   void for_a_while(F done) const;
+  void note_pause() PERDURE_REQUIRES(busy_);
 
   std::vector<std::thread> threads_;
   Mutex busy_;  // held by the caller whose job the pool runs
@@ -63,6 +68,8 @@ class Workers::Helpers {
   std::atomic<std::uint64_t> generation_ = 0;
   std::atomic<std::uint32_t> running_ = 0;
   bool stop_ PERDURE_GUARDED_BY(mutex_) = false;
+  Clock::time_point ended_ PERDURE_GUARDED_BY(busy_);  // the last job
+  std::atomic<Clock::duration> patience_{Clock::duration(kSpinForJobs)};
 };
 
 Workers::Workers(std::uint32_t threads)
@@ -115,6 +122,7 @@ void Workers::Helpers::work(Job& job) noexcept {
 bool Workers::Helpers::run(std::size_t n, std::size_t chunk, Chunk f, void* context) {
   if (!busy_.try_lock()) return false;
   MutexLock const pool(busy_, std::adopt_lock);
+  note_pause();
   Job job;
   job.f = f;
   job.context = context;
@@ -135,6 +143,7 @@ bool Workers::Helpers::run(std::size_t n, std::size_t chunk, Chunk f, void* cont
     lock.lock();
     while (running_ != 0) done_.wait(mutex_);
   }
+  ended_ = Clock::now();
   if (job.why) std::rethrow_exception(job.why);
   return true;
 }
@@ -160,8 +169,17 @@ void Workers::Helpers::serve() {
 template <class F>
 void Workers::Helpers::for_a_while(F done) const {
   if (!spins_) return;
-  auto const until = std::chrono::steady_clock::now() + kSpinForJobs;
-  while (!done() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  auto const until = Clock::now() + patience_.load(std::memory_order_relaxed);
+  while (!done() && Clock::now() < until) std::this_thread::yield();
+}
+
+/// Since the last job.
+void Workers::Helpers::note_pause() {
+  auto const pause = Clock::now() - ended_;
+  bool const soon = pause <= kMostSpin;
+  patience_.store(soon ? std::clamp<Clock::duration>(2 * pause, kSpinForJobs, kMostSpin)
+                       : Clock::duration(kSpinForJobs),
+                  std::memory_order_relaxed);
 }
 
 }  // namespace perdure::exec

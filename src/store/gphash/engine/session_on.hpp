@@ -149,6 +149,7 @@ class SessionOn final : public Session {
     undo_ = {};
     batch_.displacement = displace && state_->options.displacement;
     statuses_here_ = false;
+    chained_ = chained_ && state_->table.mirror.identities != nullptr;  // a growth may drop them
     if (chained_) return {};  // see pass_counts()
     if (Status s = launcher_.begin_counts(); !s.ok()) return s;
     if (Status s = launcher_.machine.fill(writes_.counters.data(), 0, 2); !s.ok()) return s;
@@ -472,7 +473,6 @@ class SessionOn final : public Session {
   static constexpr std::uint64_t kFewStatuses = std::uint64_t{1} << 16;
 
   enum class Step : std::uint8_t { none, uploaded, prepared, planned, published };
-
   EngineState<Machine>* state_;
   Launcher<Machine> launcher_;
   Step step_ = Step::none;  // the last that began, for assertions
