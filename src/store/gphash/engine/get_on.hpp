@@ -222,85 +222,106 @@ class GetOn {
 
   /// Values that lie on PM are put aside first, and fetched once it is known how many there are.
   Status get_aside(GatherAutotuner::Trial const& trial, GatherAutotuner::Aside& was_aside) {
-    AddressesSorted const order = AddressesSorted::in(state_->table);
-    bool const few = batch_.n <= GatherAutotuner::kFewAside;
     Deferred deferred;
-    if (Status s = make_room_aside(trial, few, order.shift, deferred); !s.ok()) return s;
+    if (Status s = make_room_aside(trial, deferred); !s.ok()) return s;
     if (Status s = launcher_.run_gets(MirrorGetBody<Ops>{batch_, state_->table, deferred},
                                       items_of(batch_.n));
         !s.ok())
       return s;
-    if (deferred.sums != nullptr) {
-      if (Status s = machine_.begin_fetch(sums_, batch_.n); !s.ok()) return s;
-    }
-    auto fetched = few ? machine_.fetch(lists_.entries, batch_.n + kCounts)
-                       : machine_.fetch(lists_.count, kCounts);
-    if (!fetched) return fetched.status();
-    std::uint64_t const* const counts = fetched->data() + fetched->size() - kCounts;
-    Aside const aside{counts[0], counts[1], few ? fetched->data() : nullptr, order.bits};
+    auto const put = deferred.told != nullptr ? told() : counted(deferred);
+    if (!put) return put.status();
+    Aside const aside = put.value();
     PERDURE_ASSERT(aside.n() <= batch_.n && (aside.known == nullptr || aside.above == 0));
     bool const by_host = to_host_ != nullptr && trial.way != Gather::in_order;
     delivered_all_ =
-        to_host_ != nullptr && counts[2] == 0 && aside.above == 0 && (by_host || aside.n() == 0);
+        to_host_ != nullptr && aside.copied == 0 && aside.above == 0 && (by_host || aside.n() == 0);
     if (by_host && !delivered_all_) delivered_.assign(batch_.n, 0);
     if (aside.n() == 0) return {};
     auto const start = Clock::now();
     if (Status s = gather(trial.way, deferred, aside); !s.ok()) return s;
     was_aside = {aside.below, aside.above, 0};
-    if (!few && trial.way == Gather::shared) tuner().parted(batch_.n, was_aside);
+    if (deferred.told == nullptr && trial.way == Gather::shared)
+      tuner().parted(batch_.n, was_aside);
     if (!trial.timed) return {};
     if (Status s = machine_.wait(); !s.ok()) return s;
     was_aside.seconds = since(start);
     return {};
   }
 
-  /// `few`: the counts lie behind the entries, and come with them.
-  Status make_room_aside(GatherAutotuner::Trial const& trial, bool few, std::uint32_t shift,
-                         Deferred& deferred) {
-    if (Status s = lists_.entries.resize(batch_.n + kCounts); !s.ok()) return s;
+  /// Few gets tell the host themselves what they put aside: that takes less time than to count and
+  /// to copy it.
+  Status make_room_aside(GatherAutotuner::Trial const& trial, Deferred& deferred) {
+    bool const few = batch_.n <= GatherAutotuner::kFewAside;
+    if (Status s = lists_.entries.resize(batch_.n); !s.ok()) return s;
     if (Status s = lists_.spare.resize(batch_.n); !s.ok()) return s;
     if (Status s = lists_.slots.resize(batch_.n); !s.ok()) return s;
-    if (Status s = lists_.count.resize(kCounts); !s.ok()) return s;
-    std::uint64_t* const counts = few ? lists_.entries.data() + batch_.n : lists_.count.data();
-    if (Status s = machine_.fill(counts, 0, kCounts); !s.ok()) return s;
-    deferred = {lists_.entries.data(), counts, lists_.slots.data(), shift};
+    if (Status s = few ? lists_.entries.need_twin(batch_.n) : lists_.count.resize(kCounts); !s.ok())
+      return s;
+    if (Status s = few ? Status{} : machine_.fill(lists_.count.data(), 0, kCounts); !s.ok())
+      return s;
+    deferred = {lists_.entries.data(), lists_.count.data(), lists_.slots.data(),
+                AddressesSorted::in(state_->table).shift};
     deferred.upper = lists_.spare.data();
+    deferred.told = few ? lists_.entries.twin() : nullptr;
     if (!few && trial.way == Gather::shared) {
-      auto const all = static_cast<double>(state_->table.pool_bytes / pm::kRecordAlign >> shift);
+      auto const all =
+          static_cast<double>(state_->table.pool_bytes / pm::kRecordAlign >> deferred.shift);
       deferred.pivot = static_cast<std::uint64_t>(all * tuner().pivot(batch_.n));
     }
     if (to_host_ == nullptr) return {};
-    deferred.copied = counts + 2;
+    deferred.copied = few ? nullptr : lists_.count.data() + 2;
     if (!batch_.verify || trial.way == Gather::in_order) return {};
     if (Status s = sums_.resize(batch_.n); !s.ok()) return s;
-    deferred.sums = sums_.data();
+    if (Status s = sums_.need_twin(batch_.n); !s.ok()) return s;
+    deferred.sums = few ? sums_.twin() : sums_.data();
     return {};
   }
 
   /// What was put aside: so many below the pivot, in `entries`, and above it, in `spare`.
   struct Aside {
-    std::uint64_t below, above;
-    std::uint64_t const* known;  // to the host already, for all lie below; or null
-    int address_bits;
+    std::uint64_t below = 0, above = 0;
+    std::uint64_t copied = 0;  // values that were not, where somebody asks
+    // To the host already, one for each operation, for all lie below; or null.
+    std::uint64_t const* known = nullptr;
     [[nodiscard]] std::uint64_t n() const { return below + above; }
   };
 
+  /// Of few gets.
+  Result<Aside> told() {
+    if (Status s = machine_.wait(); !s.ok()) return s;
+    Aside aside;
+    aside.known = lists_.entries.twin();
+    for (std::uint64_t const entry : std::span(aside.known, batch_.n)) {
+      aside.below += Deferred::is_entry(entry) ? 1 : 0;
+      aside.copied += entry == Deferred::kCopied ? 1 : 0;
+    }
+    return aside;
+  }
+  Result<Aside> counted(Deferred const& deferred) {
+    if (deferred.sums != nullptr) {
+      if (Status s = machine_.begin_fetch(sums_, batch_.n); !s.ok()) return s;
+    }
+    auto const counts = machine_.fetch(lists_.count, kCounts);
+    if (!counts) return counts.status();
+    return Aside{counts.value()[0], counts.value()[1], counts.value()[2], nullptr};
+  }
+
   Status gather(Gather way, Deferred deferred, Aside const& aside) {
     std::uint64_t* const entries = lists_.entries.data();
+    std::uint64_t const n = aside.known != nullptr ? batch_.n : aside.n();
     if (way == Gather::shared && aside.above > 0) return gather_shared(deferred, aside);
     if (Status s = machine_.copy(entries + aside.below, lists_.spare.data(), aside.above); !s.ok())
       return s;
-    if (way == Gather::in_order)
-      return gather_in_order(deferred, entries, lists_.spare.data(), aside.n(), aside);
-    if (aside.known != nullptr) return gather_by_host(deferred, {aside.known, aside.n()});
-    auto fetched = machine_.fetch(lists_.entries, aside.n());
+    if (way == Gather::in_order) return gather_in_order(deferred, entries, lists_.spare.data(), n);
+    if (aside.known != nullptr) return gather_by_host(deferred, {aside.known, n});
+    auto fetched = machine_.fetch(lists_.entries, n);
     return fetched ? gather_by_host(deferred, *fetched) : fetched.status();
   }
 
   Status gather_shared(Deferred const& deferred, Aside const& aside) {
     Status const beside = machine_.beside([&] {
       return gather_in_order(deferred, lists_.spare.data(), lists_.entries.data() + aside.below,
-                             aside.above, aside);
+                             aside.above);
     });
     if (!beside.ok()) return beside;
     auto entries = machine_.fetch(lists_.entries, aside.below);
@@ -309,10 +330,11 @@ class GetOn {
     return machine_.rejoin();
   }
 
-  /// n of them; `room` is for as many.
+  /// n of them; `room` is for as many. What is none comes last.
   Status gather_in_order(Deferred deferred, std::uint64_t* entries, std::uint64_t* room,
-                         std::uint64_t n, Aside const& aside) {
-    auto sorted = machine_.sort_words(entries, room, n, 32, 32 + aside.address_bits);
+                         std::uint64_t n) {
+    int const bits = AddressesSorted::in(state_->table).bits;
+    auto sorted = machine_.sort_words(entries, room, n, 32, 32 + bits);
     if (!sorted) return sorted.status();
     deferred.entries = *sorted;
     return launcher_.run_gets(GatherBody<Ops>{batch_, state_->table, deferred, n}, items_of(n));
@@ -339,7 +361,8 @@ class GetOn {
       std::uint64_t const size = std::min(piece, n - first);
       workers.for_chunks(size, chunk, [&](std::size_t begin, std::size_t end) {
         for (std::size_t i = first + begin; i < first + end; ++i) {
-          if (i + kAhead < first + end) prefetch_lines(at(i + kAhead), bytes);
+          if (i + kAhead < first + end) prefetch_entry(entries[i + kAhead]);
+          if (!Deferred::is_entry(entries[i])) continue;
           PERDURE_ASSERT(!kCostlyAssertions ||
                          at(i) + bytes <= state_->options.base + table.pool_bytes);
           std::memcpy(staging_.twin() + i * bytes, at(i), bytes);
@@ -358,8 +381,10 @@ class GetOn {
     return state_->options.base + table.records.to_value(table.key_bytes) +
            Deferred::address(entry) * pm::kRecordAlign;
   }
-  static void prefetch_lines(std::byte const* at, std::uint64_t bytes) {
-    for (std::uint64_t b = 0; b < bytes; b += 64) prefetch_line(at + b);
+  void prefetch_entry(std::uint64_t entry) const {
+    if (!Deferred::is_entry(entry)) return;
+    for (std::uint64_t b = 0; b < state_->table.value_bytes; b += 64)
+      prefetch_line(value_of(entry) + b);
   }
 
   /// As gather_by_host(), straight into the caller's array: the device never has these values.
@@ -372,7 +397,8 @@ class GetOn {
     std::mutex mutex;  // guards corrupt_
     workers.for_chunks(entries.size(), chunk, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
-        if (i + kAhead < end) prefetch_lines(value_of(entries[i + kAhead]), bytes);
+        if (i + kAhead < end) prefetch_entry(entries[i + kAhead]);
+        if (!Deferred::is_entry(entries[i])) continue;
         std::byte const* const from = value_of(entries[i]);
         std::uint64_t const operation = Deferred::operation(entries[i]);
         PERDURE_ASSERT(!kCostlyAssertions ||

@@ -30,11 +30,16 @@ struct Deferred {
   std::uint64_t* upper = nullptr;
   std::uint32_t* sums = nullptr;  // checksums of the values, by operation; null: nobody asks
   std::uint64_t* copied = nullptr;  // how many values were not put aside; null: nobody asks
+  // Of few gets: `entries` has one for each operation, and so has this, which the host reads; what
+  // is none says so, and nothing is counted.
+  std::uint64_t* told = nullptr;
   // Of a batch of writes: `entries` has one for each of its positions, or kNone, and so has this:
   // the operation whose value a get is answered with.
   std::uint64_t* fresh = nullptr;
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+  static constexpr std::uint64_t kCopied = kNone - 1;  // the value has been copied already
 
+  PERDURE_FN static bool is_entry(std::uint64_t entry) { return entry < kCopied; }
   PERDURE_FN static std::uint64_t entry(Offset at, std::uint32_t shift, std::uint64_t operation) {
     return (at.bytes / pm::kRecordAlign >> shift) << 32 | operation;
   }
@@ -231,8 +236,8 @@ struct MirrorGetBody {
     warp.copy_each(in_cache, table.value_bytes, to, cached, nullptr);
     std::uint32_t const on_pm = which(Source::value);
     if (deferred.entries != nullptr) {
-      put_aside(warp, on_pm, first, hits);
       std::uint32_t const others = in_cache | which(Source::record);
+      put_aside(warp, on_pm, others, first, hits);
       if (deferred.copied != nullptr && others != 0)
         warp.elect([&] { return W::fetch_add(deferred.copied, exec::popcount(others)); });
     } else {
@@ -262,7 +267,7 @@ struct MirrorGetBody {
   }
 
   template <class W, class Hits>
-  PERDURE_FN void put_aside(W& warp, std::uint32_t mask, std::uint64_t first,
+  PERDURE_FN void put_aside(W& warp, std::uint32_t mask, std::uint32_t copied, std::uint64_t first,
                             Hits const& hits) const {
     auto const address = [&](std::uint32_t lane) {
       return hits[lane].at.bytes / pm::kRecordAlign >> deferred.shift;
@@ -274,6 +279,14 @@ struct MirrorGetBody {
         deferred.sums[first + lane] = table.mirror.template value_sum<W>(hits[lane].slot);
       return address(lane) << 32 | (first + lane);
     };
+    if (deferred.told != nullptr) {
+      return warp.each([&](std::uint32_t lane) {
+        if (first + lane >= batch.n) return;
+        std::uint64_t const none = (copied >> lane & 1) != 0 ? Deferred::kCopied : Deferred::kNone;
+        std::uint64_t const one = (mask >> lane & 1) != 0 ? entry(lane) : none;
+        deferred.entries[first + lane] = deferred.told[first + lane] = one;
+      });
+    }
     std::uint32_t const above = warp.ballot([&](std::uint32_t lane) {
       return (mask >> lane & 1) != 0 && address(lane) >= deferred.pivot;
     });
@@ -334,7 +347,7 @@ struct GatherBody {
     if constexpr (kStage == 0) {
       s.taking_part = warp.ballot([&](std::uint32_t lane) {
         std::uint64_t const at = item * kKeysPerItem + lane;
-        return at < n && (deferred.fresh == nullptr || deferred.entries[at] != Deferred::kNone);
+        return at < n && Deferred::is_entry(deferred.entries[at]);
       });
       warp.each([&](std::uint32_t lane) {
         s.slot[lane] = s.operation[lane] = 0;
