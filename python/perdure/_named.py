@@ -79,7 +79,8 @@ def numbers_of_each(numbers: Sequence[int], counts: Sequence[int], device: Any) 
 def _numbers_of_each(numbers: tuple[int, ...], counts: tuple[int, ...], device: Any) -> Any:
     """Kept, for batches of a training are often cut alike."""
     torch = sys.modules["torch"]
-    return torch.repeat_interleave(torch.tensor(numbers), torch.tensor(counts)).to(device)
+    each, often = torch.tensor([numbers, counts]).to(device).unbind(0)
+    return torch.repeat_interleave(each, often, output_size=sum(counts))
 
 
 def checked_offsets(offsets: Any, tables: int, ids: int) -> Any:

@@ -21,12 +21,16 @@ from perdure._named import numbers_of_each
 from perdure.torch import keyed, notes, ops, overlap
 from perdure.torch.admission import Sightings
 from perdure.torch.follower import Follower
-from perdure.torch.keys import Distinct, distinct, keys_of, of_table
+from perdure.torch.keys import Distinct, Sorting, distinct, of_table, told
 from perdure.torch.new_rows import new_weights
 from perdure.torch.optimizers import Optimizer
-from perdure.torch.passes import Feature, Group, Looked, Part, Request, Rows
+from perdure.torch.passes import Feature, Group, Looked, Part, Request, Rows, none_of
 from perdure.torch.pooling import Bags, divisors_of
 from perdure.torch.tables import SCORE_BYTES, TableConfig, row_bytes
+
+_INTEGERS = frozenset(
+    getattr(torch, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)
+)
 
 
 @dataclass
@@ -35,9 +39,14 @@ class Changed:
 
     value_bytes: int
     keys: Tensor  # (n, 2) ascending: ids, numbers of tables
-    rows: Tensor
-    new: Tensor  # bool: the pool had no row of the key
-    any_new: bool
+    numbers: Tensor | None  # of Distinct
+    rows: Tensor  # as wide as the pool's, where those have one width
+    missing: Tensor | None  # bool: the pool had no row of the key; None: it had all
+
+    @property
+    def new(self) -> Tensor:
+        """bool: the pool had no row of the key."""
+        return none_of(self.keys) if self.missing is None else self.missing
 
 
 class _Collection(nn.Module):
@@ -88,8 +97,10 @@ class _Collection(nn.Module):
         groups: dict[tuple[int, int], Group] = {}  # of one optimizer a width has one dim
         bounds = torch.zeros(max(table.number for table in self._tables) + 1)
         for number, (config, table) in enumerate(zip(self.configs, self._tables, strict=True)):
-            group = Group(len(groups), table.value_bytes, config.dim, [])
-            groups.setdefault((table.value_bytes, config.dim), group).tables.append(number)
+            group = Group(len(groups), table.value_bytes, config.dim, [], [])
+            group = groups.setdefault((table.value_bytes, config.dim), group)
+            group.tables.append(number)
+            group.features.extend(config.of_features)
             bounds[table.number] = config.bound
         self._groups = list(groups.values())
         self._bounds = bounds  # no buffer: whatever dtype the module gets, new rows begin alike
@@ -156,9 +167,11 @@ class _Collection(nn.Module):
     def pass_of(self, request: Request) -> tuple[list[Part], list[Tensor], list[Tensor]]:
         """What a pass looked up; of tables of each dim the answer, and the weights of ids, where
         those have weights themselves."""
-        single = self._pools and self._check_lengths(request.features)
         self._follow()
-        looked = self._rows_of(self._batches(request.features), request.remember)
+        lengths = self._lengths_asked(request.features) if self._pools else []
+        batches, extremes = self._batches(request.features, lengths)
+        single = self._pools and self._check_lengths(request.features, extremes)
+        looked = self._rows_of(batches, request.remember)
         if request.remember:
             for one in looked:
                 self._remember(one)
@@ -214,22 +227,33 @@ class _Collection(nn.Module):
         divisors = divisors_of(whole, [one.numel() for one in lengths], means)
         return Bags(whole, of_ids, divisors)
 
-    def _batches(self, features: Mapping[str, Feature]) -> list[tuple[Group, Distinct]]:
-        """Keys of the features, each once; of all their tables of one width together."""
-        names = [(group, self._names_of(group, features)) for group in self._groups]
-        return [(group, self._batch(some, features)) for group, some in names if some]
+    def _batches(
+        self, features: Mapping[str, Feature], more: Sequence[Tensor] = ()
+    ) -> tuple[list[tuple[Group, Distinct]], list[int]]:
+        """Keys of the features, each once; of all their tables of one width together. And `more`,
+        integers of a device, as the host reads them: it waits once for all that it asks."""
+        sortings = [
+            (group, self._sorting(names, features))
+            for group in self._groups
+            if (names := self._names_of(group, features))
+        ]
+        answers = told([*more, *(one for _, sorting in sortings for one in sorting.asked)])
+        batches, at = [], len(more)
+        for group, sorting in sortings:
+            end = at + len(sorting.asked)
+            batches.append((group, sorting.distinct(answers[at:end])))
+            at = end
+        return batches, answers[: len(more)]
 
     def _names_of(self, group: Group, features: Mapping[str, Any]) -> list[str]:
         """Of features of the group's tables, table by table."""
-        return [
-            name for t in group.tables for name in self.configs[t].of_features if name in features
-        ]
+        return [name for name in group.features if name in features]
 
-    def _batch(self, names: Sequence[str], features: Mapping[str, Feature]) -> Distinct:
+    def _sorting(self, names: Sequence[str], features: Mapping[str, Feature]) -> Sorting:
         ids = [features[name][0] for name in names]
         numbers = [self._tables[self._table_of[name]].number for name in names]
         each = numbers_of_each(numbers, [one.numel() for one in ids], ids[0].device)
-        return distinct(keys_of(torch.cat(ids), each))
+        return Sorting(torch.cat(ids).to(torch.int64), each)
 
     def _remember(self, looked: Looked) -> None:
         if self.in_step:
@@ -250,34 +274,37 @@ class _Collection(nn.Module):
     def _from_pool(self, group: Group, batch: Distinct) -> Looked:
         keys, self.lookups = batch.keys, self.lookups + 1
         (rows, found), kept = overlap.reading(
-            self.store, lambda: ops.rows_of(self.store, keys, group.value_bytes)
+            self.store, lambda: ops.rows_of(self.store, keys, group.value_bytes, whole=True)
         )
-        missing = ~found
-        any_new = bool(missing.any())
-        new = torch.from_numpy(missing).to(keys.device)
-        if any_new:
-            self._begin_rows(group, keys, rows, torch.from_numpy(missing.nonzero()[0]))
+        missing = None
+        if not found.all():
+            absent = torch.from_numpy(~found)
+            missing = absent.to(keys.device)
+            self._begin_rows(group, keys, rows, absent.nonzero()[:, 0])
+        looked = Looked(group, batch, rows, missing)
         if kept is not None:
-            begins = kept.lay_over(group.value_bytes, keys, rows, new)
+            begins = kept.lay_over(looked)
             if len(begins):
-                any_new = True
                 self._begin_rows(group, keys, rows, begins)
-        return Looked(group, batch, rows, new, any_new)
+        return looked
 
     def _begin_rows(self, group: Group, keys: Tensor, rows: Tensor, at: Tensor) -> None:
         """Weights of rows that the pool has not, by their positions."""
         at, bounds = at.to(keys.device), self._bounds.to(keys.device)
         rows[at, : group.dim] = new_weights(keys[at], group.dim, bounds, self.seed)
 
-    def _check_lengths(self, features: Mapping[str, Feature]) -> bool:
+    def _lengths_asked(self, features: Mapping[str, Feature]) -> list[Tensor]:
+        """The least and the greatest length, where there are bags, and as many as ids."""
+        lengths = [feature[1] for feature in features.values()]
+        if not any(map(Tensor.numel, lengths)) or not _as_many(features):
+            return []
+        return list(torch.aminmax(torch.cat(lengths)))
+
+    def _check_lengths(self, features: Mapping[str, Feature], extremes: Sequence[int]) -> bool:
         """Whether each bag has one id, as is usual. Of all features at once: on a GPU the host
-        waits for the answer."""
-        if not features:
+        waits for what it has to know beyond `extremes`, the least and the greatest length."""
+        if all(one == 1 for one in extremes) and _as_many(features):
             return True
-        if all(feature[0].numel() == feature[1].numel() for feature in features.values()):
-            single = torch.cat([feature[1] for feature in features.values()]) == 1
-            if bool(single.all()):
-                return True
         each = [feature[1].to(torch.int64) for feature in features.values()]
         lengths = torch.cat(each)
         ends = torch.tensor([0, *(len(one) for one in each)]).cumsum(0)
@@ -293,10 +320,11 @@ class _Collection(nn.Module):
         for name, feature in features.items():
             if name not in self._table_of:
                 raise KeyError(f"feature {name!r}; there are {', '.join(self._table_of)}")
-            if not all(isinstance(one, Tensor) for one in feature):
-                raise TypeError(f"feature {name!r}: pass tensors")
+            for one in feature:
+                if not isinstance(one, Tensor):
+                    raise TypeError(f"feature {name!r}: pass tensors")
             ids = feature[0]
-            if ids.dim() != 1 or ids.is_floating_point() or ids.dtype == torch.bool:
+            if ids.dim() != 1 or ids.dtype not in _INTEGERS:
                 raise TypeError(
                     f"feature {name!r}: ids are {ids.dtype} of shape {tuple(ids.shape)}; pass one"
                     " dimension of integers"
@@ -328,14 +356,14 @@ class _Collection(nn.Module):
     def _changed(self, several: list[Looked], step: int) -> Changed:
         first = several[0]
         if len(several) == 1:
-            keys, rows, new, gradient = first.batch.keys, first.rows, first.new, first.gradients[0]
-            for one in first.gradients[1:]:
-                gradient = gradient + one
+            batch, rows, missing, gradient = first.batch, first.rows, first.missing, None
+            for one in first.gradients:
+                gradient = one if gradient is None else gradient + one
         else:
-            keys, rows, new, gradient = _together(several)
-        self._update(rows, gradient, step)
-        any_new = any(looked.any_new for looked in several)
-        return Changed(first.group.value_bytes, keys, rows, new, any_new)
+            batch, rows, missing, gradient = _together(several)
+        assert gradient is not None
+        self._update(first.group, rows, gradient, step)
+        return Changed(first.group.value_bytes, batch.keys, batch.numbers, rows, missing)
 
     def _admitting(self, group: Group) -> list[tuple[TableConfig, int]]:
         """Tables of the group that admit, and their numbers."""
@@ -364,37 +392,41 @@ class _Collection(nn.Module):
             self.sightings.of[config.name].add(batch.keys[mine, 0], batch.counts[mine])
         return replace(
             looked,
-            batch=replace(batch, keys=batch.keys[may]),
+            batch=batch.only(may),
             rows=looked.rows[may],
-            new=looked.new[may],
+            missing=None if looked.missing is None else looked.missing[may],
             gradients=[one[may] for one in looked.gradients],
         )
 
-    def _update(self, rows: Tensor, gradient: Tensor, step: int) -> None:
+    def _update(self, group: Group, rows: Tensor, gradient: Tensor, step: int) -> None:
         """In place: weights, state and score."""
-        dim, floats = gradient.shape[1], rows.shape[1] - SCORE_BYTES // 4
+        dim, floats = group.dim, (group.value_bytes - SCORE_BYTES) // 4
         assert self.optimizer is not None
         self.optimizer.update(rows[:, :dim], rows[:, dim:floats], gradient)
-        score = rows.view(torch.int32)[:, floats:]
-        score[:, 0] += 1
-        score[:, 1] = step
+        scores = rows.view(torch.int32)
+        scores.select(1, floats).add_(1)
+        scores.select(1, floats + 1).fill_(step)
 
 
-def _together(several: list[Looked]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Keys of several passes, each once; their rows, which are new, and the sums of their
+def _together(several: list[Looked]) -> tuple[Distinct, Tensor, Tensor | None, Tensor]:
+    """Keys of several passes, each once; their rows, which are missing, and the sums of their
     gradients."""
     batch = distinct(torch.cat([looked.batch.keys for looked in several]))
     count = len(batch.keys)
     rows = several[0].rows.new_empty((count, several[0].rows.shape[1]))
-    new = several[0].new.new_empty(count)
+    missing = None
+    if any(looked.missing is not None for looked in several):
+        missing = none_of(batch.keys)
     gradient = rows.new_zeros((count, several[0].group.dim))
     sizes = [len(looked.batch.keys) for looked in several]
     # Each pass has a key once, so nothing is added twice at one moment.
     for looked, at in zip(several, batch.inverse.split(sizes), strict=True):
-        rows[at], new[at] = looked.rows, looked.new
+        rows[at] = looked.rows
+        if missing is not None:
+            missing[at] = looked.new
         for one in looked.gradients:
             gradient[at] += one
-    return batch.keys, rows, new, gradient
+    return batch, rows, missing, gradient
 
 
 def device_of(store: perdure.Store | Follower) -> str:
@@ -455,12 +487,17 @@ class EmbeddingBagCollection(_Collection):
         if len(feature) not in (2, 3):
             raise TypeError(f"feature {name!r}: pass (ids, lengths) or (ids, lengths, weights)")
         lengths = feature[1]
-        if lengths.dim() != 1 or lengths.is_floating_point() or lengths.dtype == torch.bool:
+        if lengths.dim() != 1 or lengths.dtype not in _INTEGERS:
             raise _wrong_lengths(name, feature)
         if len(feature) == 3 and feature[2].shape != feature[0].shape:
             raise ValueError(
                 f"feature {name!r}: pass a weight for each of the {feature[0].numel()} ids"
             )
+
+
+def _as_many(features: Mapping[str, Feature]) -> bool:
+    """Whether each feature has as many bags as ids."""
+    return all(feature[0].shape == feature[1].shape for feature in features.values())
 
 
 def _of_ids(feature: Feature) -> Tensor:

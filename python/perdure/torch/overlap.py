@@ -24,6 +24,7 @@ from torch import Tensor
 
 import perdure
 from perdure.torch.keys import Among
+from perdure.torch.passes import Looked
 
 # A commit waits so long for the lookups of the next step: who looks up later waits for the commit,
 # and a training that pauses has its last step durable soon.
@@ -35,10 +36,10 @@ class Kept:
     """Rows of a step, as the commit will leave them."""
 
     def __init__(
-        self, changed: Sequence[tuple[int, Tensor, Tensor]], gone: Tensor, device: torch.device
+        self, changed: Sequence[tuple[int, Among, Tensor]], gone: Tensor, device: torch.device
     ) -> None:
         """`changed`: widths in bytes, keys and rows; `gone`: keys that are evicted."""
-        self._changed = [(width, Among(keys), rows) for width, keys, rows in changed]
+        self._changed = list(changed)
         self._gone = Among(gone) if len(gone) else None
         self._made = None
         if device.type == "cuda":
@@ -50,18 +51,24 @@ class Kept:
         if self._made is not None:
             self._made.wait()
 
-    def lay_over(self, width: int, keys: Tensor, rows: Tensor, new: Tensor) -> Tensor:
-        """Rows that a lookup of these keys found, as they will be, in place; and which of them, by
-        their positions, begin anew."""
+    def lay_over(self, looked: Looked) -> Tensor:
+        """Rows that a lookup found, as they will be, in place; and which of them, by their
+        positions, begin anew."""
         self.wait_on_device()
-        for of_width, among, changed in self._changed:
-            if of_width == width:
-                mine, at = among.find(keys)
-                rows[mine], new[mine] = changed[at], False
+        keys, numbers = looked.batch.keys, looked.batch.numbers
+        for width, among, changed in self._changed:
+            if width == looked.group.value_bytes:
+                mine, at = among.find(keys, numbers)
+                looked.rows[mine] = changed[at]
+                if looked.missing is not None:
+                    looked.missing[mine] = False
         if self._gone is None:
             return keys.new_empty(0)
-        begins, _ = self._gone.find(keys)
-        rows[begins], new[begins] = 0, True
+        begins, _ = self._gone.find(keys, numbers)
+        if len(begins):
+            looked.rows[begins] = 0
+            looked.missing = looked.new
+            looked.missing[begins] = True
         return begins
 
 

@@ -29,6 +29,7 @@ class Group:
     value_bytes: int
     dim: int
     tables: list[int]  # in the collection
+    features: list[str]  # of these tables, table by table
 
 
 @dataclass
@@ -37,12 +38,21 @@ class Looked:
 
     group: Group
     batch: Distinct
-    rows: Tensor  # float32: weights, state and score, as they are before the step
-    new: Tensor  # bool: the pool has no row of the key
-    any_new: bool
+    rows: Tensor  # float32: weights, state and score, as they are before the step, and zeros
+    missing: Tensor | None  # bool: the pool has no row of the key; None: it has all
     why_lost: str = ""  # a gradient would change nothing, though one is expected to
     gradients: list[Tensor] = field(default_factory=list)  # (n, dim) each
     admitted: Tensor | None = None  # bool: a gradient changes the row; None: of all
+
+    @property
+    def new(self) -> Tensor:
+        """bool: the pool has no row of the key."""
+        return none_of(self.batch.keys) if self.missing is None else self.missing
+
+
+def none_of(keys: Tensor) -> Tensor:
+    """A mask."""
+    return torch.zeros(len(keys), dtype=torch.bool, device=keys.device)
 
 
 @dataclass(frozen=True)
