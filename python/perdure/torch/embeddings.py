@@ -20,17 +20,14 @@ import perdure
 from perdure._named import numbers_of_each
 from perdure.torch import keyed, notes, ops, overlap
 from perdure.torch.admission import Sightings
+from perdure.torch.features import Feature, Lengths, check_bags, check_ids, weights_of_ids
 from perdure.torch.follower import Follower
 from perdure.torch.keys import Distinct, Sorting, distinct, of_table, told
 from perdure.torch.new_rows import new_weights
 from perdure.torch.optimizers import Optimizer
-from perdure.torch.passes import Feature, Group, Looked, Part, Request, Rows, none_of
+from perdure.torch.passes import Group, Looked, Part, Request, Rows, none_of
 from perdure.torch.pooling import Bags, divisors_of
 from perdure.torch.tables import SCORE_BYTES, TableConfig, row_bytes
-
-_INTEGERS = frozenset(
-    getattr(torch, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)
-)
 
 
 @dataclass
@@ -148,7 +145,7 @@ class _Collection(nn.Module):
         remember = self.optimizer is not None and self.training and torch.is_grad_enabled()
         of_ids = None
         if self._pools and any(len(features[name]) == 3 for name in names):
-            of_ids = torch.cat([_of_ids(features[name]) for name in names])
+            of_ids = torch.cat([weights_of_ids(features[name]) for name in names])
         request = Request(features, of_dims, of_ids, remember)
         wholes: Sequence[Tensor] = ()
         if torch.compiler.is_compiling():
@@ -168,9 +165,9 @@ class _Collection(nn.Module):
         """What a pass looked up; of tables of each dim the answer, and the weights of ids, where
         those have weights themselves."""
         self._follow()
-        lengths = self._lengths_asked(request.features) if self._pools else []
-        batches, extremes = self._batches(request.features, lengths)
-        single = self._pools and self._check_lengths(request.features, extremes)
+        lengths = Lengths(request.features if self._pools else {})
+        batches, answers = self._batches(request.features, lengths.asked)
+        single = lengths.are_single(answers)
         looked = self._rows_of(batches, request.remember)
         if request.remember:
             for one in looked:
@@ -293,42 +290,10 @@ class _Collection(nn.Module):
         at, bounds = at.to(keys.device), self._bounds.to(keys.device)
         rows[at, : group.dim] = new_weights(keys[at], group.dim, bounds, self.seed)
 
-    def _lengths_asked(self, features: Mapping[str, Feature]) -> list[Tensor]:
-        """The least and the greatest length, where there are bags, and as many as ids."""
-        lengths = [feature[1] for feature in features.values()]
-        if not any(map(Tensor.numel, lengths)) or not _as_many(features):
-            return []
-        return list(torch.aminmax(torch.cat(lengths)))
-
-    def _check_lengths(self, features: Mapping[str, Feature], extremes: Sequence[int]) -> bool:
-        """Whether each bag has one id, as is usual. Of all features at once: on a GPU the host
-        waits for what it has to know beyond `extremes`, the least and the greatest length."""
-        if all(one == 1 for one in extremes) and _as_many(features):
-            return True
-        each = [feature[1].to(torch.int64) for feature in features.values()]
-        lengths = torch.cat(each)
-        ends = torch.tensor([0, *(len(one) for one in each)]).cumsum(0)
-        sums = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))[ends.to(lengths.device)].diff()
-        least = torch.cat([lengths, lengths.new_zeros(1)]).amin()
-        *ids, least_ = torch.cat([sums, least[None]]).tolist()
-        for (name, feature), count, some in zip(features.items(), ids, each, strict=True):
-            if count != feature[0].numel() or (least_ < 0 and bool((some < 0).any())):
-                raise _wrong_lengths(name, feature)
-        return False
-
     def _check(self, features: Mapping[str, Feature]) -> None:
-        for name, feature in features.items():
-            if name not in self._table_of:
-                raise KeyError(f"feature {name!r}; there are {', '.join(self._table_of)}")
-            for one in feature:
-                if not isinstance(one, Tensor):
-                    raise TypeError(f"feature {name!r}: pass tensors")
-            ids = feature[0]
-            if ids.dim() != 1 or ids.dtype not in _INTEGERS:
-                raise TypeError(
-                    f"feature {name!r}: ids are {ids.dtype} of shape {tuple(ids.shape)}; pass one"
-                    " dimension of integers"
-                )
+        check_ids(features, self._table_of)
+        if self._pools:
+            check_bags(features)
 
     # --- for the trainer
 
@@ -429,6 +394,16 @@ def _together(several: list[Looked]) -> tuple[Distinct, Tensor, Tensor | None, T
     return batch, rows, missing, gradient
 
 
+def new_of_each(changed: Sequence[Changed]) -> dict[int, int]:
+    """How many rows a step makes, by the table's number."""
+    made: dict[int, int] = {}
+    for one in changed:
+        if one.missing is not None:
+            counts = torch.bincount(one.keys[one.missing, 1]).tolist()
+            made.update({number: count for number, count in enumerate(counts) if count})
+    return made
+
+
 def device_of(store: perdure.Store | Follower) -> str:
     return "cuda" if store.device == "cuda" else "cpu"
 
@@ -479,36 +454,4 @@ class EmbeddingBagCollection(_Collection):
             pooled = self.forward(keyed.features_of(features, self._table_of))
             return keyed.keyed_tensor(features, pooled)
         self._check(features)
-        for name, feature in features.items():
-            self._check_bags(name, feature)
         return self._forward(features)
-
-    def _check_bags(self, name: str, feature: Feature) -> None:
-        if len(feature) not in (2, 3):
-            raise TypeError(f"feature {name!r}: pass (ids, lengths) or (ids, lengths, weights)")
-        lengths = feature[1]
-        if lengths.dim() != 1 or lengths.dtype not in _INTEGERS:
-            raise _wrong_lengths(name, feature)
-        if len(feature) == 3 and feature[2].shape != feature[0].shape:
-            raise ValueError(
-                f"feature {name!r}: pass a weight for each of the {feature[0].numel()} ids"
-            )
-
-
-def _as_many(features: Mapping[str, Feature]) -> bool:
-    """Whether each feature has as many bags as ids."""
-    return all(feature[0].shape == feature[1].shape for feature in features.values())
-
-
-def _of_ids(feature: Feature) -> Tensor:
-    """The weight of each id."""
-    if len(feature) == 3:
-        return feature[2].to(torch.float32)
-    return torch.ones(feature[0].numel(), device=feature[0].device)
-
-
-def _wrong_lengths(name: str, feature: Feature) -> ValueError:
-    return ValueError(
-        f"feature {name!r}: lengths are integers of one dimension, none below 0, whose sum is the"
-        f" number of ids, {feature[0].numel()}"
-    )

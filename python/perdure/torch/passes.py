@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from perdure.torch.features import Feature
 from perdure.torch.keys import Distinct
 from perdure.torch.pooling import Bags
-
-Feature = tuple[Tensor, ...]  # ids, lengths of bags, and weights of ids where there are some
 
 
 @dataclass(frozen=True)

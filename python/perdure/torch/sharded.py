@@ -31,13 +31,13 @@ from perdure.torch.embeddings import (
     Changed,
     EmbeddingBagCollection,
     EmbeddingCollection,
-    Feature,
     Group,
     Looked,
     _Collection,
     device_of,
 )
 from perdure.torch.exchange import Exchange
+from perdure.torch.features import Feature
 from perdure.torch.keys import Distinct, distinct, told
 from perdure.torch.optimizers import Optimizer
 from perdure.torch.passes import none_of

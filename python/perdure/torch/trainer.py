@@ -22,7 +22,7 @@ from perdure.options import PathLike
 from perdure.torch import eviction, notes
 from perdure.torch.admission import Sightings
 from perdure.torch.dense import Content, Dense, Room, Stateful, room_for
-from perdure.torch.embeddings import Changed, _Collection, device_of
+from perdure.torch.embeddings import Changed, _Collection, device_of, new_of_each
 from perdure.torch.keys import Among, keys_of, of_table
 from perdure.torch.overlap import Commit, Committer, Kept, wait_for
 from perdure.torch.tables import TableConfig
@@ -382,7 +382,7 @@ class Trainer:
     def _evict(self, changed: Sequence[Changed], step: int) -> dict[str, Any]:
         """Ids that go with this step, by table; and how many rows each table will have."""
         gone: dict[str, Any] = {}
-        made = _new_of_each(changed)
+        made = new_of_each(changed)
         for config in self._configs() if made else self._evicting:
             table = self.store.table(config.name)
             rows = self._rows.count.get(config.name, 0) + made.get(table.number, 0)
@@ -465,16 +465,6 @@ class Trainer:
         if self._bytes is None:
             self._bytes = torch.zeros(room, dtype=torch.uint8, device=self._device)
             self.store.register_dense(**{_DENSE: self._bytes})
-
-
-def _new_of_each(changed: Sequence[Changed]) -> dict[int, int]:
-    """How many rows a step makes, by the table's number."""
-    made: dict[int, int] = {}
-    for one in changed:
-        if one.missing is not None:
-            counts = torch.bincount(one.keys[one.missing, 1]).tolist()
-            made.update({number: count for number, count in enumerate(counts) if count})
-    return made
 
 
 def ids_of(changed: Sequence[Changed], number: int, *, new: bool = False) -> Tensor:
