@@ -1,7 +1,7 @@
 """Features of a batch: what is checked of their ids and bags before anything is looked up.
 
-Invariant: what passes has ids and lengths of integers, in one dimension, and of each feature lengths
-whose sum is the number of its ids, none below 0.
+Invariant: what passes has ids and lengths of integers, in one dimension, and the lengths of each
+feature are none below 0, and the number of its ids together.
 """
 
 from __future__ import annotations
