@@ -22,7 +22,7 @@ from perdure.torch import keyed, notes, ops, overlap
 from perdure.torch.admission import Sightings
 from perdure.torch.features import Feature, Lengths, check_bags, check_ids, weights_of_ids
 from perdure.torch.follower import Follower
-from perdure.torch.keys import Distinct, Sorting, distinct, of_table, told
+from perdure.torch.keys import Coming, Distinct, Keys, Sorting, distinct, of_table, told
 from perdure.torch.new_rows import new_weights
 from perdure.torch.optimizers import Optimizer
 from perdure.torch.passes import Group, Looked, Part, Request, Rows, none_of
@@ -166,7 +166,7 @@ class _Collection(nn.Module):
         those have weights themselves."""
         self._follow()
         lengths = Lengths(request.features if self._pools else {})
-        batches, answers = self._batches(request.features, lengths.asked)
+        batches, answers = self._batches(request.features, lengths.asked, once=request.remember)
         single = lengths.are_single(answers)
         looked = self._rows_of(batches, request.remember)
         if request.remember:
@@ -225,20 +225,24 @@ class _Collection(nn.Module):
         return Bags(whole, of_ids, divisors)
 
     def _batches(
-        self, features: Mapping[str, Feature], more: Sequence[Tensor] = ()
-    ) -> tuple[list[tuple[Group, Distinct]], list[int]]:
-        """Keys of the features, each once; of all their tables of one width together. And `more`,
-        integers of a device, as the host reads them: it waits once for all that it asks."""
-        sortings = [
-            (group, self._sorting(names, features))
+        self, features: Mapping[str, Feature], more: Sequence[Tensor] = (), *, once: bool
+    ) -> tuple[list[tuple[Group, Keys]], list[int]]:
+        """Keys of the features; of all their tables of one width together. And `more`, integers of
+        a device, as the host reads them: it waits once for all that it asks.
+
+        Each key comes once where gradients are to be summed by it. Where none are, sorting takes
+        longer than looking up twice; but a follower might answer two rows of two steps."""
+        once = once or not isinstance(self.store, perdure.Store)
+        coming = [
+            (group, self._coming(names, features, once))
             for group in self._groups
             if (names := self._names_of(group, features))
         ]
-        answers = told([*more, *(one for _, sorting in sortings for one in sorting.asked)])
+        answers = told([*more, *(one for _, some in coming for one in some.asked)])
         batches, at = [], len(more)
-        for group, sorting in sortings:
-            end = at + len(sorting.asked)
-            batches.append((group, sorting.distinct(answers[at:end])))
+        for group, some in coming:
+            end = at + len(some.asked)
+            batches.append((group, some.keys(answers[at:end])))
             at = end
         return batches, answers[: len(more)]
 
@@ -246,11 +250,13 @@ class _Collection(nn.Module):
         """Of features of the group's tables, table by table."""
         return [name for name in group.features if name in features]
 
-    def _sorting(self, names: Sequence[str], features: Mapping[str, Feature]) -> Sorting:
+    def _coming(
+        self, names: Sequence[str], features: Mapping[str, Feature], once: bool
+    ) -> Sorting | Coming:
         ids = [features[name][0] for name in names]
         numbers = [self._tables[self._table_of[name]].number for name in names]
         each = numbers_of_each(numbers, [one.numel() for one in ids], ids[0].device)
-        return Sorting(torch.cat(ids).to(torch.int64), each)
+        return (Sorting if once else Coming)(torch.cat(ids).to(torch.int64), each)
 
     def _remember(self, looked: Looked) -> None:
         if self.in_step:
@@ -262,13 +268,11 @@ class _Collection(nn.Module):
                 " and go backward within one step, or call eval()"
             )
 
-    def _rows_of(
-        self, batches: Sequence[tuple[Group, Distinct]], remember: bool
-    ) -> Sequence[Looked]:
+    def _rows_of(self, batches: Sequence[tuple[Group, Keys]], remember: bool) -> Sequence[Looked]:
         """One batch of the pool for all tables of one width."""
         return [self._from_pool(group, batch) for group, batch in batches]
 
-    def _from_pool(self, group: Group, batch: Distinct) -> Looked:
+    def _from_pool(self, group: Group, batch: Keys) -> Looked:
         keys, self.lookups = batch.keys, self.lookups + 1
         (rows, found), kept = overlap.reading(
             self.store, lambda: ops.rows_of(self.store, keys, group.value_bytes, whole=True)
@@ -321,7 +325,7 @@ class _Collection(nn.Module):
     def _changed(self, several: list[Looked], step: int) -> Changed:
         first = several[0]
         if len(several) == 1:
-            batch, rows, missing, gradient = first.batch, first.rows, first.missing, None
+            batch, rows, missing, gradient = first.distinct, first.rows, first.missing, None
             for one in first.gradients:
                 gradient = one if gradient is None else gradient + one
         else:
@@ -349,9 +353,10 @@ class _Collection(nn.Module):
 
     def _admitted(self, looked: Looked) -> Looked:
         """Without what is not admitted; sightings of ids that have no row are counted."""
-        may, batch = looked.admitted, looked.batch
+        may = looked.admitted
         if may is None:
             return looked
+        batch = looked.distinct
         for config, number in self._admitting(looked.group):
             mine = of_table(batch.keys, number) & looked.new
             self.sightings.of[config.name].add(batch.keys[mine, 0], batch.counts[mine])

@@ -17,14 +17,21 @@ _ID_BITS = 44  # of most ids: then a key is one number, and sorting sorts once
 
 
 @dataclass(frozen=True)
-class Distinct:
-    """The keys of a batch, each once."""
+class Keys:
+    """What of a batch's keys is looked up."""
 
     keys: Tensor  # (m, 2)
-    inverse: Tensor  # of each key of the batch, which of these it is
+    inverse: Tensor | None  # of each key of the batch, which of these it is; None: they are these
+    numbers: Tensor | None  # one each, as Among has them; None: nobody knows them
+
+
+@dataclass(frozen=True)
+class Distinct(Keys):
+    """The keys of a batch, each once, and ascending."""
+
+    inverse: Tensor
     order: Tensor  # keys of the batch in the order of these
     begins: Tensor  # where in that order those of each of these begin
-    numbers: Tensor | None  # one each, ascending, as Among has them; None: they have none
 
     @property
     def counts(self) -> Tensor:
@@ -49,8 +56,8 @@ class Distinct:
 class Sorting:
     """Keys of a batch on their way to being distinct: sorted, but for what the host has to know.
 
-    `asked` are three numbers where the keys are, or none; `distinct` takes them as the host read
-    them, with whatever else it asked of that device."""
+    `asked` are three numbers where the keys are, or none; `keys` takes them as the host read them,
+    with whatever else it asked of that device."""
 
     def __init__(self, ids: Tensor, numbers: Tensor) -> None:
         """`numbers`: of the ids' tables, int64."""
@@ -65,7 +72,7 @@ class Sorting:
         self._which = self._begins.cumsum(0).sub_(1)
         self.asked = [low, high, self._which[-1]]
 
-    def distinct(self, told: Sequence[int]) -> Distinct:
+    def keys(self, told: Sequence[int]) -> Distinct:
         if not self.asked:
             return _none(self._ids, self._numbers)
         low, high, last = told
@@ -75,14 +82,26 @@ class Sorting:
         keys = _at(self._ids, self._numbers, self._order.index_select(0, begins))
         numbers = self._ascending.index_select(0, begins)
         inverse = torch.empty_like(self._order).scatter_(0, self._order, self._which)
-        return Distinct(keys, inverse, self._order, begins, numbers)
+        return Distinct(keys, inverse, numbers, self._order, begins)
+
+
+class Coming:
+    """Keys of a batch as they come, for who sums nothing by them: each as often as it is there, and
+    nothing that the host has to know."""
+
+    def __init__(self, ids: Tensor, numbers: Tensor) -> None:
+        self.asked: list[Tensor] = []
+        self._keys = Keys(torch.stack([ids, numbers], dim=1), None, None)
+
+    def keys(self, told: Sequence[int]) -> Keys:
+        return self._keys
 
 
 class Among:
     """Finds keys among some of which each is there once, ascending."""
 
     def __init__(self, keys: Tensor, numbers: Tensor | None = None) -> None:
-        """`numbers`: of Distinct, where they are known; else the host has to ask."""
+        """`numbers`: of Keys; where they are not known the host has to ask."""
         self.keys, self._numbers = keys, numbers
         self._asked = numbers is not None
 
@@ -125,7 +144,7 @@ def keys_of(ids: Tensor, numbers: Tensor | int) -> Tensor:
 
 def distinct(keys: Tensor) -> Distinct:
     sorting = Sorting(keys[:, 0], keys[:, 1])
-    return sorting.distinct(told(sorting.asked))
+    return sorting.keys(told(sorting.asked))
 
 
 def told(asked: Sequence[Tensor]) -> list[int]:
@@ -150,7 +169,7 @@ def _of_any_ids(ids: Tensor, numbers: Tensor) -> Distinct:
     inverse = torch.empty_like(order)
     inverse[order] = first.cumsum(0) - 1
     begins = first.nonzero()[:, 0]
-    return Distinct(several[begins], inverse, order, begins, None)
+    return Distinct(several[begins], inverse, None, order, begins)
 
 
 def _at(ids: Tensor, numbers: Tensor, at: Tensor) -> Tensor:

@@ -38,7 +38,7 @@ from perdure.torch.embeddings import (
 )
 from perdure.torch.exchange import Exchange
 from perdure.torch.features import Feature
-from perdure.torch.keys import Distinct, distinct, told
+from perdure.torch.keys import Keys, distinct, told
 from perdure.torch.optimizers import Optimizer
 from perdure.torch.passes import none_of
 from perdure.torch.tables import TableConfig
@@ -55,7 +55,7 @@ class ShardedChanged(Changed):
 class _Asked:
     """Keys of a pass on their way to whoever has their rows."""
 
-    batches: Sequence[tuple[Group, Distinct]]
+    batches: Sequence[tuple[Group, Keys]]
     order: dict[int, Tensor]  # of each group, by rank
     sent: list[list[int]]  # [rank][group]: how many
     coming: list[list[int]]
@@ -103,7 +103,7 @@ class _Sharded(_Collection):
         """Sends the ids of a pass, so that they travel while this process does other things; the
         forward pass with the same object goes on from there. All processes call it, or none."""
         self._check(features)
-        self._begun = features, self._ask(super()._batches(features)[0])
+        self._begun = features, self._ask(super()._batches(features, once=True)[0])
 
     def forget_begun(self) -> None:
         """Of a pass that `begin` began and that never came; in all processes."""
@@ -119,17 +119,15 @@ class _Sharded(_Collection):
             )
 
     def _batches(
-        self, features: Mapping[str, Feature], more: Sequence[Tensor] = ()
-    ) -> tuple[list[tuple[Group, Distinct]], list[int]]:
+        self, features: Mapping[str, Feature], more: Sequence[Tensor] = (), *, once: bool
+    ) -> tuple[list[tuple[Group, Keys]], list[int]]:
         if self._begun is not None and self._begun[0] is features:
             _, self._ready = self._begun
             self._begun = None
             return list(self._ready.batches), told(more)
-        return super()._batches(features, more)
+        return super()._batches(features, more, once=True)  # for each key goes to a process
 
-    def _rows_of(
-        self, batches: Sequence[tuple[Group, Distinct]], remember: bool
-    ) -> Sequence[Looked]:
+    def _rows_of(self, batches: Sequence[tuple[Group, Keys]], remember: bool) -> Sequence[Looked]:
         asked, self._ready = self._ready or self._ask(batches), None
         of_step = self.in_step and remember
         owned, at = self._look_up_owned(asked)
@@ -139,7 +137,7 @@ class _Sharded(_Collection):
             self._passes.append(_Pass(asked, mine, owned, at))
         return list(mine.values())
 
-    def _ask(self, batches: Sequence[tuple[Group, Distinct]]) -> _Asked:
+    def _ask(self, batches: Sequence[tuple[Group, Keys]]) -> _Asked:
         ranks, groups = self.exchange.ranks, len(self._groups)
         order, pieces = {}, {}
         sent = [[0] * groups for _ in range(ranks)]
