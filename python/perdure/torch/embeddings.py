@@ -254,8 +254,8 @@ class _Collection(nn.Module):
         self, names: Sequence[str], features: Mapping[str, Feature], once: bool
     ) -> Sorting | Coming:
         ids = [features[name][0] for name in names]
-        numbers = [self._tables[self._table_of[name]].number for name in names]
-        each = numbers_of_each(numbers, [one.numel() for one in ids], ids[0].device)
+        numbers = tuple([self._tables[self._table_of[name]].number for name in names])
+        each = numbers_of_each(numbers, tuple([one.numel() for one in ids]), ids[0].device)
         return (Sorting if once else Coming)(torch.cat(ids).to(torch.int64), each)
 
     def _remember(self, looked: Looked) -> None:
