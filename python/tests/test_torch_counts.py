@@ -1,0 +1,164 @@
+"""What steps and lookups cost the host: operators of PyTorch, each a launch on a GPU, and questions
+that the host waits for there. They do not creep back unnoticed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import perdure
+import pytest
+from torch_counts import Counts, counted
+from torch_ops import one_thread
+
+pytestmark = pytest.mark.framework("torch")
+_one_thread = pytest.fixture(autouse=True)(one_thread)
+
+IDS = 50
+LAUNCHES = 30
+
+
+class Steps:
+    """A training over some tables of one width, whose rows are all there."""
+
+    def __init__(self, tables: int, *, rule: Any = None, bags: bool = True, **options: Any) -> None:
+        import torch
+        from perdure import torch as pt
+
+        rule = rule or pt.RowWiseAdagrad(lr=0.1)
+        configs = [pt.TableConfig(f"t{n}", 8) for n in range(tables)]
+        self.store = pt.create("memfd:counts", configs, rule, overwrite=True)
+        kind = pt.EmbeddingBagCollection if bags else pt.EmbeddingCollection
+        self.collection, self.bags = kind(self.store, configs, rule), bags
+        for table in self.collection._tables:
+            table.put(torch.arange(IDS), torch.ones(IDS, table.value_bytes // 4))
+        self.model = torch.nn.Linear(8, 1)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.trainer = pt.Trainer(
+            self.store, self.collection, self.model, self.optimizer, **options
+        )
+
+    def batch(self, number: int, long: bool = False) -> dict[str, Any]:
+        """Bags of one id each, or, where `long`, of several."""
+        import torch
+
+        chance = torch.Generator().manual_seed(number)
+        features: dict[str, Any] = {}
+        for config in self.collection.configs:
+            ids = torch.randint(0, IDS, (12,), generator=chance)
+            lengths = torch.tensor([3, 0, 9] if long else [1] * 12)
+            features[config.name] = (ids, lengths) if self.bags else (ids,)
+        return features
+
+    def step(self, number: int, long: bool = False) -> Counts:
+        features = self.batch(number, long)
+        with counted() as counts, self.trainer.step():
+            loss = self.model(sum(self.collection(features).values())).square().mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+        self.trainer.wait()
+        return counts
+
+    def later(self, long: bool = False) -> Counts:
+        """Counts of a step in the middle of the training."""
+        for number in range(4):
+            self.step(number, long)
+        return self.step(4, long)
+
+
+@pytest.fixture(params=[2, 26])
+def tables(request: pytest.FixtureRequest) -> int:
+    return request.param
+
+
+def test_a_step_launches_as_little_for_many_tables_and_asks_once(tables: int) -> None:
+    counts = Steps(tables).later()
+    assert counts.questions == {"tolist": 1, "numpy": 1}, "beside the statuses of the lookup"
+    assert sum(counts.launches.values()) == LAUNCHES, counts.launches
+    assert counts.launches["get_rows"] == 1 and counts.launches["sort"] == 1
+
+
+def test_bags_of_several_ids_cost_a_few_launches_and_no_question_more(tables: int) -> None:
+    counts = Steps(tables).later(long=True)
+    assert counts.questions == {"tolist": 1, "numpy": 1}
+    assert sum(counts.launches.values()) == LAUNCHES + 13, counts.launches
+
+
+def test_a_dense_state_whose_shape_stays_is_copied_by_one_call() -> None:
+    counts = Steps(2).later()
+    assert counts.launches["_foreach_copy_"] == 1
+    assert counts.launches["cat"] == 2, "of ids, and of lengths"
+
+
+def test_a_lookup_of_inference_sorts_nothing_and_asks_only_for_lengths(tables: int) -> None:
+    import torch
+
+    bags, rows = Steps(tables), Steps(tables, bags=False)
+    for one, questions, launches in (
+        (bags, {"tolist": 1, "numpy": 1}, 7),
+        (rows, {"numpy": 1}, 4),
+    ):
+        one.collection.eval()
+        features = one.batch(1)
+        with torch.no_grad():
+            one.collection(features)
+            with counted() as counts:
+                answer = one.collection(features)
+        assert counts.questions == questions
+        assert sum(counts.launches.values()) == launches, counts.launches
+        assert answer["t1"].equal(torch.ones(12, 8))
+
+
+def test_a_call_over_tables_makes_keys_by_one_launch_and_zeroes_nothing() -> None:
+    import torch
+
+    store = perdure.create("memfd:calls", 16, 64, overwrite=True)
+    both = [store.table("a", 64), store.table("b", 64)]
+    store.put_tables(both, torch.arange(8), torch.ones(8, 16), [0, 4, 8])
+    for _ in range(2):
+        with counted() as counts:
+            rows = store.get_tables(both, torch.arange(8), [0, 4, 8], dtype=torch.float32)
+    assert rows.values.equal(torch.ones(8, 16))
+    assert counts.launches == {"stack": 1} or counts.launches == {"cat": 1}, counts.launches
+    assert not counts.questions
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint16", "bfloat16", "bool", "complex64"])
+def test_rows_of_absent_ids_are_zeros_whatever_the_memory_held(dtype: str) -> None:
+    import torch
+
+    store = perdure.create("memfd:absent", 16, 64, overwrite=True)
+    table, kind = store.table("t", 64), getattr(torch, dtype)
+    table.put(torch.tensor([1, 5]), torch.ones(2, 64, dtype=torch.uint8))
+    for _ in range(50):  # PyTorch answers memory that was freed a moment ago
+        dirty = torch.full((3, 64), 255, dtype=torch.uint8)
+        del dirty
+        found = table.get(torch.tensor([1, 2, 5]), dtype=kind)
+        octets = found.values.view(3, -1).view(torch.uint8)
+        assert octets.sum(dim=1).tolist() == [64, 0, 64]
+        column = table.get(torch.tensor([2]), dtype=kind, shape=(4, 16 // kind.itemsize))
+        assert column.values.shape == (1, 4, 16 // kind.itemsize) and not column.values.any()
+    none = table.get(torch.tensor([], dtype=torch.int64), dtype=kind)
+    assert none.values.shape == (0, 64 // kind.itemsize)
+
+
+def test_batches_that_are_cut_alike_are_told_apart_by_their_tables_and_their_offsets() -> None:
+    import numpy as np
+
+    store = perdure.create("memfd:cut", 16, 64, overwrite=True)
+    a, b, c = (store.table(name, 64) for name in "abc")
+    for number, table in enumerate((a, b, c)):
+        table.put([1, 2], np.full((2, 64), number + 1, np.uint8))
+    for _ in range(3):
+        for tables, offsets, expected in (
+            ([a, b], [0, 1, 2], [1, 2]),
+            ([b, a], [0, 1, 2], [2, 1]),
+            ([a, b], np.array([0, 2, 2]), [1, 1]),
+            ([a, b], (0, 0, 2), [2, 2]),
+            ([a, b, c], [0, 1, 1, 2], [1, 3]),
+        ):
+            found = store.get_tables(tables, [1, 2], offsets)
+            assert found.values[:, 0].tolist() == expected
+        for wrong in ([[0, 1, 2]], [0, 1], [0, 2, 1], [1, 1, 2], [0, 1, 3], 2):
+            with pytest.raises(ValueError, match="offsets: for 2 tables and 2 ids"):
+                store.get_tables([a, b], [1, 2], wrong)
