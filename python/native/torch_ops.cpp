@@ -67,6 +67,9 @@ std::int64_t width_of(RowShape const& shape, Tensor const& keys, std::int64_t co
   require(!keys.is_cuda() || shape.on_gpu,
           "the keys are in a GPU's memory, and this store runs on the "
           "CPU; open it with device='cuda', or pass keys in host memory");
+  require(!keys.is_cuda() || keys.get_device_index() == 0, "the keys lie on cuda:",
+          keys.is_cuda() ? keys.get_device_index() : 0,
+          ", and stores are on the first GPU of their process, cuda:0; pass a copy there");
   auto const floats = static_cast<std::int64_t>(shape.value_bytes / sizeof(float));
   require(shape.value_bytes % sizeof(float) == 0 && columns <= floats, "rows of this pool have ",
           shape.value_bytes, " bytes, which are no ", columns, " float32 or more");

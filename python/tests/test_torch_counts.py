@@ -14,7 +14,7 @@ pytestmark = pytest.mark.framework("torch")
 _one_thread = pytest.fixture(autouse=True)(one_thread)
 
 IDS = 50
-LAUNCHES = 30
+LAUNCHES = 28
 
 
 class Steps:

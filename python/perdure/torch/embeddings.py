@@ -36,7 +36,7 @@ class Changed:
 
     value_bytes: int
     keys: Tensor  # (n, 2) ascending: ids, numbers of tables
-    numbers: Tensor | None  # of Distinct
+    are_numbers: bool | None  # of Keys
     rows: Tensor  # as wide as the pool's, where those have one width
     missing: Tensor | None  # bool: the pool had no row of the key; None: it had all
 
@@ -164,11 +164,7 @@ class _Collection(nn.Module):
     def pass_of(self, request: Request) -> tuple[list[Part], list[Tensor], list[Tensor]]:
         """What a pass looked up; of tables of each dim the answer, and the weights of ids, where
         those have weights themselves."""
-        self._follow()
-        lengths = Lengths(request.features if self._pools else {})
-        batches, answers = self._batches(request.features, lengths.asked, once=request.remember)
-        single = lengths.are_single(answers)
-        looked = self._rows_of(batches, request.remember)
+        single, looked = self._looked_up(request)
         if request.remember:
             for one in looked:
                 self._remember(one)
@@ -179,6 +175,26 @@ class _Collection(nn.Module):
             if request.of_ids is not None:
                 weights.append(of_part)
         return parts, answers, weights
+
+    def _looked_up(self, request: Request) -> tuple[bool, Sequence[Looked]]:
+        """Whether each bag has one id, and rows, all of them of one pool: another thread may take a
+        follower over to one that was made anew, whose tables may have other numbers."""
+        while True:
+            self._follow()
+            lengths = Lengths(request.features if self._pools else {})
+            batches, answers = self._batches(request.features, lengths.asked, once=request.remember)
+            single = lengths.are_single(answers)
+            try:
+                looked = self._rows_of(batches, request.remember)
+            except Exception:
+                if not self._is_behind():
+                    raise
+                continue
+            if not self._is_behind():
+                return single, looked
+
+    def _is_behind(self) -> bool:
+        return isinstance(self.store, Follower) and self.store.generation != self._generation
 
     def check_compiled(self) -> None:
         """Raises where a pass has to go by the module itself."""
@@ -332,7 +348,7 @@ class _Collection(nn.Module):
             batch, rows, missing, gradient = _together(several)
         assert gradient is not None
         self._update(first.group, rows, gradient, step)
-        return Changed(first.group.value_bytes, batch.keys, batch.numbers, rows, missing)
+        return Changed(first.group.value_bytes, batch.keys, batch.are_numbers, rows, missing)
 
     def _admitting(self, group: Group) -> list[tuple[TableConfig, int]]:
         """Tables of the group that admit, and their numbers."""

@@ -22,7 +22,7 @@ class Keys:
 
     keys: Tensor  # (m, 2)
     inverse: Tensor | None  # of each key of the batch, which of these it is; None: they are these
-    numbers: Tensor | None  # one each, as Among has them; None: nobody knows them
+    are_numbers: bool | None  # different keys have different _numbers; None: nobody knows
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,7 @@ class Distinct(Keys):
 
     def only(self, which: Tensor) -> Distinct:
         """Those keys alone, for who has summed already."""
-        numbers = None if self.numbers is None else self.numbers[which]
-        return replace(self, keys=self.keys[which], numbers=numbers)
+        return replace(self, keys=self.keys[which])
 
 
 class Sorting:
@@ -60,29 +59,29 @@ class Sorting:
     with whatever else it asked of that device."""
 
     def __init__(self, ids: Tensor, numbers: Tensor) -> None:
-        """`numbers`: of the ids' tables, int64."""
-        self._ids, self._numbers = ids, numbers
+        """int64 both; `numbers` are of the ids' tables."""
+        self._keys = torch.stack([ids, numbers], dim=1)
         self.asked: list[Tensor] = []
         if ids.numel() == 0:
             return
         low, high = torch.aminmax(ids)
-        self._ascending, self._order = torch.sort(_numbers(ids, numbers), stable=True)
+        ascending, self._order = torch.sort(_numbers(ids, numbers), stable=True)
         self._begins = torch.ones_like(self._order, dtype=torch.bool)
-        torch.ne(self._ascending[1:], self._ascending[:-1], out=self._begins[1:])
+        torch.ne(ascending[1:], ascending[:-1], out=self._begins[1:])
         self._which = self._begins.cumsum(0).sub_(1)
         self.asked = [low, high, self._which[-1]]
 
     def keys(self, told: Sequence[int]) -> Distinct:
         if not self.asked:
-            return _none(self._ids, self._numbers)
+            none = self._keys.new_empty(0)
+            return Distinct(self._keys, none, True, none, none)
         low, high, last = told
         if not _fit(low, high):
-            return _of_any_ids(self._ids, self._numbers)
+            return _of_any_ids(self._keys)
         begins = torch.nonzero_static(self._begins, size=last + 1).view(-1)
-        keys = _at(self._ids, self._numbers, self._order.index_select(0, begins))
-        numbers = self._ascending.index_select(0, begins)
+        keys = self._keys.index_select(0, self._order.index_select(0, begins))
         inverse = torch.empty_like(self._order).scatter_(0, self._order, self._which)
-        return Distinct(keys, inverse, numbers, self._order, begins)
+        return Distinct(keys, inverse, True, self._order, begins)
 
 
 class Coming:
@@ -100,24 +99,34 @@ class Coming:
 class Among:
     """Finds keys among some of which each is there once, ascending."""
 
-    def __init__(self, keys: Tensor, numbers: Tensor | None = None) -> None:
-        """`numbers`: of Keys; where they are not known the host has to ask."""
-        self.keys, self._numbers = keys, numbers
-        self._asked = numbers is not None
+    def __init__(self, keys: Tensor, are_numbers: bool | None = None) -> None:
+        """`are_numbers`: of Keys; where it is not known the host has to ask."""
+        self.keys, self._are_numbers = keys, are_numbers
+        self._numbers: Tensor | None = None  # of the keys, once they are needed
 
-    def find(self, keys: Tensor, numbers: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def find(self, keys: Tensor, are_numbers: bool | None = None) -> tuple[Tensor, Tensor]:
         """Which of these are there, by their positions, and where."""
         if len(self.keys) == 0 or len(keys) == 0:
             return keys.new_empty(0), keys.new_empty(0)
-        if not self._asked:
-            self._numbers, self._asked = _numbers_of(self.keys), True
-        if numbers is None:
-            numbers = _numbers_of(keys)
-        if self._numbers is None or numbers is None:
+        found = self.mask(keys, are_numbers)
+        if found is None:
             return self._find_sorting(keys)
-        at = torch.searchsorted(self._numbers, numbers).clamp_(max=len(self.keys) - 1)
-        there = (self._numbers.index_select(0, at) == numbers).nonzero()[:, 0]
-        return there, at[there]
+        there = found[0].nonzero()[:, 0]
+        return there, found[1][there]
+
+    def mask(self, keys: Tensor, are_numbers: bool | None = None) -> tuple[Tensor, Tensor] | None:
+        """Of each key whether it is there, and where, or anything. None: only `find` can tell."""
+        if self._are_numbers is None:
+            self._are_numbers = _are_numbers(self.keys)
+        if are_numbers is None:
+            are_numbers = _are_numbers(keys)
+        if not (self._are_numbers and are_numbers and len(self.keys)):
+            return None
+        if self._numbers is None:
+            self._numbers = _numbers(*self.keys.unbind(1))
+        asked = _numbers(*keys.unbind(1))
+        at = torch.searchsorted(self._numbers, asked).clamp_(max=len(self.keys) - 1)
+        return self._numbers.index_select(0, at) == asked, at
 
     def _find_sorting(self, keys: Tensor) -> tuple[Tensor, Tensor]:
         count = len(self.keys)
@@ -129,10 +138,9 @@ class Among:
         return there, at[there]
 
 
-def _numbers_of(keys: Tensor) -> Tensor | None:
-    """One number of each of these keys, in their order; None: some have none."""
-    ids, numbers = keys[:, 0], keys[:, 1]
-    return _numbers(ids, numbers) if _fit(*told(list(torch.aminmax(ids)))) else None
+def _are_numbers(keys: Tensor) -> bool:
+    """Whether different keys have different numbers, in their order."""
+    return len(keys) == 0 or _fit(*told(list(torch.aminmax(keys[:, 0]))))
 
 
 def keys_of(ids: Tensor, numbers: Tensor | int) -> Tensor:
@@ -154,27 +162,17 @@ def told(asked: Sequence[Tensor]) -> list[int]:
     return [int(one) for one in asked]
 
 
-def _none(ids: Tensor, numbers: Tensor) -> Distinct:
-    empty = numbers.new_empty(0)
-    return Distinct(keys_of(ids, numbers), empty, empty, empty, empty)
-
-
-def _of_any_ids(ids: Tensor, numbers: Tensor) -> Distinct:
+def _of_any_ids(keys: Tensor) -> Distinct:
     """By ids and tables one after the other."""
-    order = torch.argsort(ids, stable=True)
-    order = order[torch.argsort(numbers[order], stable=True)]
-    several = _at(ids, numbers, order)
-    first = torch.ones(len(order), dtype=torch.bool, device=ids.device)
+    order = torch.argsort(keys[:, 0], stable=True)
+    order = order[torch.argsort(keys[order, 1], stable=True)]
+    several = keys[order]
+    first = torch.ones(len(order), dtype=torch.bool, device=keys.device)
     first[1:] = (several[1:] != several[:-1]).any(dim=1)
     inverse = torch.empty_like(order)
     inverse[order] = first.cumsum(0) - 1
     begins = first.nonzero()[:, 0]
-    return Distinct(several[begins], inverse, None, order, begins)
-
-
-def _at(ids: Tensor, numbers: Tensor, at: Tensor) -> Tensor:
-    """Their keys."""
-    return torch.stack([ids.index_select(0, at), numbers.index_select(0, at)], dim=1)
+    return Distinct(several[begins], inverse, False, order, begins)
 
 
 def _numbers(ids: Tensor, numbers: Tensor) -> Tensor:
@@ -183,7 +181,7 @@ def _numbers(ids: Tensor, numbers: Tensor) -> Tensor:
 
 
 def _fit(low: int, high: int) -> bool:
-    """Whether different keys have different numbers, in their order."""
+    """Whether keys of such ids have different numbers, in their order."""
     return low >= -(1 << _ID_BITS - 1) and high < 1 << _ID_BITS - 1
 
 

@@ -36,11 +36,14 @@ class Kept:
     """Rows of a step, as the commit will leave them."""
 
     def __init__(
-        self, changed: Sequence[tuple[int, Among, Tensor]], gone: Tensor, device: torch.device
+        self,
+        changed: Sequence[tuple[int, Among, Tensor]],
+        gone: Tensor | None,
+        device: torch.device,
     ) -> None:
         """`changed`: widths in bytes, keys and rows; `gone`: keys that are evicted."""
         self._changed = list(changed)
-        self._gone = Among(gone) if len(gone) else None
+        self._gone = None if gone is None else Among(gone)
         self._made = None
         if device.type == "cuda":
             self._made = torch.cuda.Event()
@@ -55,21 +58,35 @@ class Kept:
         """Rows that a lookup found, as they will be, in place; and which of them, by their
         positions, begin anew."""
         self.wait_on_device()
-        keys, numbers = looked.batch.keys, looked.batch.numbers
+        keys, are_numbers = looked.batch.keys, looked.batch.are_numbers
         for width, among, changed in self._changed:
             if width == looked.group.value_bytes:
-                mine, at = among.find(keys, numbers)
-                looked.rows[mine] = changed[at]
-                if looked.missing is not None:
-                    looked.missing[mine] = False
+                _lay(looked, among, changed)
         if self._gone is None:
             return keys.new_empty(0)
-        begins, _ = self._gone.find(keys, numbers)
+        begins, _ = self._gone.find(keys, are_numbers)
         if len(begins):
             looked.rows[begins] = 0
             looked.missing = looked.new
             looked.missing[begins] = True
         return begins
+
+
+def _lay(looked: Looked, among: Among, changed: Tensor) -> None:
+    """Changed rows over those that a lookup found. On a GPU the host would wait for how many they
+    are, so all rows are written."""
+    keys, are_numbers = looked.batch.keys, looked.batch.are_numbers
+    found = among.mask(keys, are_numbers) if keys.is_cuda else None
+    if found is not None:
+        there, at = found
+        looked.rows = torch.where(there[:, None], changed.index_select(0, at), looked.rows)
+        if looked.missing is not None:
+            looked.missing &= ~there
+        return
+    mine, at = among.find(keys, are_numbers)
+    looked.rows[mine] = changed[at]
+    if looked.missing is not None:
+        looked.missing[mine] = False
 
 
 class Commit:
@@ -180,6 +197,12 @@ class Committer:
             return None
         failure, self._commit.failure = self._commit.failure, None
         return failure
+
+    def check_end(self) -> None:
+        store = self._store()
+        here = self._process == os.getpid()
+        if here and store is not None and self._commit is not None and not self._commit.has_ended:
+            _check_free(store)
 
     def end(self) -> None:
         """For a store that closes."""

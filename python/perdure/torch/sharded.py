@@ -309,7 +309,7 @@ class _Sharded(_Collection):
         any_new = any(looked.missing is not None for looked in owned.values())
         missing = new[touched] if any_new else None
         mine = batch.only(touched)
-        return ShardedChanged(group.value_bytes, mine.keys, mine.numbers, rows, missing, before)
+        return ShardedChanged(group.value_bytes, mine.keys, mine.are_numbers, rows, missing, before)
 
 
 def _doubled(counts: Sequence[Sequence[int]]) -> list[int]:

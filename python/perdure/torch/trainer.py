@@ -181,7 +181,7 @@ class Trainer:
         wait_for(self.store)  # of a trainer before this one, too
         for one in self._collections:
             one.end_step()
-        number = self._room = None
+        number = self._room = self._bytes = None  # another trainer may have registered its own
         room = notes.dense_room(self.store)
         if room is not None:
             self._register(room)
@@ -310,7 +310,7 @@ class Trainer:
             write()
         else:
             kept = Kept(
-                [(one.value_bytes, Among(one.keys, one.numbers), one.rows) for one in changed],
+                [(one.value_bytes, Among(one.keys, one.are_numbers), one.rows) for one in changed],
                 self._keys_of(evicted),
                 self._device,
             )
@@ -345,9 +345,11 @@ class Trainer:
                 _at_work.pop(self.store, None)
             raise failure
 
-    def _keys_of(self, evicted: dict[str, Any]) -> Tensor:
-        """Ascending, as the ids of each table are."""
-        found = [torch.empty((0, 2), dtype=torch.int64, device="cpu")]
+    def _keys_of(self, evicted: dict[str, Any]) -> Tensor | None:
+        """Ascending, as the ids of each table are; None: of nothing."""
+        if not evicted:
+            return None
+        found: list[Tensor] = []
         tables = [(self.store.table(name), ids) for name, ids in evicted.items()]
         for table, ids in sorted(tables, key=lambda one: one[0].number):
             found.append(keys_of(torch.from_numpy(ids), table.number))
