@@ -162,3 +162,71 @@ def test_batches_that_are_cut_alike_are_told_apart_by_their_tables_and_their_off
         for wrong in ([[0, 1, 2]], [0, 1], [0, 2, 1], [1, 1, 2], [0, 1, 3], 2):
             with pytest.raises(ValueError, match="offsets: for 2 tables and 2 ids"):
                 store.get_tables([a, b], [1, 2], wrong)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_rows_that_a_commit_has_under_way_are_laid_over_without_a_question(
+    wide: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where all rows are written, and as on the host: losses and rows are the same.
+    `wide`: of ids that take more than one number with their tables."""
+    import torch
+    from perdure import torch as pt
+    from perdure.torch import overlap
+
+    monkeypatch.setattr(overlap, "_PATIENCE_SECONDS", 60)
+    results = []
+    for waits in (False, True):
+        monkeypatch.setattr(overlap, "_host_waits", lambda keys, waits=waits: waits)
+        rule, configs = pt.Adagrad(lr=0.5), [pt.TableConfig("t", 4, max_rows=16)]
+        store = pt.create("memfd:over", configs, rule, overwrite=True)
+        rows, model = pt.EmbeddingCollection(store, configs, rule), torch.nn.Linear(1, 1)
+        sgd = torch.optim.SGD(model.parameters(), lr=0)
+        trainer = pt.Trainer(store, rows, model, sgd, overlap=True)
+        seen, gone = [], 0
+        for number in range(30):
+            chance = torch.Generator().manual_seed(number)
+            ids = torch.randint(0, 24, (6,), generator=chance) << (50 if wide else 0)
+            with trainer.step():
+                weights = rows({"t": (ids,)})["t"]
+                weights.square().sum().backward()
+            seen.append(weights.detach().clone())
+            gone += sum(map(len, trainer.evicted.values()))
+        trainer.wait()
+        assert gone > 0, "rows that begin anew are laid over, too"
+        results.append((torch.stack(seen), sorted(store.table("t").scan(), key=str)))
+        store.close()
+    assert results[0][0].equal(results[1][0]) and str(results[0][1]) == str(results[1][1])
+
+
+def test_a_step_beside_a_commit_asks_once_where_the_host_would_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from perdure.torch import overlap
+
+    monkeypatch.setattr(overlap, "_PATIENCE_SECONDS", 60)
+    monkeypatch.setattr(overlap, "_host_waits", lambda keys: True)
+    steps = Steps(2, overlap=True)
+    steps.step(0)
+    with steps.trainer.step():
+        sum(steps.collection(steps.batch(1)).values()).sum().backward()
+    with counted() as counts, steps.trainer.step():
+        sum(steps.collection(steps.batch(2)).values()).sum().backward()
+    assert counts.questions == {"tolist": 1, "numpy": 1}
+    assert counts.launches["where"] == 1 and counts.launches["searchsorted"] == 1
+    steps.trainer.wait()
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int16", "int32", "uint16", "uint32"])
+def test_ids_and_lengths_may_be_of_any_integers(kind: str) -> None:
+    import torch
+
+    steps = Steps(2)
+    of_int64 = steps.batch(3, long=True)
+    of_kind = {
+        name: tuple(one.to(getattr(torch, kind)) for one in both) for name, both in of_int64.items()
+    }
+    with torch.no_grad():
+        expected = steps.collection(of_int64)
+        for name, pooled in steps.collection(of_kind).items():
+            assert pooled.equal(expected[name])

@@ -302,7 +302,7 @@ class _Collection(nn.Module):
         if kept is not None:
             begins = kept.lay_over(looked)
             if len(begins):
-                self._begin_rows(group, keys, rows, begins)
+                self._begin_rows(group, keys, looked.rows, begins)
         return looked
 
     def _begin_rows(self, group: Group, keys: Tensor, rows: Tensor, at: Tensor) -> None:

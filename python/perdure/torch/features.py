@@ -68,7 +68,7 @@ class Lengths:
         self._as_many = all(one[0].shape == one[1].shape for one in features.values())
         if not any(map(Tensor.numel, each)):
             return
-        self._whole = torch.cat(each)
+        self._whole = torch.cat(each).to(torch.int64)
         least, greatest = torch.aminmax(self._whole)
         self.asked = [least, greatest]
         if not self._as_many:
@@ -90,7 +90,7 @@ class Lengths:
         """Of each feature."""
         sizes = tuple(feature[1].numel() for feature in self._features.values())
         ends = _ends(sizes, self._whole.device)
-        upto = torch.nn.functional.pad(self._whole.cumsum(0, dtype=torch.int64), (1, 0))
+        upto = torch.nn.functional.pad(self._whole.cumsum(0), (1, 0))
         return list(upto.index_select(0, ends).diff().unbind(0))
 
 

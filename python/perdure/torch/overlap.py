@@ -72,11 +72,15 @@ class Kept:
         return begins
 
 
+def _host_waits(keys: Tensor) -> bool:
+    return keys.is_cuda
+
+
 def _lay(looked: Looked, among: Among, changed: Tensor) -> None:
-    """Changed rows over those that a lookup found. On a GPU the host would wait for how many they
-    are, so all rows are written."""
+    """Changed rows over those that a lookup found. Where the host would wait for how many they are,
+    all rows are written."""
     keys, are_numbers = looked.batch.keys, looked.batch.are_numbers
-    found = among.mask(keys, are_numbers) if keys.is_cuda else None
+    found = among.mask(keys, are_numbers) if _host_waits(keys) else None
     if found is not None:
         there, at = found
         looked.rows = torch.where(there[:, None], changed.index_select(0, at), looked.rows)
