@@ -3,6 +3,7 @@ that the host waits for there. They do not creep back unnoticed."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import perdure
@@ -20,18 +21,21 @@ LAUNCHES = 28
 class Steps:
     """A training over some tables of one width, whose rows are all there."""
 
-    def __init__(self, tables: int, *, rule: Any = None, bags: bool = True, **options: Any) -> None:
+    def __init__(
+        self, tables: int, *, bags: bool = True, device: str = "cpu", **options: Any
+    ) -> None:
         import torch
         from perdure import torch as pt
 
-        rule = rule or pt.RowWiseAdagrad(lr=0.1)
+        rule, self.device = pt.RowWiseAdagrad(lr=0.1), device
         configs = [pt.TableConfig(f"t{n}", 8) for n in range(tables)]
-        self.store = pt.create("memfd:counts", configs, rule, overwrite=True)
+        self.store = pt.create("memfd:counts", configs, rule, overwrite=True, device=device)
         kind = pt.EmbeddingBagCollection if bags else pt.EmbeddingCollection
         self.collection, self.bags = kind(self.store, configs, rule), bags
         for table in self.collection._tables:
-            table.put(torch.arange(IDS), torch.ones(IDS, table.value_bytes // 4))
-        self.model = torch.nn.Linear(8, 1)
+            rows = torch.ones(IDS, table.value_bytes // 4, device=device)
+            table.put(torch.arange(IDS, device=device), rows)
+        self.model = torch.nn.Linear(8, 1).to(device)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
         self.trainer = pt.Trainer(
             self.store, self.collection, self.model, self.optimizer, **options
@@ -44,8 +48,8 @@ class Steps:
         chance = torch.Generator().manual_seed(number)
         features: dict[str, Any] = {}
         for config in self.collection.configs:
-            ids = torch.randint(0, IDS, (12,), generator=chance)
-            lengths = torch.tensor([3, 0, 9] if long else [1] * 12)
+            ids = torch.randint(0, IDS, (12,), generator=chance).to(self.device)
+            lengths = torch.tensor([3, 0, 9] if long else [1] * 12, device=self.device)
             features[config.name] = (ids, lengths) if self.bags else (ids,)
         return features
 
@@ -230,3 +234,28 @@ def test_ids_and_lengths_may_be_of_any_integers(kind: str) -> None:
         expected = steps.collection(of_int64)
         for name, pooled in steps.collection(of_kind).items():
             assert pooled.equal(expected[name])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("overlap", [False, True])
+def test_on_a_gpu_pytorch_itself_sees_the_host_wait_once_a_step(long: bool, overlap: bool) -> None:
+    import torch
+
+    steps = Steps(26, device="cuda", overlap=overlap)
+    for number in range(4):
+        steps.step(number, long)
+    features = steps.batch(4, long)
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings(record=True) as seen, steps.trainer.step():
+            warnings.simplefilter("always")
+            loss = steps.model(sum(steps.collection(features).values())).square().mean()
+            steps.optimizer.zero_grad()
+            loss.backward()
+            steps.optimizer.step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    steps.trainer.wait()
+    waits = [str(one.message) for one in seen if "synchronizing" in str(one.message)]
+    assert len(waits) == 1, [f"{one.filename}:{one.lineno}" for one in seen]
