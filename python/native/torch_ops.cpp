@@ -18,6 +18,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <tuple>
+#include <vector>
 
 #include "row_calls.hpp"
 
@@ -67,6 +68,9 @@ std::int64_t width_of(RowShape const& shape, Tensor const& keys, std::int64_t co
   require(!keys.is_cuda() || shape.on_gpu,
           "the keys are in a GPU's memory, and this store runs on the "
           "CPU; open it with device='cuda', or pass keys in host memory");
+  require(!keys.is_cuda() || keys.get_device_index() == 0,
+          "the keys lie on cuda:", keys.is_cuda() ? keys.get_device_index() : 0,
+          ", and stores are on the first GPU of their process, cuda:0; pass a copy there");
   auto const floats = static_cast<std::int64_t>(shape.value_bytes / sizeof(float));
   require(shape.value_bytes % sizeof(float) == 0 && columns <= floats, "rows of this pool have ",
           shape.value_bytes, " bytes, which are no ", columns, " float32 or more");
@@ -82,17 +86,38 @@ CUstream_st* stream_of(Tensor const& keys) {
   return static_cast<CUstream_st*>(stream);
 }
 
-/// Zeros where the key is absent: on a GPU before the call, for it takes one launch, and in host
-/// memory behind it, for most keys have a row.
-Tensor made(Tensor const& keys, std::array<std::int64_t, 2> const& sizes) {
-  return keys.is_cuda() ? torch::stable::new_zeros(keys, sizes, ScalarType::Float)
-                        : torch::stable::new_empty(keys, sizes, ScalarType::Float);
+/// Which rows hold anything, for their keys were not found.
+std::vector<std::int64_t> absent_of(RowBatch const& batch) {
+  std::vector<std::int64_t> absent;
+  for (std::size_t i = 0; i < batch.count; ++i)
+    if (batch.statuses[i] != 0) absent.push_back(static_cast<std::int64_t>(i));
+  return absent;
 }
 
-void clear_absent(RowBatch const& batch) {
-  if (batch.on_gpu) return;
-  for (std::size_t i = 0; i < batch.count; ++i)
-    if (batch.statuses[i] != 0) std::memset(batch.rows + i * batch.row_bytes, 0, batch.row_bytes);
+/// Zeros in some rows of a GPU's memory. PyTorch's own operator writes them, on its stream.
+void clear_on_gpu(Tensor const& rows, std::vector<std::int64_t> const& which) {
+  auto const count = static_cast<std::int64_t>(which.size());
+  Tensor const here =
+      torch::stable::empty(std::array{count}, ScalarType::Long, std::nullopt,
+                           torch::stable::Device(torch::headeronly::DeviceType::CPU));
+  std::memcpy(here.mutable_data_ptr(), which.data(), which.size() * sizeof which.front());
+  Tensor const at = torch::stable::to(here, rows.device());
+  Tensor const zeros = torch::stable::new_zeros(rows, std::array{count, rows.size(1)});
+  std::array<StableIValue, 4> stack{
+      torch::stable::detail::from(rows), torch::stable::detail::from(std::int64_t{0}),
+      torch::stable::detail::from(at), torch::stable::detail::from(zeros)};
+  STABLE_TORCH_ERROR_CODE_CHECK(
+      torch_call_dispatcher("aten::index_copy_", "", stack.data(), TORCH_ABI_VERSION));
+  torch::stable::detail::to<Tensor>(stack[0]);  // which is `rows`, and has to be let go
+}
+
+/// Behind the call, for most keys have a row.
+void clear_absent(RowBatch const& batch, Tensor const& rows) {
+  std::vector<std::int64_t> const absent = absent_of(batch);
+  if (absent.empty()) return;
+  if (batch.on_gpu) return clear_on_gpu(rows, absent);
+  for (std::int64_t const i : absent)
+    std::memset(batch.rows + static_cast<std::size_t>(i) * batch.row_bytes, 0, batch.row_bytes);
 }
 
 /// The whole answer of the engine: rows as wide as it gives them, and statuses.
@@ -106,7 +131,7 @@ void get(std::int64_t store, Tensor const& keys, Tensor const& rows, Tensor cons
                        .stream = stream_of(keys)};
   RowError error;
   require(calls().get(store, &batch, &error), error.message);
-  clear_absent(batch);
+  clear_absent(batch, rows);
 }
 
 /// With `check`: a key that failed otherwise than by being absent raises.
@@ -130,7 +155,7 @@ std::tuple<Tensor, Tensor> get_rows(Tensor keys, std::int64_t store, std::int64_
   check_keys(keys, columns);
   std::int64_t const count = keys.size(0), width = width_of(shape, keys, columns);
   Tensor const whole = torch::stable::contiguous(keys);
-  Tensor rows = made(whole, {count, width});
+  Tensor rows = torch::stable::new_empty(whole, std::array{count, width}, ScalarType::Float);
   Tensor statuses =
       torch::stable::new_empty(whole, std::array{count}, ScalarType::Byte, std::nullopt,
                                torch::stable::Device(torch::headeronly::DeviceType::CPU));

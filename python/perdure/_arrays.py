@@ -322,10 +322,10 @@ def output(
 
 
 def made(
-    keys: Input, width: int, dtype: Any, shape: Any, stream: int, device: str
+    keys: Input, width: int, dtype: Any, shape: Any, stream: int, device: str, *, zeros: bool = True
 ) -> tuple[Any, _native.MutableColumn]:
-    """An array for the values of `keys`, which needs no check, and its column."""
-    array = _made.zeros(keys, width, dtype, shape)
+    """An array for the values of `keys`, which needs no check, and its column; see values_for."""
+    array = _made.values_for(keys, width, dtype, shape, zeros=zeros)
     if isinstance(array, np.ndarray):
         return array, _native.MutableColumn.rows(array, width, keys.count)
     known = _exchanged(array, width, stream, device, _native.MutableColumn)

@@ -18,11 +18,11 @@ from perdure.results import Outcome, Result, checked, done_mask, first
 if TYPE_CHECKING:
     import numpy as np
 
-    from perdure import _arrays, _arrow, _operands
+    from perdure import _arrays, _arrow, _made, _operands
     from perdure.typing import Array, DType, Keys, RowShape, Stream, Values
 else:
     np, _arrays, _arrow = Deferred("numpy"), Deferred("perdure._arrays"), Deferred("perdure._arrow")
-    _operands = Deferred("perdure._operands")
+    _made, _operands = Deferred("perdure._made"), Deferred("perdure._operands")
 
 
 class Batches(Columns):
@@ -101,9 +101,12 @@ class Batches(Columns):
             found = done_mask(statuses)
             answer = Result(_arrow.to_array(offsets, data, found), found, statuses)
         else:
-            values, column = self._destination(given, out, dtype, shape, handle)
+            values, column = self._destination(given, out, dtype, shape, handle, zeros=False)
             self._engine.get(given.column, column, statuses, handle, self._mine())
-            answer = Result(values, done_mask(statuses), statuses)
+            found = done_mask(statuses)
+            if out is None:
+                _made.clear_absent(values, found)
+            answer = Result(values, found, statuses)
         return checked(self._path, "get", answer, check)
 
     def view(self, keys: Keys, *, dtype: DType | None = None, check: bool = True) -> Result:

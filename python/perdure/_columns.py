@@ -56,14 +56,21 @@ class Columns(Handle):
         return lambda row: self._too_long(*(column.length(row) for column in columns))
 
     def _destination(
-        self, keys: _arrays.Input, out: Any, dtype: Any, shape: Any, stream: int
+        self,
+        keys: _arrays.Input,
+        out: Any,
+        dtype: Any,
+        shape: Any,
+        stream: int,
+        *,
+        zeros: bool = True,
     ) -> tuple[Any, _native.MutableColumn]:
         assert self._value_width is not None
         width, row = self._value_width, self._row_type
         if out is None:
             if row is not None:
                 dtype, shape = _typed.result(row, dtype, shape, keys.library)
-            return _arrays.made(keys, width, dtype, shape, stream, self._device)
+            return _arrays.made(keys, width, dtype, shape, stream, self._device, zeros=zeros)
         if row is not None:
             _typed.check_out(row, out)
         if dtype is not None or shape is not None:

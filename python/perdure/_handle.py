@@ -18,6 +18,9 @@ from perdure.options import KeyOrderName
 class Beside(Protocol):
     """What uses a store from a thread of its own."""
 
+    def check_end(self) -> None:
+        """Raises `Busy` where its end would wait for this thread, and this thread for its end."""
+
     def end(self) -> None:
         """Comes to its end; raises what went wrong and nobody was told."""
 

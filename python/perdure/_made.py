@@ -32,7 +32,7 @@ def _row_shape(shape: Any, itemsize: int, width: int, what: str) -> tuple[int, .
     return extents
 
 
-def _torch_zeros(like: Input, width: int, dtype: Any, shape: Any) -> Any:
+def _of_torch(like: Input, width: int, dtype: Any, shape: Any, zeros: bool) -> Any:
     torch: Any = sys.modules["torch"]
     kind = dtype if isinstance(dtype, torch.dtype) else getattr(torch, np.dtype(dtype).name, None)
     if kind is None:
@@ -40,7 +40,8 @@ def _torch_zeros(like: Input, width: int, dtype: Any, shape: Any) -> Any:
     itemsize = getattr(kind, "itemsize", None) or torch.empty(0, dtype=kind).element_size()
     extents = _row_shape(shape, itemsize, width, "values")
     where = "cpu" if like.device == "cpu" else f"cuda:{like.device_id}"
-    return torch.zeros((like.count, *extents), dtype=kind, device=where)
+    make = torch.zeros if zeros else torch.empty
+    return make((like.count, *extents), dtype=kind, device=where)
 
 
 def _cupy_zeros(like: Input, width: int, dtype: Any, shape: Any) -> Any:
@@ -50,12 +51,13 @@ def _cupy_zeros(like: Input, width: int, dtype: Any, shape: Any) -> Any:
         return cupy.zeros((like.count, *extents), dtype=dtype)
 
 
-def zeros(like: Input, width: int, dtype: Any, shape: Any) -> Any:
+def values_for(like: Input, width: int, dtype: Any, shape: Any, *, zeros: bool = True) -> Any:
     """An array for values, of the library and on the device of the keys; NumPy for host keys of
-    libraries whose arrays cannot be written (JAX, Arrow, lists)."""
+    libraries whose arrays cannot be written (JAX, Arrow, lists). Without `zeros` PyTorch's holds
+    anything, until the caller has written it and called `clear_absent`."""
     dtype = np.uint8 if dtype is None else dtype
     if like.library == "torch":
-        return _torch_zeros(like, width, dtype, shape)
+        return _of_torch(like, width, dtype, shape, zeros)
     if like.device == "cuda":
         if like.library == "cupy":
             return _cupy_zeros(like, width, dtype, shape)
@@ -65,6 +67,18 @@ def zeros(like: Input, width: int, dtype: Any, shape: Any) -> Any:
         )
     extents = _row_shape(shape, np.dtype(dtype).itemsize, width, "values")
     return np.zeros((like.count, *extents), dtype)
+
+
+def clear_absent(values: Any, found: Any) -> None:
+    """Zeros where no value was found, in an array of `values_for` without zeros."""
+    if isinstance(values, np.ndarray) or found.all():
+        return
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not isinstance(values, torch.Tensor):
+        return
+    absent = torch.from_numpy(np.flatnonzero(~found)).to(values.device)
+    octets = values.view(values.shape[0], -1).view(torch.uint8)  # which every dtype can be
+    octets.index_fill_(0, absent, 0)
 
 
 def as_rows(

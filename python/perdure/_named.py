@@ -36,61 +36,71 @@ def _is_tensor(array: Any) -> bool:
     return type(array).__module__.partition(".")[0] == "torch"
 
 
-def keys_of(ids: Any, numbers: Sequence[int], offsets: Any = None) -> Any:
-    """The pool's keys, where the ids are: those from offsets[t] to offsets[t + 1] of table
-    numbers[t]."""
-    counts = None if offsets is None else np.diff(offsets)
-    if _is_tensor(ids):
-        return _torch_keys(ids, numbers, counts)
-    whole = np.asarray(ids)
-    if whole.ndim != 1 or (whole.size and whole.dtype.kind not in "iu"):
-        raise TypeError(f"ids: {whole.dtype} of shape {whole.shape}; pass one column of integers")
-    keys = np.empty((whole.size, 2), np.int64)
-    keys[:, 0] = whole.view(np.int64) if whole.dtype == np.uint64 else whole
-    keys[:, 1] = _of_each(whole.size, numbers, counts)
-    return keys
+class Layout:
+    """Which tables the ids of a batch are of. It is checked once, and kept for batches that are cut
+    alike (TableReads._layout)."""
 
+    def __init__(self, tables: Sequence[Table], offsets: Any, count: int) -> None:
+        if offsets is None and len(tables) != 1:
+            raise ValueError("offsets: say which ids are whose; only one table needs none")
+        if offsets is not None:
+            _check_offsets(offsets, len(tables), count)
+        self._numbers = tuple(table.number for table in tables)
+        self._counts = (count,) if offsets is None else tuple(np.diff(offsets).tolist())
+        self.widths = sorted({table.value_bytes for table in tables})
 
-def _of_each(size: int, numbers: Sequence[int], counts: Any) -> Any:
-    if counts is None:
-        return np.full(size, numbers[0], np.int64)
-    return np.repeat(np.asarray(numbers, np.int64), counts)
+    def one_width(self) -> int:
+        if len(self.widths) != 1:
+            raise ValueError(
+                f"tables: rows of {self.widths} bytes; one call takes tables of one width"
+            )
+        return self.widths[0]
 
+    def keys_of(self, ids: Any) -> Any:
+        """The pool's keys, where the ids are."""
+        if _is_tensor(ids):
+            return self._torch_keys(ids)
+        whole = np.asarray(ids)
+        if whole.ndim != 1 or (whole.size and whole.dtype.kind not in "iu"):
+            raise TypeError(
+                f"ids: {whole.dtype} of shape {whole.shape}; pass one column of integers"
+            )
+        keys = np.empty((whole.size, 2), np.int64)
+        keys[:, 0] = whole.view(np.int64) if whole.dtype == np.uint64 else whole
+        one = len(self._numbers) == 1
+        keys[:, 1] = self._numbers[0] if one else np.repeat(self._numbers, self._counts)
+        return keys
 
-def _torch_keys(ids: Any, numbers: Sequence[int], counts: Any) -> Any:
-    torch = sys.modules["torch"]
-    if ids.dim() != 1 or ids.dtype == torch.bool or ids.is_floating_point() or ids.is_complex():
-        raise TypeError(
-            f"ids: {ids.dtype} of shape {tuple(ids.shape)}; pass one column of integers"
-        )
-    keys = torch.empty((ids.numel(), 2), dtype=torch.int64, device=ids.device)
-    keys[:, 0] = ids
-    each = counts is not None
-    keys[:, 1] = numbers_of_each(numbers, counts, ids.device) if each else numbers[0]
-    return keys
-
-
-def numbers_of_each(numbers: Sequence[int], counts: Sequence[int], device: Any) -> Any:
-    """Each table's number as often as there are ids of it: a tensor, not to be changed."""
-    return _numbers_of_each(tuple(map(int, numbers)), tuple(map(int, counts)), device)
+    def _torch_keys(self, ids: Any) -> Any:
+        torch = sys.modules["torch"]
+        kind = ids.dtype
+        if ids.dim() != 1 or kind == torch.bool or kind.is_floating_point or kind.is_complex:
+            raise TypeError(f"ids: {kind} of shape {tuple(ids.shape)}; pass one column of integers")
+        if kind != torch.int64:
+            ids = ids.to(torch.int64)
+        if len(self._numbers) == 1:
+            each = torch.full_like(ids, self._numbers[0])
+        else:
+            each = numbers_of_each(self._numbers, self._counts, ids.device)
+        return torch.stack([ids, each], dim=1)
 
 
 @functools.lru_cache(maxsize=4)
-def _numbers_of_each(numbers: tuple[int, ...], counts: tuple[int, ...], device: Any) -> Any:
-    """Kept, for batches of a training are often cut alike."""
+def numbers_of_each(numbers: tuple[int, ...], counts: tuple[int, ...], device: Any) -> Any:
+    """Each table's number as often as there are ids of it: a tensor, not to be changed. It is kept,
+    for batches of a training are often cut alike."""
     torch = sys.modules["torch"]
-    return torch.repeat_interleave(torch.tensor(numbers), torch.tensor(counts)).to(device)
+    each, often = torch.tensor([numbers, counts]).to(device).unbind(0)
+    return torch.repeat_interleave(each, often, output_size=sum(counts))
 
 
-def checked_offsets(offsets: Any, tables: int, ids: int) -> Any:
-    ends = np.asarray(offsets, np.int64)
+def _check_offsets(ends: Any, tables: int, ids: int) -> None:
     rises = ends.ndim == 1 and bool((np.diff(ends) >= 0).all())
     if ends.shape != (tables + 1,) or not rises or ends[0] != 0 or ends[-1] != ids:
         raise ValueError(
             f"offsets: for {tables} tables and {ids} ids pass {tables + 1} numbers that rise from 0"
             f" to {ids}"
         )
-    return ends
 
 
 class Table:

@@ -68,8 +68,8 @@ class TableBatches(Batches, TableReads):
         --------
         See `get_tables`.
         """
-        width = self._one_width(tables)
-        keys = self._table_keys(tables, ids, offsets)
+        layout = self._layout(tables, ids, offsets)
+        width, keys = layout.one_width(), layout.keys_of(ids)
         return self._put_rows(keys, rows, width, stream=stream, check=check)
 
     def _get_rows(
@@ -84,6 +84,8 @@ class TableBatches(Batches, TableReads):
     ) -> Result:
         """Where values have any length, the engine answers them in host memory, one after the
         other."""
+        if self._value_width == width and self._row_type is None:
+            return self.get(keys, dtype=dtype, shape=shape, stream=stream, check=check)
         if self._value_width is not None:
             return super()._get_rows(
                 keys, width, dtype=dtype, shape=shape, stream=stream, check=check
@@ -152,8 +154,8 @@ class TableBatches(Batches, TableReads):
         >>> done.done.tolist(), both[1].get([1], dtype=np.int64).values.tolist()
         ([True, True, False], [[53]])
         """
-        width = self._one_width(tables)
-        keys = self._table_keys(tables, ids, offsets)
+        layout = self._layout(tables, ids, offsets)
+        width, keys = layout.one_width(), layout.keys_of(ids)
         rows = _named.as_rows(operands)
         return self.update(
             keys,
@@ -199,4 +201,5 @@ class TableBatches(Batches, TableReads):
         >>> store.erase_tables([table], [2, 3]).done.tolist()
         [True, False]
         """
-        return self.erase(self._table_keys(tables, ids, offsets), stream=stream, check=check)
+        keys = self._layout(tables, ids, offsets).keys_of(ids)
+        return self.erase(keys, stream=stream, check=check)

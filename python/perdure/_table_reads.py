@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from perdure import _checks, _named, _native, errors
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 else:
     np, _arrays = Deferred("numpy"), Deferred("perdure._arrays")
 
+
+_KEPT = 4  # layouts of batches
 
 # Entered again where the garbage collector or a signal's handler closes a store meanwhile.
 _numbering = threading.RLock()
@@ -45,6 +48,7 @@ class TableReads:
     _value_width: int | None
     _row_number_made: int | None = None
     _forgets_rows: weakref.finalize[Any, Any] | None = None
+    _layouts: Mapping[Any, _named.Layout] = MappingProxyType({})
 
     def get(
         self,
@@ -183,8 +187,8 @@ class TableReads:
         >>> store.get_tables(both, [1, 1, 9], [0, 1, 3]).found.tolist()
         [True, True, False]
         """
-        width = self._one_width(tables)
-        keys = self._table_keys(tables, ids, offsets)
+        layout = self._layout(tables, ids, offsets)
+        width, keys = layout.one_width(), layout.keys_of(ids)
         return self._get_rows(keys, width, dtype=dtype, shape=shape, stream=stream, check=check)
 
     def _rows_source(self) -> _native.Store | _native.PoolReader:
@@ -227,23 +231,19 @@ class TableReads:
         rows = _named.narrowed(found.values, width, dtype, shape)
         return Result(rows, found.found, found.statuses)
 
-    def _table_keys(self, tables: Sequence[Table], ids: Any, offsets: Any) -> Any:
-        foreign = [table.name for table in tables if table._store is not self]
-        if foreign:
-            raise errors.InvalidArgument(
-                f"pool {self._path}: table {foreign[0]!r} is of another store; take it from this"
-                " one"
-            )
-        count = len(ids)
-        if offsets is None and len(tables) != 1:
-            raise ValueError("offsets: say which ids are whose; only one table needs none")
-        ends = None if offsets is None else _named.checked_offsets(offsets, len(tables), count)
-        return _named.keys_of(ids, [table.number for table in tables], ends)
-
-    def _one_width(self, tables: Sequence[Table]) -> int:
-        widths = {table.value_bytes for table in tables}
-        if len(widths) != 1:
-            raise ValueError(
-                f"tables: rows of {sorted(widths)} bytes; one call takes tables of one width"
-            )
-        return widths.pop()
+    def _layout(self, tables: Sequence[Table], ids: Any, offsets: Any) -> _named.Layout:
+        """Of a batch; kept for the next ones that are cut alike, as those of a training are."""
+        count, ends = len(ids), None if offsets is None else np.asarray(offsets, np.int64)
+        which = (tuple(tables), count, None if ends is None else (ends.shape, ends.tobytes()))
+        found = self._layouts.get(which)
+        if found is None:
+            foreign = [table.name for table in tables if table._store is not self]
+            if foreign:
+                raise errors.InvalidArgument(
+                    f"pool {self._path}: table {foreign[0]!r} is of another store; take it from"
+                    " this one"
+                )
+            found = _named.Layout(tables, ends, count)
+            last = list(self._layouts.items())[1 - _KEPT :]
+            self._layouts = dict([*last, (which, found)])
+        return found

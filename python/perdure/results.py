@@ -111,8 +111,8 @@ def checked(
 ) -> Answer:
     """The answer of a pool's batch. With `check` it raises where a key failed for any reason but
     absence; the exception carries the whole answer."""
-    failed = answer.statuses > _LAST_HARMLESS
-    if failed.any():
+    if answer.statuses.max(initial=_OK) > _LAST_HARMLESS:
+        failed = answer.statuses > _LAST_HARMLESS
         damaged = bool((answer.statuses == _CORRUPT).any())
         _events.failed_keys(path, f"{call} of {_counted(answer.statuses)}", damaged=damaged)
         if check:

@@ -326,6 +326,9 @@ class Store(TableBatches, Mixed, Scans, SingleKeys, Steps):
             The disk failed (durability "power"): what the log has is still there.
         Closed
             The store was opened by another process.
+        Busy
+            A trainer's commit is under way, and waits for the transaction that is open on this
+            thread: the store stays open. End the transaction first.
 
         Examples
         --------
@@ -335,6 +338,8 @@ class Store(TableBatches, Mixed, Scans, SingleKeys, Steps):
         >>> store.closed
         True
         """
+        for one in self._beside:
+            one.check_end()
         with ExitStack() as ends:  # the store closes, whatever the others raise
             ends.callback(self._close)
             for one in self._beside:

@@ -88,3 +88,52 @@ def test_a_follower_in_another_process_sees_whole_rows_of_each_commit(pools: Pat
     assert before.max() > 0 and after.max() == 0 and sorted(follower.tables()) == names
     with pytest.raises(perdure.InvalidArgument, match="take it again"):
         taken.get(ids)
+
+
+def test_a_pass_is_of_one_pool_though_another_thread_goes_over_to_a_new_one_within_it(
+    pools: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+    from perdure import torch as pt
+    from perdure.torch import ops
+
+    path, rule = str(pools / "pool"), pt.SGD(lr=1.0)
+
+    def made(names: str, value: float) -> None:
+        """Tables have other numbers, and rows of another width, in each pool."""
+        tables = [pt.TableConfig(name, 4 * len(names)) for name in names]
+        with pt.create(path, tables, rule, overwrite=True) as store:
+            pt.EmbeddingCollection(store, tables, rule)
+            for name in names:
+                table = store.table(name)
+                row = torch.full((1, table.value_bytes // 4), value + ord(name))
+                table.put(torch.tensor([7]), row)
+
+    made("ab", 1.0)
+    follower = pt.Follower(path, threads=1)
+    rows = pt.EmbeddingCollection(follower, [pt.TableConfig("b", 8)])
+    look_up, calls = ops.rows_of, []
+
+    def slow(*arguments: object, **options: object) -> object:
+        if not calls:  # the numbers of tables are those of the old pool by now
+            made("xb", 1000.0)
+            follower.refresh()
+        calls.append(follower.generation)
+        return look_up(*arguments, **options)
+
+    monkeypatch.setattr(ops, "rows_of", slow)
+    ids = torch.tensor([7])
+    assert rows({"b": (ids,)})["b"].tolist() == [[1000.0 + ord("b")] * 8]
+    assert calls == [1, 1], "looked up anew in the pool that is there now"
+
+    def closed(*arguments: object, **options: object) -> object:
+        if len(calls) == 2:
+            number = ops.number_of(follower)
+            made("b", 5000.0)
+            follower.refresh()
+            torch.ops.perdure.get_rows(torch.tensor([[7, 1]]), number, 4)  # no pool has it now
+        return look_up(*arguments, **options)
+
+    monkeypatch.setattr(ops, "rows_of", closed)
+    with pytest.raises(ValueError, match=r"rows of .* have 4 weights, and the model takes 8"):
+        rows({"b": (ids,)})

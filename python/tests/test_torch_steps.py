@@ -342,5 +342,95 @@ def test_keys_are_found_among_others_whatever_their_bits(bits: int) -> None:
     ]
     assert list(zip(which.tolist(), where.tolist(), strict=True)) == expected
     assert len(expected) >= len(shared)
+    found = Among(held).mask(asked)
+    if bits == 63:
+        assert found is None, "ids that no one number stands for with their tables"
+    else:
+        mask, at = found
+        assert mask.nonzero()[:, 0].tolist() == which.tolist() and at[mask].equal(where)
     for none in (Among(held[:0]).find(asked), Among(held).find(asked[:0])):
         assert [one.numel() for one in none] == [0, 0]
+
+
+def test_a_store_stays_open_that_is_closed_in_a_transaction_while_a_commit_waits_for_it(
+    pools: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from perdure.torch import overlap
+    from torch_overlap import Small
+
+    monkeypatch.setattr(overlap, "_PATIENCE_SECONDS", 60)  # the commit waits for a lookup
+    small = Small(str(pools / "pool"))
+    small.step([1])
+    small.step([1, 2])
+    with small.store.transaction():
+        with pytest.raises(perdure.Busy, match="end it first"):
+            small.store.close()
+        assert not small.store.closed
+    small.store.close()
+    with perdure.open(pools / "pool") as again:
+        rows = again.table("t").get([1, 2], dtype=np.int32).values
+        assert rows[:, 4].tolist() == [2, 1], "no step is lost"
+        with pytest.raises(perdure.Closed), again.transaction():
+            again.close()  # nobody waits for it
+
+
+@pytest.mark.filterwarnings("ignore:Validating sparse")
+def test_each_dense_state_is_kept_whole_whatever_changes_from_one_to_the_next(
+    pools: Path,
+) -> None:
+    """Numbers change, tensors grow, go, become of another dtype or have no element, or one stands
+    twice."""
+    import torch
+    from perdure import torch as pt
+
+    one = torch.ones(3)
+    states = [
+        {"a": torch.arange(4.0), "n": 1},
+        {"a": torch.arange(4.0) + 1, "n": 1},
+        {"a": torch.arange(4.0) + 2, "n": 1},
+        {"a": torch.arange(8.0).reshape(4, 2).T, "n": 2.5},  # not contiguous
+        {"a": torch.arange(8.0).reshape(4, 2).T * 3, "n": 2.5},
+        {"a": torch.arange(4.0).to(torch.bfloat16), "b": [torch.tensor(True), torch.empty(0)]},
+        {"a": torch.arange(4.0).to(torch.bfloat16), "b": [torch.tensor(False), torch.empty(0)]},
+        {"twice": [one, one], "n": 3},
+        {"twice": [one * 2, one * 3], "n": 3},
+        {"twice": [one * 4, one * 5], "n": 3},
+        {"sparse": torch.eye(3).to_sparse(), "c": torch.tensor(2 + 1j)},
+        {"sparse": torch.eye(3).to_sparse() * 2, "c": torch.tensor(2 - 1j)},
+    ]
+    rule, tables = pt.SGD(lr=1.0), [pt.TableConfig("t", 4)]
+    model = torch.nn.Linear(2, 2)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pt.create(pools / "pool", tables, rule) as store:
+        bags, sampler = pt.EmbeddingBagCollection(store, tables, rule), Sampler(None)
+        trainer = pt.Trainer(store, bags, model, sgd, sampler=sampler)
+        for number, state in enumerate(states):
+            sampler.at = state
+            with trainer.step():
+                pass
+            if number % 4 == 3:
+                assert trainer.resume() == number + 1
+            store.snapshot(pools / "snapshot", overwrite=True)
+            with perdure.restore(pools / "snapshot", pools / "copy", overwrite=True) as copy:
+                again = Sampler(None)
+                beside = pt.EmbeddingBagCollection(copy, tables, rule)
+                assert pt.Trainer(copy, beside, model, sgd, sampler=again).resume() == number + 1
+            assert str(again.at) == str(state)
+
+
+def test_trainers_that_take_turns_keep_their_own_dense_state() -> None:
+    import torch
+    from perdure import torch as pt
+
+    rule = pt.SGD(lr=1.0)
+    store, tables = a_table(rule)
+    bags, model = pt.EmbeddingBagCollection(store, tables, rule), torch.nn.Linear(1, 1)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    samplers = [Sampler(0), Sampler(0)]
+    trainers = [pt.Trainer(store, bags, model, sgd, sampler=one) for one in samplers]
+    for number in range(6):
+        trainer, sampler = trainers[number % 2], samplers[number % 2]
+        assert trainer.resume() == number and sampler.at == number
+        sampler.at = number + 1
+        with trainer.step():
+            pass

@@ -177,7 +177,9 @@ class Undo:
             assert isinstance(one, ShardedChanged)
             there.append(_pairs(one.keys[~one.new]))
             new.append(_pairs(one.keys[one.new], new=True))
-            rows.append(widened(one.before[~one.new], one.value_bytes, self._width))
+            before = one.before[~one.new]
+            octets = before.shape[1] * before.element_size()
+            rows.append(widened(before, octets, self._width))
         for name, table in evictions.items():
             made = ids_of(changed, self.store.table(name).number, new=True)
             self._found(table, made, there, rows)

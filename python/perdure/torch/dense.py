@@ -33,13 +33,20 @@ class Content:
     """What a step keeps."""
 
     head: bytes
-    others: list[Tensor]  # of uint8, in one dimension
-    tensors: list[Tensor]  # likewise, on the device of the bytes
+    others: list[Tensor]
+    tensors: list[Tensor]  # on the device of the bytes
+    # Contents that have the same one have heads and tensors of the same sizes; None: nobody knows.
+    shape: bytes | None = None
 
     @cached_property
     def octets(self) -> int:
-        each = [_aligned(one.numel()) for one in (*self.others, *self.tensors)]
-        return _aligned(_LENGTHS + len(self.head)) + sum(each)
+        return self.front + sum(_aligned(one.nbytes) for one in self.tensors)
+
+    @cached_property
+    def front(self) -> int:
+        """Of the lengths, the head and tensors of other devices."""
+        others = sum(_aligned(one.nbytes) for one in self.others)
+        return _aligned(_LENGTHS + len(self.head)) + others
 
 
 class _Parted:
@@ -49,7 +56,6 @@ class _Parted:
         self.others: list[Tensor] = []
         self.tensors: list[Tensor] = []
         self._device = device
-        self._all_taken = True
         self.rest = self._without(state)
 
     def _without(self, state: Any) -> Any:
@@ -62,19 +68,43 @@ class _Parted:
         return state
 
     def _taken(self, tensor: Tensor) -> Any:
-        if tensor.layout != torch.strided or tensor.is_quantized:
-            self._all_taken = False
+        if not _is_plain(tensor):
             return tensor
         to = self.tensors if tensor.device == self._device else self.others
         to.append(tensor)
         return (_TENSOR, to is self.tensors, len(to) - 1)
 
-    def shape(self) -> bytes | None:
-        """Two states of which this is the same have the same head; None: that is not known. By what
-        torch.save would write, so with order and types, and of floats each bit."""
-        if not self._all_taken:
-            return None
-        return pickle.dumps((self.rest, _kinds(self.others), _kinds(self.tensors)), _PICKLED)
+
+class _Walk(pickle.Pickler):
+    """A state's tensors, in the order of _Parted, and the shape of its content: bytes that say all
+    but what is in the tensors, with order and types, and of floats each bit. Pickle's own code goes
+    through the state, so that a step calls Python for tensors alone."""
+
+    def __init__(self, state: Any, device: torch.device) -> None:
+        to = io.BytesIO()
+        super().__init__(to, _PICKLED)
+        self.others: list[Tensor] = []
+        self.tensors: list[Tensor] = []
+        self._device, self._all_plain = device, True
+        self.dump(state)
+        self.shape = to.getvalue() if self._all_plain else None
+
+    def reducer_override(self, one: Any) -> Any:
+        if not isinstance(one, Tensor):
+            return NotImplemented
+        self._all_plain &= _is_plain(one)
+        to = self.tensors if one.device == self._device else self.others
+        to.append(one)
+        return tuple, ((to is self.tensors, one.dtype, *one.shape),)
+
+    def is_like(self, parted: _Parted) -> bool:
+        """Whether it found the same tensors; not where one stands in a state twice, or within what
+        is no dictionary or list."""
+        return len(self.others) == len(parted.others) and len(self.tensors) == len(parted.tensors)
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    return tensor.layout == torch.strided and not tensor.is_quantized
 
 
 def _like(state: Any, items: dict[Any, Any]) -> dict[Any, Any]:
@@ -113,14 +143,14 @@ class Dense:
         }
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             state["random of GPUs"] = torch.cuda.get_rng_state_all()
+        walk = _Walk(state, device)
+        if walk.shape is not None and walk.shape == self._shape:
+            return Content(self._head, walk.others, walk.tensors, self._shape)
         parted = _Parted(state, device)
-        shape = parted.shape()
-        if shape is None or shape != self._shape:
-            kinds = _kinds(parted.others), _kinds(parted.tensors)
-            self._head = _as_bytes({"state": parted.rest, "others": kinds[0], "tensors": kinds[1]})
-            self._shape = shape
-        others, tensors = map(_octets, parted.others), map(_octets, parted.tensors)
-        return Content(self._head, list(others), list(tensors))
+        kinds = _kinds(parted.others), _kinds(parted.tensors)
+        self._head = _as_bytes({"state": parted.rest, "others": kinds[0], "tensors": kinds[1]})
+        self._shape = walk.shape if walk.is_like(parted) else None
+        return Content(self._head, parted.others, parted.tensors, self._shape)
 
     def check(self) -> None:
         """Whatever is saved can be loaded again."""
@@ -185,7 +215,7 @@ def with_rows(filled: Tensor, rows: dict[str, int]) -> Content:
     """What `fill` wrote, of a pool with so many rows of each table."""
     told, (others, tensors) = _parts_of(filled)
     told["state"]["parts"]["rows"] = rows
-    return Content(_as_bytes(told), [*map(_octets, others)], [*map(_octets, tensors)])
+    return Content(_as_bytes(told), others, tensors)
 
 
 def room_for(content: Content, parameters: int) -> int:
@@ -203,11 +233,56 @@ def fill(to: Tensor, content: Content) -> None:
             " new pool, with dense_bytes= for the trainer"
         )
     lengths = len(content.head).to_bytes(8, "little") + content.octets.to_bytes(8, "little")
-    front = torch.frombuffer(bytearray(lengths + content.head), dtype=torch.uint8)
-    first = torch.cat(_padded([front, *(one.cpu() for one in content.others)]))
-    to[: first.numel()].copy_(first)
+    head = torch.frombuffer(bytearray(lengths + content.head), dtype=torch.uint8)
+    front = torch.cat(_padded([head, *(_octets(one.cpu()) for one in content.others)]))
+    to[: content.front].copy_(front)
     if content.tensors:
-        torch.cat(_padded(content.tensors), out=to[first.numel() : content.octets])
+        tensors = _padded([_octets(one) for one in content.tensors])
+        torch.cat(tensors, out=to[content.front : content.octets])
+
+
+class Room:
+    """Bytes that take one content after the other. Of one that has the shape of the last the
+    tensors alone are copied, each to where it was, all of a device by one call.
+
+    Invariant: nobody else writes the bytes; who does makes a new Room."""
+
+    def __init__(self, to: Tensor) -> None:
+        self.bytes = to
+        self._shape: bytes | None = None  # None: the next content is written whole
+        self._front: Tensor | None = None  # in host memory; of bytes there a view
+        self._others: list[Tensor] = []
+        self._tensors: list[Tensor] = []
+
+    def fill(self, content: Content) -> None:
+        if content.shape is None or content.shape is not self._shape:
+            self._shape = self._front = None
+            fill(self.bytes, content)
+            self._shape = content.shape
+            return
+        front = self._lay_out(content) if self._front is None else self._front
+        if content.tensors:
+            torch._foreach_copy_(self._tensors, content.tensors)
+        if content.others:
+            torch._foreach_copy_(self._others, content.others)
+            if self.bytes.is_cuda:  # which nobody waits for: the driver has its own copy
+                self.bytes[: content.front].copy_(front, non_blocking=True)
+
+    def _lay_out(self, content: Content) -> Tensor:
+        self._front = self.bytes[: content.front].cpu()
+        at = _aligned(_LENGTHS + len(content.head))
+        self._others = _views(self._front, at, content.others)
+        self._tensors = _views(self.bytes, content.front, content.tensors)
+        return self._front
+
+
+def _views(to: Tensor, at: int, tensors: list[Tensor]) -> list[Tensor]:
+    """Where these tensors lie in bytes, from `at` on."""
+    views = []
+    for one in tensors:
+        views.append(to[at : at + one.nbytes].view(one.dtype).view(one.shape))
+        at += _aligned(one.nbytes)
+    return views
 
 
 def _padded(pieces: list[Tensor]) -> list[Tensor]:

@@ -20,11 +20,12 @@ import perdure
 from perdure._named import numbers_of_each
 from perdure.torch import keyed, notes, ops, overlap
 from perdure.torch.admission import Sightings
+from perdure.torch.features import Feature, Lengths, check_bags, check_ids, weights_of_ids
 from perdure.torch.follower import Follower
-from perdure.torch.keys import Distinct, distinct, keys_of, of_table
+from perdure.torch.keys import Coming, Distinct, Keys, Sorting, distinct, of_table, told
 from perdure.torch.new_rows import new_weights
 from perdure.torch.optimizers import Optimizer
-from perdure.torch.passes import Feature, Group, Looked, Part, Request, Rows
+from perdure.torch.passes import Group, Looked, Part, Request, Rows, none_of
 from perdure.torch.pooling import Bags, divisors_of
 from perdure.torch.tables import SCORE_BYTES, TableConfig, row_bytes
 
@@ -35,9 +36,14 @@ class Changed:
 
     value_bytes: int
     keys: Tensor  # (n, 2) ascending: ids, numbers of tables
-    rows: Tensor
-    new: Tensor  # bool: the pool had no row of the key
-    any_new: bool
+    are_numbers: bool | None  # of Keys
+    rows: Tensor  # as wide as the pool's, where those have one width
+    missing: Tensor | None  # bool: the pool had no row of the key; None: it had all
+
+    @property
+    def new(self) -> Tensor:
+        """bool: the pool had no row of the key."""
+        return none_of(self.keys) if self.missing is None else self.missing
 
 
 class _Collection(nn.Module):
@@ -88,8 +94,10 @@ class _Collection(nn.Module):
         groups: dict[tuple[int, int], Group] = {}  # of one optimizer a width has one dim
         bounds = torch.zeros(max(table.number for table in self._tables) + 1)
         for number, (config, table) in enumerate(zip(self.configs, self._tables, strict=True)):
-            group = Group(len(groups), table.value_bytes, config.dim, [])
-            groups.setdefault((table.value_bytes, config.dim), group).tables.append(number)
+            group = Group(len(groups), table.value_bytes, config.dim, [], [])
+            group = groups.setdefault((table.value_bytes, config.dim), group)
+            group.tables.append(number)
+            group.features.extend(config.of_features)
             bounds[table.number] = config.bound
         self._groups = list(groups.values())
         self._bounds = bounds  # no buffer: whatever dtype the module gets, new rows begin alike
@@ -137,7 +145,7 @@ class _Collection(nn.Module):
         remember = self.optimizer is not None and self.training and torch.is_grad_enabled()
         of_ids = None
         if self._pools and any(len(features[name]) == 3 for name in names):
-            of_ids = torch.cat([_of_ids(features[name]) for name in names])
+            of_ids = torch.cat([weights_of_ids(features[name]) for name in names])
         request = Request(features, of_dims, of_ids, remember)
         wholes: Sequence[Tensor] = ()
         if torch.compiler.is_compiling():
@@ -156,9 +164,7 @@ class _Collection(nn.Module):
     def pass_of(self, request: Request) -> tuple[list[Part], list[Tensor], list[Tensor]]:
         """What a pass looked up; of tables of each dim the answer, and the weights of ids, where
         those have weights themselves."""
-        single = self._pools and self._check_lengths(request.features)
-        self._follow()
-        looked = self._rows_of(self._batches(request.features), request.remember)
+        single, looked = self._looked_up(request)
         if request.remember:
             for one in looked:
                 self._remember(one)
@@ -169,6 +175,26 @@ class _Collection(nn.Module):
             if request.of_ids is not None:
                 weights.append(of_part)
         return parts, answers, weights
+
+    def _looked_up(self, request: Request) -> tuple[bool, Sequence[Looked]]:
+        """Whether each bag has one id, and rows, all of them of one pool: another thread may take a
+        follower over to one that was made anew, whose tables may have other numbers."""
+        while True:
+            self._follow()
+            lengths = Lengths(request.features if self._pools else {})
+            batches, answers = self._batches(request.features, lengths.asked, once=request.remember)
+            single = lengths.are_single(answers)
+            try:
+                looked = self._rows_of(batches, request.remember)
+            except Exception:
+                if not self._is_behind():
+                    raise
+                continue
+            if not self._is_behind():
+                return single, looked
+
+    def _is_behind(self) -> bool:
+        return isinstance(self.store, Follower) and self.store.generation != self._generation
 
     def check_compiled(self) -> None:
         """Raises where a pass has to go by the module itself."""
@@ -214,22 +240,39 @@ class _Collection(nn.Module):
         divisors = divisors_of(whole, [one.numel() for one in lengths], means)
         return Bags(whole, of_ids, divisors)
 
-    def _batches(self, features: Mapping[str, Feature]) -> list[tuple[Group, Distinct]]:
-        """Keys of the features, each once; of all their tables of one width together."""
-        names = [(group, self._names_of(group, features)) for group in self._groups]
-        return [(group, self._batch(some, features)) for group, some in names if some]
+    def _batches(
+        self, features: Mapping[str, Feature], more: Sequence[Tensor] = (), *, once: bool
+    ) -> tuple[list[tuple[Group, Keys]], list[int]]:
+        """Keys of the features; of all their tables of one width together. And `more`, integers of
+        a device, as the host reads them: it waits once for all that it asks.
+
+        Each key comes once where gradients are to be summed by it. Where none are, sorting takes
+        longer than looking up twice; but a follower might answer two rows of two steps."""
+        once = once or not isinstance(self.store, perdure.Store)
+        coming = [
+            (group, self._coming(names, features, once))
+            for group in self._groups
+            if (names := self._names_of(group, features))
+        ]
+        answers = told([*more, *(one for _, some in coming for one in some.asked)])
+        batches, at = [], len(more)
+        for group, some in coming:
+            end = at + len(some.asked)
+            batches.append((group, some.keys(answers[at:end])))
+            at = end
+        return batches, answers[: len(more)]
 
     def _names_of(self, group: Group, features: Mapping[str, Any]) -> list[str]:
         """Of features of the group's tables, table by table."""
-        return [
-            name for t in group.tables for name in self.configs[t].of_features if name in features
-        ]
+        return [name for name in group.features if name in features]
 
-    def _batch(self, names: Sequence[str], features: Mapping[str, Feature]) -> Distinct:
+    def _coming(
+        self, names: Sequence[str], features: Mapping[str, Feature], once: bool
+    ) -> Sorting | Coming:
         ids = [features[name][0] for name in names]
-        numbers = [self._tables[self._table_of[name]].number for name in names]
-        each = numbers_of_each(numbers, [one.numel() for one in ids], ids[0].device)
-        return distinct(keys_of(torch.cat(ids), each))
+        numbers = tuple([self._tables[self._table_of[name]].number for name in names])
+        each = numbers_of_each(numbers, tuple([one.numel() for one in ids]), ids[0].device)
+        return (Sorting if once else Coming)(torch.cat(ids).to(torch.int64), each)
 
     def _remember(self, looked: Looked) -> None:
         if self.in_step:
@@ -241,66 +284,36 @@ class _Collection(nn.Module):
                 " and go backward within one step, or call eval()"
             )
 
-    def _rows_of(
-        self, batches: Sequence[tuple[Group, Distinct]], remember: bool
-    ) -> Sequence[Looked]:
+    def _rows_of(self, batches: Sequence[tuple[Group, Keys]], remember: bool) -> Sequence[Looked]:
         """One batch of the pool for all tables of one width."""
         return [self._from_pool(group, batch) for group, batch in batches]
 
-    def _from_pool(self, group: Group, batch: Distinct) -> Looked:
+    def _from_pool(self, group: Group, batch: Keys) -> Looked:
         keys, self.lookups = batch.keys, self.lookups + 1
         (rows, found), kept = overlap.reading(
-            self.store, lambda: ops.rows_of(self.store, keys, group.value_bytes)
+            self.store, lambda: ops.rows_of(self.store, keys, group.value_bytes, whole=True)
         )
-        missing = ~found
-        any_new = bool(missing.any())
-        new = torch.from_numpy(missing).to(keys.device)
-        if any_new:
-            self._begin_rows(group, keys, rows, torch.from_numpy(missing.nonzero()[0]))
+        missing = None
+        if not found.all():
+            absent = torch.from_numpy(~found)
+            missing = absent.to(keys.device)
+            self._begin_rows(group, keys, rows, absent.nonzero()[:, 0])
+        looked = Looked(group, batch, rows, missing)
         if kept is not None:
-            begins = kept.lay_over(group.value_bytes, keys, rows, new)
+            begins = kept.lay_over(looked)
             if len(begins):
-                any_new = True
-                self._begin_rows(group, keys, rows, begins)
-        return Looked(group, batch, rows, new, any_new)
+                self._begin_rows(group, keys, looked.rows, begins)
+        return looked
 
     def _begin_rows(self, group: Group, keys: Tensor, rows: Tensor, at: Tensor) -> None:
         """Weights of rows that the pool has not, by their positions."""
         at, bounds = at.to(keys.device), self._bounds.to(keys.device)
         rows[at, : group.dim] = new_weights(keys[at], group.dim, bounds, self.seed)
 
-    def _check_lengths(self, features: Mapping[str, Feature]) -> bool:
-        """Whether each bag has one id, as is usual. Of all features at once: on a GPU the host
-        waits for the answer."""
-        if not features:
-            return True
-        if all(feature[0].numel() == feature[1].numel() for feature in features.values()):
-            single = torch.cat([feature[1] for feature in features.values()]) == 1
-            if bool(single.all()):
-                return True
-        each = [feature[1].to(torch.int64) for feature in features.values()]
-        lengths = torch.cat(each)
-        ends = torch.tensor([0, *(len(one) for one in each)]).cumsum(0)
-        sums = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))[ends.to(lengths.device)].diff()
-        least = torch.cat([lengths, lengths.new_zeros(1)]).amin()
-        *ids, least_ = torch.cat([sums, least[None]]).tolist()
-        for (name, feature), count, some in zip(features.items(), ids, each, strict=True):
-            if count != feature[0].numel() or (least_ < 0 and bool((some < 0).any())):
-                raise _wrong_lengths(name, feature)
-        return False
-
     def _check(self, features: Mapping[str, Feature]) -> None:
-        for name, feature in features.items():
-            if name not in self._table_of:
-                raise KeyError(f"feature {name!r}; there are {', '.join(self._table_of)}")
-            if not all(isinstance(one, Tensor) for one in feature):
-                raise TypeError(f"feature {name!r}: pass tensors")
-            ids = feature[0]
-            if ids.dim() != 1 or ids.is_floating_point() or ids.dtype == torch.bool:
-                raise TypeError(
-                    f"feature {name!r}: ids are {ids.dtype} of shape {tuple(ids.shape)}; pass one"
-                    " dimension of integers"
-                )
+        check_ids(features, self._table_of)
+        if self._pools:
+            check_bags(features)
 
     # --- for the trainer
 
@@ -328,14 +341,14 @@ class _Collection(nn.Module):
     def _changed(self, several: list[Looked], step: int) -> Changed:
         first = several[0]
         if len(several) == 1:
-            keys, rows, new, gradient = first.batch.keys, first.rows, first.new, first.gradients[0]
-            for one in first.gradients[1:]:
-                gradient = gradient + one
+            batch, rows, missing, gradient = first.distinct, first.rows, first.missing, None
+            for one in first.gradients:
+                gradient = one if gradient is None else gradient + one
         else:
-            keys, rows, new, gradient = _together(several)
-        self._update(rows, gradient, step)
-        any_new = any(looked.any_new for looked in several)
-        return Changed(first.group.value_bytes, keys, rows, new, any_new)
+            batch, rows, missing, gradient = _together(several)
+        assert gradient is not None
+        self._update(first.group, rows, gradient, step)
+        return Changed(first.group.value_bytes, batch.keys, batch.are_numbers, rows, missing)
 
     def _admitting(self, group: Group) -> list[tuple[TableConfig, int]]:
         """Tables of the group that admit, and their numbers."""
@@ -356,45 +369,60 @@ class _Collection(nn.Module):
 
     def _admitted(self, looked: Looked) -> Looked:
         """Without what is not admitted; sightings of ids that have no row are counted."""
-        may, batch = looked.admitted, looked.batch
+        may = looked.admitted
         if may is None:
             return looked
+        batch = looked.distinct
         for config, number in self._admitting(looked.group):
             mine = of_table(batch.keys, number) & looked.new
             self.sightings.of[config.name].add(batch.keys[mine, 0], batch.counts[mine])
         return replace(
             looked,
-            batch=replace(batch, keys=batch.keys[may]),
+            batch=batch.only(may),
             rows=looked.rows[may],
-            new=looked.new[may],
+            missing=None if looked.missing is None else looked.missing[may],
             gradients=[one[may] for one in looked.gradients],
         )
 
-    def _update(self, rows: Tensor, gradient: Tensor, step: int) -> None:
+    def _update(self, group: Group, rows: Tensor, gradient: Tensor, step: int) -> None:
         """In place: weights, state and score."""
-        dim, floats = gradient.shape[1], rows.shape[1] - SCORE_BYTES // 4
+        dim, floats = group.dim, (group.value_bytes - SCORE_BYTES) // 4
         assert self.optimizer is not None
         self.optimizer.update(rows[:, :dim], rows[:, dim:floats], gradient)
-        score = rows.view(torch.int32)[:, floats:]
-        score[:, 0] += 1
-        score[:, 1] = step
+        scores = rows.view(torch.int32)
+        scores.select(1, floats).add_(1)
+        scores.select(1, floats + 1).fill_(step)
 
 
-def _together(several: list[Looked]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Keys of several passes, each once; their rows, which are new, and the sums of their
+def _together(several: list[Looked]) -> tuple[Distinct, Tensor, Tensor | None, Tensor]:
+    """Keys of several passes, each once; their rows, which are missing, and the sums of their
     gradients."""
     batch = distinct(torch.cat([looked.batch.keys for looked in several]))
     count = len(batch.keys)
     rows = several[0].rows.new_empty((count, several[0].rows.shape[1]))
-    new = several[0].new.new_empty(count)
+    missing = None
+    if any(looked.missing is not None for looked in several):
+        missing = none_of(batch.keys)
     gradient = rows.new_zeros((count, several[0].group.dim))
     sizes = [len(looked.batch.keys) for looked in several]
     # Each pass has a key once, so nothing is added twice at one moment.
     for looked, at in zip(several, batch.inverse.split(sizes), strict=True):
-        rows[at], new[at] = looked.rows, looked.new
+        rows[at] = looked.rows
+        if missing is not None:
+            missing[at] = looked.new
         for one in looked.gradients:
             gradient[at] += one
-    return batch.keys, rows, new, gradient
+    return batch, rows, missing, gradient
+
+
+def new_of_each(changed: Sequence[Changed]) -> dict[int, int]:
+    """How many rows a step makes, by the table's number."""
+    made: dict[int, int] = {}
+    for one in changed:
+        if one.missing is not None:
+            counts = torch.bincount(one.keys[one.missing, 1]).tolist()
+            made.update({number: count for number, count in enumerate(counts) if count})
+    return made
 
 
 def device_of(store: perdure.Store | Follower) -> str:
@@ -447,31 +475,4 @@ class EmbeddingBagCollection(_Collection):
             pooled = self.forward(keyed.features_of(features, self._table_of))
             return keyed.keyed_tensor(features, pooled)
         self._check(features)
-        for name, feature in features.items():
-            self._check_bags(name, feature)
         return self._forward(features)
-
-    def _check_bags(self, name: str, feature: Feature) -> None:
-        if len(feature) not in (2, 3):
-            raise TypeError(f"feature {name!r}: pass (ids, lengths) or (ids, lengths, weights)")
-        lengths = feature[1]
-        if lengths.dim() != 1 or lengths.is_floating_point() or lengths.dtype == torch.bool:
-            raise _wrong_lengths(name, feature)
-        if len(feature) == 3 and feature[2].shape != feature[0].shape:
-            raise ValueError(
-                f"feature {name!r}: pass a weight for each of the {feature[0].numel()} ids"
-            )
-
-
-def _of_ids(feature: Feature) -> Tensor:
-    """The weight of each id."""
-    if len(feature) == 3:
-        return feature[2].to(torch.float32)
-    return torch.ones(feature[0].numel(), device=feature[0].device)
-
-
-def _wrong_lengths(name: str, feature: Feature) -> ValueError:
-    return ValueError(
-        f"feature {name!r}: lengths are integers of one dimension, none below 0, whose sum is the"
-        f" number of ids, {feature[0].numel()}"
-    )

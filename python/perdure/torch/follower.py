@@ -17,7 +17,7 @@ import torch
 
 import perdure
 from perdure import _arrays, _native
-from perdure._named import KEY_BYTES
+from perdure._named import KEY_BYTES, Layout
 from perdure._table_reads import TableReads
 from perdure.options import PathLike
 from perdure.results import Result, checked, done_mask
@@ -103,7 +103,7 @@ class Follower(TableReads):
         self.refresh()
         return super().tables()
 
-    def _table_keys(self, tables: Sequence[perdure.Table], ids: Any, offsets: Any) -> Any:
+    def _layout(self, tables: Sequence[perdure.Table], ids: Any, offsets: Any) -> Layout:
         self.refresh()
         known = super().tables()
         for table in tables:
@@ -112,4 +112,4 @@ class Follower(TableReads):
                     f"pool {self._path}: it was made anew since table {table.name!r} was taken from"
                     " it; take it again"
                 )
-        return super()._table_keys(tables, ids, offsets)
+        return super()._layout(tables, ids, offsets)

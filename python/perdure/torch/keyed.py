@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, cat
 
 if TYPE_CHECKING:
-    from perdure.torch.embeddings import Feature
+    from perdure.torch.features import Feature
 
 
 def is_keyed(features: Any) -> bool:

@@ -1,12 +1,14 @@
 """Ids of several tables together, as the keys of the pool: rows (id, the table's number).
 
-Invariant: distinct keys are in the order of tables, and of ids in a table; equal keys keep the
-order of their batch. So what is summed by them is the same on every run, whatever the threads.
+Invariants: distinct keys are in the order of tables, and of ids in a table; equal keys keep the
+order of their batch. So what is summed by them is the same on every run, whatever the threads. What
+the host has to know of a batch it asks once: on a GPU each question waits for all work before it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -15,44 +17,116 @@ _ID_BITS = 44  # of most ids: then a key is one number, and sorting sorts once
 
 
 @dataclass(frozen=True)
-class Distinct:
-    """The keys of a batch, each once."""
+class Keys:
+    """What of a batch's keys is looked up."""
 
     keys: Tensor  # (m, 2)
-    inverse: Tensor  # of each key of the batch, which of these it is
+    inverse: Tensor | None  # of each key of the batch, which of these it is; None: they are these
+    are_numbers: bool | None  # different keys have different _numbers; None: nobody knows
+
+
+@dataclass(frozen=True)
+class Distinct(Keys):
+    """The keys of a batch, each once, and ascending."""
+
+    inverse: Tensor
     order: Tensor  # keys of the batch in the order of these
-    counts: Tensor  # how many keys of the batch each is
+    begins: Tensor  # where in that order those of each of these begin
+
+    @property
+    def counts(self) -> Tensor:
+        """How many keys of the batch each is."""
+        end = self.begins.new_full((1,), self.order.shape[0])
+        return torch.diff(self.begins, append=end)
 
     def sums(self, of_batch: Tensor) -> Tensor:
         """Sums over equal keys, in the order of the batch, of rows that its keys have."""
         if self.keys.shape[0] == of_batch.shape[0]:
-            return of_batch[self.order]
-        begins = self.counts.cumsum(0) - self.counts
-        return nn.functional.embedding_bag(self.order, of_batch.contiguous(), begins, mode="sum")
+            return of_batch.index_select(0, self.order)
+        return nn.functional.embedding_bag(
+            self.order, of_batch.contiguous(), self.begins, mode="sum"
+        )
+
+    def only(self, which: Tensor) -> Distinct:
+        """Those keys alone, for who has summed already."""
+        return replace(self, keys=self.keys[which])
+
+
+class Sorting:
+    """Keys of a batch on their way to being distinct: sorted, but for what the host has to know.
+
+    `asked` are three numbers where the keys are, or none; `keys` takes them as the host read them,
+    with whatever else it asked of that device."""
+
+    def __init__(self, ids: Tensor, numbers: Tensor) -> None:
+        """int64 both; `numbers` are of the ids' tables."""
+        self._keys = torch.stack([ids, numbers], dim=1)
+        self.asked: list[Tensor] = []
+        if ids.numel() == 0:
+            return
+        low, high = torch.aminmax(ids)
+        ascending, self._order = torch.sort(_numbers(ids, numbers), stable=True)
+        self._begins = torch.ones_like(self._order, dtype=torch.bool)
+        torch.ne(ascending[1:], ascending[:-1], out=self._begins[1:])
+        self._which = self._begins.cumsum(0).sub_(1)
+        self.asked = [low, high, self._which[-1]]
+
+    def keys(self, told: Sequence[int]) -> Distinct:
+        if not self.asked:
+            none = self._keys.new_empty(0)
+            return Distinct(self._keys, none, True, none, none)
+        low, high, last = told
+        if not _fit(low, high):
+            return _of_any_ids(self._keys)
+        begins = torch.nonzero_static(self._begins, size=last + 1).view(-1)
+        keys = self._keys.index_select(0, self._order.index_select(0, begins))
+        inverse = torch.empty_like(self._order).scatter_(0, self._order, self._which)
+        return Distinct(keys, inverse, True, self._order, begins)
+
+
+class Coming:
+    """Keys of a batch as they come, for who sums nothing by them: each as often as it is there, and
+    nothing that the host has to know."""
+
+    def __init__(self, ids: Tensor, numbers: Tensor) -> None:
+        self.asked: list[Tensor] = []
+        self._keys = Keys(torch.stack([ids, numbers], dim=1), None, None)
+
+    def keys(self, told: Sequence[int]) -> Keys:
+        return self._keys
 
 
 class Among:
     """Finds keys among some of which each is there once, ascending."""
 
-    def __init__(self, keys: Tensor) -> None:
-        self.keys = keys
+    def __init__(self, keys: Tensor, are_numbers: bool | None = None) -> None:
+        """`are_numbers`: of Keys; where it is not known the host has to ask."""
+        self.keys, self._are_numbers = keys, are_numbers
         self._numbers: Tensor | None = None  # of the keys, once they are needed
-        self._are_numbers: bool | None = None
 
-    def find(self, keys: Tensor) -> tuple[Tensor, Tensor]:
+    def find(self, keys: Tensor, are_numbers: bool | None = None) -> tuple[Tensor, Tensor]:
         """Which of these are there, by their positions, and where."""
         if len(self.keys) == 0 or len(keys) == 0:
             return keys.new_empty(0), keys.new_empty(0)
+        found = self.mask(keys, are_numbers)
+        if found is None:
+            return self._find_sorting(keys)
+        there = found[0].nonzero()[:, 0]
+        return there, found[1][there]
+
+    def mask(self, keys: Tensor, are_numbers: bool | None = None) -> tuple[Tensor, Tensor] | None:
+        """Of each key whether it is there, and where, or anything. None: only `find` can tell."""
         if self._are_numbers is None:
             self._are_numbers = _are_numbers(self.keys)
-        if not (self._are_numbers and _are_numbers(keys)):
-            return self._find_sorting(keys)
+        if are_numbers is None:
+            are_numbers = _are_numbers(keys)
+        if not (self._are_numbers and are_numbers and len(self.keys)):
+            return None
         if self._numbers is None:
-            self._numbers = _numbers(self.keys)
-        asked = _numbers(keys)
+            self._numbers = _numbers(*self.keys.unbind(1))
+        asked = _numbers(*keys.unbind(1))
         at = torch.searchsorted(self._numbers, asked).clamp_(max=len(self.keys) - 1)
-        there = (self._numbers.index_select(0, at) == asked).nonzero()[:, 0]
-        return there, at[there]
+        return self._numbers.index_select(0, at) == asked, at
 
     def _find_sorting(self, keys: Tensor) -> tuple[Tensor, Tensor]:
         count = len(self.keys)
@@ -64,6 +138,11 @@ class Among:
         return there, at[there]
 
 
+def _are_numbers(keys: Tensor) -> bool:
+    """Whether different keys have different numbers, in their order."""
+    return len(keys) == 0 or _fit(*told(list(torch.aminmax(keys[:, 0]))))
+
+
 def keys_of(ids: Tensor, numbers: Tensor | int) -> Tensor:
     keys = torch.empty((ids.numel(), 2), dtype=torch.int64, device=ids.device)
     keys[:, 0] = ids
@@ -72,33 +151,38 @@ def keys_of(ids: Tensor, numbers: Tensor | int) -> Tensor:
 
 
 def distinct(keys: Tensor) -> Distinct:
-    begins = torch.ones(len(keys), dtype=torch.bool, device=keys.device)
-    if _are_numbers(keys):
-        ascending, order = torch.sort(_numbers(keys), stable=True)
-        torch.ne(ascending[1:], ascending[:-1], out=begins[1:])
-    else:
-        order = torch.argsort(keys[:, 0], stable=True)
-        order = order[torch.argsort(keys[order, 1], stable=True)]
-        several = keys[order]
-        begins[1:] = (several[1:] != several[:-1]).any(dim=1)
+    sorting = Sorting(keys[:, 0], keys[:, 1])
+    return sorting.keys(told(sorting.asked))
+
+
+def told(asked: Sequence[Tensor]) -> list[int]:
+    """Integers of a device as the host reads them, which waits once for each device."""
+    if len({one.device for one in asked}) < 2:
+        return torch.stack(list(asked)).tolist() if asked else []
+    return [int(one) for one in asked]
+
+
+def _of_any_ids(keys: Tensor) -> Distinct:
+    """By ids and tables one after the other."""
+    order = torch.argsort(keys[:, 0], stable=True)
+    order = order[torch.argsort(keys[order, 1], stable=True)]
+    several = keys[order]
+    first = torch.ones(len(order), dtype=torch.bool, device=keys.device)
+    first[1:] = (several[1:] != several[:-1]).any(dim=1)
     inverse = torch.empty_like(order)
-    inverse[order] = begins.cumsum(0) - 1
-    first = begins.nonzero()[:, 0]
-    counts = torch.diff(first, append=first.new_full((1,), len(keys)))
-    return Distinct(keys[order[first]], inverse, order, counts)
+    inverse[order] = first.cumsum(0) - 1
+    begins = first.nonzero()[:, 0]
+    return Distinct(several[begins], inverse, False, order, begins)
 
 
-def _numbers(keys: Tensor) -> Tensor:
+def _numbers(ids: Tensor, numbers: Tensor) -> Tensor:
     """Of most keys one number each, in the order of keys; it wraps around."""
-    return keys[:, 0] + (keys[:, 1] << _ID_BITS)
+    return torch.add(ids, numbers, alpha=1 << _ID_BITS)
 
 
-def _are_numbers(keys: Tensor) -> bool:
-    """Whether different keys have different numbers, in their order."""
-    if len(keys) == 0:
-        return False
-    low, high = torch.stack(keys[:, 0].aminmax()).tolist()
-    return bool(low >= -(1 << _ID_BITS - 1) and high < 1 << _ID_BITS - 1)
+def _fit(low: int, high: int) -> bool:
+    """Whether keys of such ids have different numbers, in their order."""
+    return low >= -(1 << _ID_BITS - 1) and high < 1 << _ID_BITS - 1
 
 
 def of_table(keys: Tensor, number: int) -> Tensor:

@@ -94,17 +94,20 @@ def number_of(store: perdure.Store | Follower) -> int:
     return store._row_number()
 
 
-def rows_of(store: perdure.Store | Follower, keys: Tensor, row_bytes: int) -> tuple[Tensor, Any]:
-    """Rows of float32 where the keys are, and which are there: a bool array in host memory.
-    Raises as `Store.get`."""
+def rows_of(
+    store: perdure.Store | Follower, keys: Tensor, row_bytes: int, *, whole: bool = False
+) -> tuple[Tensor, Any]:
+    """Rows of float32 where the keys are, and which are there: a bool array in host memory. With
+    `whole` rows may be as wide as the pool's, which saves a copy. Raises as `Store.get`."""
     if keys.is_cuda:
         _arrays.check_near("keys", "cuda", keys.get_device(), "cuda")
     if not native or store._value_width is None:
         got = store._get_rows(keys, row_bytes, dtype=torch.float32)
         return got.values, got.found
     number = store._row_number()
+    octets = store._value_width if whole and store._value_width % 4 == 0 else row_bytes
     try:
-        rows, each = torch.ops.perdure.get_rows(keys, number, row_bytes // 4, False)
+        rows, each = torch.ops.perdure.get_rows(keys, number, octets // 4, False)
     except RuntimeError:
         _native.raise_row_error()
         raise

@@ -47,7 +47,7 @@ class Adagrad:
 
     def update(self, weights: Tensor, state: Tensor, gradient: Tensor) -> None:
         state.addcmul_(gradient, gradient)
-        weights.sub_(gradient.mul_(self.lr).div_(state.sqrt().add_(self.eps)))
+        weights.addcdiv_(gradient, state.sqrt().add_(self.eps), value=-self.lr)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class RowWiseAdagrad:
 
     def update(self, weights: Tensor, state: Tensor, gradient: Tensor) -> None:
         state.add_(gradient.square().mean(dim=1, keepdim=True))
-        weights.sub_(gradient.mul_(self.lr).div_(state.sqrt().add_(self.eps)))
+        weights.addcdiv_(gradient, state.sqrt().add_(self.eps), value=-self.lr)
 
 
 @dataclass(frozen=True)
@@ -86,4 +86,4 @@ class Adam:
         square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
         corrected = self.lr * (1 - torch.pow(second, steps)).sqrt() / (1 - torch.pow(first, steps))
         torch.mul(mean, corrected, out=gradient)
-        weights.sub_(gradient.div_(square.sqrt().add_(self.eps)))
+        weights.addcdiv_(gradient, square.sqrt().add_(self.eps), value=-1)

@@ -24,6 +24,7 @@ from torch import Tensor
 
 import perdure
 from perdure.torch.keys import Among
+from perdure.torch.passes import Looked
 
 # A commit waits so long for the lookups of the next step: who looks up later waits for the commit,
 # and a training that pauses has its last step durable soon.
@@ -35,11 +36,14 @@ class Kept:
     """Rows of a step, as the commit will leave them."""
 
     def __init__(
-        self, changed: Sequence[tuple[int, Tensor, Tensor]], gone: Tensor, device: torch.device
+        self,
+        changed: Sequence[tuple[int, Among, Tensor]],
+        gone: Tensor | None,
+        device: torch.device,
     ) -> None:
         """`changed`: widths in bytes, keys and rows; `gone`: keys that are evicted."""
-        self._changed = [(width, Among(keys), rows) for width, keys, rows in changed]
-        self._gone = Among(gone) if len(gone) else None
+        self._changed = list(changed)
+        self._gone = None if gone is None else Among(gone)
         self._made = None
         if device.type == "cuda":
             self._made = torch.cuda.Event()
@@ -50,19 +54,43 @@ class Kept:
         if self._made is not None:
             self._made.wait()
 
-    def lay_over(self, width: int, keys: Tensor, rows: Tensor, new: Tensor) -> Tensor:
-        """Rows that a lookup of these keys found, as they will be, in place; and which of them, by
-        their positions, begin anew."""
+    def lay_over(self, looked: Looked) -> Tensor:
+        """Rows that a lookup found, as they will be, in place; and which of them, by their
+        positions, begin anew."""
         self.wait_on_device()
-        for of_width, among, changed in self._changed:
-            if of_width == width:
-                mine, at = among.find(keys)
-                rows[mine], new[mine] = changed[at], False
+        keys, are_numbers = looked.batch.keys, looked.batch.are_numbers
+        for width, among, changed in self._changed:
+            if width == looked.group.value_bytes:
+                _lay(looked, among, changed)
         if self._gone is None:
             return keys.new_empty(0)
-        begins, _ = self._gone.find(keys)
-        rows[begins], new[begins] = 0, True
+        begins, _ = self._gone.find(keys, are_numbers)
+        if len(begins):
+            looked.rows[begins] = 0
+            looked.missing = looked.new
+            looked.missing[begins] = True
         return begins
+
+
+def _host_waits(keys: Tensor) -> bool:
+    return keys.is_cuda
+
+
+def _lay(looked: Looked, among: Among, changed: Tensor) -> None:
+    """Changed rows over those that a lookup found. Where the host would wait for how many they are,
+    all rows are written."""
+    keys, are_numbers = looked.batch.keys, looked.batch.are_numbers
+    found = among.mask(keys, are_numbers) if _host_waits(keys) else None
+    if found is not None:
+        there, at = found
+        looked.rows = torch.where(there[:, None], changed.index_select(0, at), looked.rows)
+        if looked.missing is not None:
+            looked.missing &= ~there
+        return
+    mine, at = among.find(keys, are_numbers)
+    looked.rows[mine] = changed[at]
+    if looked.missing is not None:
+        looked.missing[mine] = False
 
 
 class Commit:
@@ -173,6 +201,12 @@ class Committer:
             return None
         failure, self._commit.failure = self._commit.failure, None
         return failure
+
+    def check_end(self) -> None:
+        store = self._store()
+        here = self._process == os.getpid()
+        if here and store is not None and self._commit is not None and not self._commit.has_ended:
+            _check_free(store)
 
     def end(self) -> None:
         """For a store that closes."""

@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from perdure.torch.keys import Distinct
+from perdure.torch.features import Feature
+from perdure.torch.keys import Distinct, Keys
 from perdure.torch.pooling import Bags
-
-Feature = tuple[Tensor, ...]  # ids, lengths of bags, and weights of ids where there are some
 
 
 @dataclass(frozen=True)
@@ -29,20 +28,43 @@ class Group:
     value_bytes: int
     dim: int
     tables: list[int]  # in the collection
+    features: list[str]  # of these tables, table by table
 
 
 @dataclass
 class Looked:
-    """Rows that a forward pass looked up, each once."""
+    """Rows that a forward pass looked up; each once, where gradients may change them."""
 
     group: Group
-    batch: Distinct
-    rows: Tensor  # float32: weights, state and score, as they are before the step
-    new: Tensor  # bool: the pool has no row of the key
-    any_new: bool
+    batch: Keys
+    rows: Tensor  # float32: weights, state and score, as they are before the step, and zeros
+    missing: Tensor | None  # bool: the pool has no row of the key; None: it has all
     why_lost: str = ""  # a gradient would change nothing, though one is expected to
     gradients: list[Tensor] = field(default_factory=list)  # (n, dim) each
     admitted: Tensor | None = None  # bool: a gradient changes the row; None: of all
+
+    @property
+    def new(self) -> Tensor:
+        """bool: the pool has no row of the key."""
+        return none_of(self.batch.keys) if self.missing is None else self.missing
+
+    @property
+    def distinct(self) -> Distinct:
+        """Of rows that gradients may change."""
+        assert isinstance(self.batch, Distinct)
+        return self.batch
+
+    def weights(self, dim: int) -> Tensor:
+        """Of each key of the batch."""
+        weights = self.rows[:, :dim]
+        if self.batch.inverse is None:
+            return weights.contiguous()
+        return weights.index_select(0, self.batch.inverse)
+
+
+def none_of(keys: Tensor) -> Tensor:
+    """A mask."""
+    return torch.zeros(len(keys), dtype=torch.bool, device=keys.device)
 
 
 @dataclass(frozen=True)
@@ -66,7 +88,7 @@ class Part:
 
     def weights(self, dim: int) -> Tensor:
         """Of each id."""
-        taken = [one.rows[:, :dim].index_select(0, one.batch.inverse) for one, _ in self.looked]
+        taken = [one.weights(dim) for one, _ in self.looked]
         if len(taken) == 1:
             return taken[0]
         weights = taken[0].new_empty((self.ids, dim))
@@ -81,7 +103,7 @@ class Part:
                 raise RuntimeError(looked.why_lost)
             if len(looked.batch.keys):
                 mine = gradient if at is None else gradient[at]
-                looked.gradients.append(looked.batch.sums(mine))
+                looked.gradients.append(looked.distinct.sums(mine))
 
 
 class Passing(Protocol):

@@ -6,6 +6,7 @@ same on every run.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import torch
@@ -51,7 +52,12 @@ def divisors_of(lengths: Tensor, sizes: list[int], means: list[bool]) -> Tensor 
     """Of bags of several features, of which some are means; `sizes` are their numbers of bags."""
     if not any(means):
         return None
-    divides = torch.repeat_interleave(
-        torch.tensor(means, device="cpu"), torch.tensor(sizes, device="cpu")
-    )
-    return torch.where(divides.to(lengths.device), lengths.clamp(min=1), 1)[:, None]
+    divides = _divides(tuple(sizes), tuple(means), lengths.device)
+    return torch.where(divides, lengths.clamp(min=1), 1)[:, None]
+
+
+@functools.lru_cache(maxsize=8)
+def _divides(sizes: tuple[int, ...], means: tuple[bool, ...], device: torch.device) -> Tensor:
+    """Which bags are means; kept, for batches of a training have the same numbers of bags."""
+    each = torch.tensor(means, device="cpu")
+    return torch.repeat_interleave(each, torch.tensor(sizes, device="cpu")).to(device)

@@ -31,15 +31,16 @@ from perdure.torch.embeddings import (
     Changed,
     EmbeddingBagCollection,
     EmbeddingCollection,
-    Feature,
     Group,
     Looked,
     _Collection,
     device_of,
 )
 from perdure.torch.exchange import Exchange
-from perdure.torch.keys import Distinct, distinct
+from perdure.torch.features import Feature
+from perdure.torch.keys import Keys, distinct, told
 from perdure.torch.optimizers import Optimizer
+from perdure.torch.passes import none_of
 from perdure.torch.tables import TableConfig
 
 
@@ -54,7 +55,7 @@ class ShardedChanged(Changed):
 class _Asked:
     """Keys of a pass on their way to whoever has their rows."""
 
-    batches: Sequence[tuple[Group, Distinct]]
+    batches: Sequence[tuple[Group, Keys]]
     order: dict[int, Tensor]  # of each group, by rank
     sent: list[list[int]]  # [rank][group]: how many
     coming: list[list[int]]
@@ -102,7 +103,7 @@ class _Sharded(_Collection):
         """Sends the ids of a pass, so that they travel while this process does other things; the
         forward pass with the same object goes on from there. All processes call it, or none."""
         self._check(features)
-        self._begun = features, self._ask(super()._batches(features))
+        self._begun = features, self._ask(super()._batches(features, once=True)[0])
 
     def forget_begun(self) -> None:
         """Of a pass that `begin` began and that never came; in all processes."""
@@ -117,16 +118,16 @@ class _Sharded(_Collection):
                 " are; call the module uncompiled, or leave begin() out"
             )
 
-    def _batches(self, features: Mapping[str, Feature]) -> list[tuple[Group, Distinct]]:
+    def _batches(
+        self, features: Mapping[str, Feature], more: Sequence[Tensor] = (), *, once: bool
+    ) -> tuple[list[tuple[Group, Keys]], list[int]]:
         if self._begun is not None and self._begun[0] is features:
             _, self._ready = self._begun
             self._begun = None
-            return list(self._ready.batches)
-        return super()._batches(features)
+            return list(self._ready.batches), told(more)
+        return super()._batches(features, more, once=True)  # for each key goes to a process
 
-    def _rows_of(
-        self, batches: Sequence[tuple[Group, Distinct]], remember: bool
-    ) -> Sequence[Looked]:
+    def _rows_of(self, batches: Sequence[tuple[Group, Keys]], remember: bool) -> Sequence[Looked]:
         asked, self._ready = self._ready or self._ask(batches), None
         of_step = self.in_step and remember
         owned, at = self._look_up_owned(asked)
@@ -136,7 +137,7 @@ class _Sharded(_Collection):
             self._passes.append(_Pass(asked, mine, owned, at))
         return list(mine.values())
 
-    def _ask(self, batches: Sequence[tuple[Group, Distinct]]) -> _Asked:
+    def _ask(self, batches: Sequence[tuple[Group, Keys]]) -> _Asked:
         ranks, groups = self.exchange.ranks, len(self._groups)
         order, pieces = {}, {}
         sent = [[0] * groups for _ in range(ranks)]
@@ -212,8 +213,7 @@ class _Sharded(_Collection):
             by_rank = torch.cat(pieces[1 + g :: a_rank]).reshape(-1, group.dim)
             rows = torch.empty(by_rank.shape, device=keys.device)
             rows[asked.order[g]] = by_rank.to(keys.device)
-            new = torch.zeros(len(keys), dtype=torch.bool, device=keys.device)
-            mine[g] = Looked(group, batch, rows, new, any_new=False)
+            mine[g] = Looked(group, batch, rows, missing=None)
         return mine
 
     # --- the end of a step
@@ -294,7 +294,7 @@ class _Sharded(_Collection):
         where = dict(zip(owned, batch.inverse.split(sizes), strict=True))
         first = next(iter(owned.values())).rows
         rows = first.new_empty((len(batch.keys), first.shape[1]))
-        new = torch.empty(len(batch.keys), dtype=torch.bool, device=first.device)
+        new = none_of(batch.keys)
         for key, looked in owned.items():
             rows[where[key]], new[where[key]] = looked.rows, looked.new
         gradient = first.new_zeros((len(batch.keys), group.dim))
@@ -305,11 +305,11 @@ class _Sharded(_Collection):
             touched[at] = True
         before = rows[touched]
         rows = before.clone()
-        self._update(rows, gradient[touched], step)
-        any_new = any(looked.any_new for looked in owned.values())
-        return ShardedChanged(
-            group.value_bytes, batch.keys[touched], rows, new[touched], any_new, before
-        )
+        self._update(group, rows, gradient[touched], step)
+        any_new = any(looked.missing is not None for looked in owned.values())
+        missing = new[touched] if any_new else None
+        mine = batch.only(touched)
+        return ShardedChanged(group.value_bytes, mine.keys, mine.are_numbers, rows, missing, before)
 
 
 def _doubled(counts: Sequence[Sequence[int]]) -> list[int]:

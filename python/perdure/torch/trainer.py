@@ -21,9 +21,9 @@ import perdure
 from perdure.options import PathLike
 from perdure.torch import eviction, notes
 from perdure.torch.admission import Sightings
-from perdure.torch.dense import Content, Dense, Stateful, fill, room_for
-from perdure.torch.embeddings import Changed, _Collection, device_of
-from perdure.torch.keys import keys_of, of_table
+from perdure.torch.dense import Content, Dense, Room, Stateful, room_for
+from perdure.torch.embeddings import Changed, _Collection, device_of, new_of_each
+from perdure.torch.keys import Among, keys_of, of_table
 from perdure.torch.overlap import Commit, Committer, Kept, wait_for
 from perdure.torch.tables import TableConfig
 
@@ -132,11 +132,13 @@ class Trainer:
         self._device = torch.zeros(0, device=device_of(store)).device  # with its number
         self._parameter_bytes = sum(one.nbytes for one in model.parameters())
         self._bytes: Tensor | None = None
+        self._room: Room | None = None  # over the bytes, since a step was last restored to them
         self._done = self._ended = 0
         self._committer = Committer(store, self._device) if overlap else None
         if self._committer is not None:  # who is never asked again
             weakref.finalize(self, self._committer.tell)
         self.evicted = {}
+        self._evicting = [one for one in self._configs() if eviction.evicts(one)]
         self._keeps_evicted = False
         self._evicted: dict[str, perdure.Table] = {}
         self._of_step: list[Callable[[], None]] = []
@@ -179,7 +181,7 @@ class Trainer:
         wait_for(self.store)  # of a trainer before this one, too
         for one in self._collections:
             one.end_step()
-        number = None
+        number = self._room = self._bytes = None  # another trainer may have registered its own
         room = notes.dense_room(self.store)
         if room is not None:
             self._register(room)
@@ -300,13 +302,15 @@ class Trainer:
         if self._bytes is None:
             self._register(notes.dense_room(self.store) or self._new_room(content))
         assert self._bytes is not None
-        fill(self._bytes, content)
+        if self._room is None:
+            self._room = Room(self._bytes)
+        self._room.fill(content)
         write = partial(self._write_step, number, changed, evicted, self._of_step)
         if self._committer is None or self._ended == 0:
             write()
         else:
             kept = Kept(
-                [(one.value_bytes, one.keys, one.rows) for one in changed],
+                [(one.value_bytes, Among(one.keys, one.are_numbers), one.rows) for one in changed],
                 self._keys_of(evicted),
                 self._device,
             )
@@ -341,9 +345,11 @@ class Trainer:
                 _at_work.pop(self.store, None)
             raise failure
 
-    def _keys_of(self, evicted: dict[str, Any]) -> Tensor:
-        """Ascending, as the ids of each table are."""
-        found = [torch.empty((0, 2), dtype=torch.int64, device="cpu")]
+    def _keys_of(self, evicted: dict[str, Any]) -> Tensor | None:
+        """Ascending, as the ids of each table are; None: of nothing."""
+        if not evicted:
+            return None
+        found: list[Tensor] = []
         tables = [(self.store.table(name), ids) for name, ids in evicted.items()]
         for table, ids in sorted(tables, key=lambda one: one[0].number):
             found.append(keys_of(torch.from_numpy(ids), table.number))
@@ -370,13 +376,16 @@ class Trainer:
             if len(several) > 1:  # collections
                 keys = torch.cat([one.keys for one in several])
                 rows = torch.cat([one.rows for one in several])
-            self.store._put_rows(keys, rows, width)
+            if self.store.value_bytes == rows.shape[1] * 4:
+                self.store.put(keys, rows)
+            else:
+                self.store._put_rows(keys, rows, width)
 
     def _evict(self, changed: Sequence[Changed], step: int) -> dict[str, Any]:
         """Ids that go with this step, by table; and how many rows each table will have."""
         gone: dict[str, Any] = {}
-        made = _new_of_each(changed)
-        for config in self._configs():
+        made = new_of_each(changed)
+        for config in self._configs() if made else self._evicting:
             table = self.store.table(config.name)
             rows = self._rows.count.get(config.name, 0) + made.get(table.number, 0)
             if eviction.is_due(config, rows, step):
@@ -460,20 +469,12 @@ class Trainer:
             self.store.register_dense(**{_DENSE: self._bytes})
 
 
-def _new_of_each(changed: Sequence[Changed]) -> dict[int, int]:
-    """How many rows a step makes, by the table's number."""
-    made: dict[int, int] = {}
-    for one in changed:
-        if one.any_new:
-            counts = torch.bincount(one.keys[one.new, 1]).tolist()
-            made.update({number: count for number, count in enumerate(counts) if count})
-    return made
-
-
 def ids_of(changed: Sequence[Changed], number: int, *, new: bool = False) -> Tensor:
     """Ids of a table that a step changes, or makes."""
     found = [torch.empty(0, dtype=torch.int64)]
     for one in changed:
+        if new and one.missing is None:
+            continue
         mine = of_table(one.keys, number)
         found.append(one.keys[mine & one.new if new else mine, 0])
     device = found[-1].device
