@@ -190,11 +190,10 @@ TEST_P(PowerStore, ALogThatFillsIsTruncatedByCheckpoints) {
 
 INSTANTIATE_TEST_SUITE_P(All, PowerStore,
                          testing::Values(Case{Layout::word, 8, 16}, Case{Layout::word, 0, 0},
-                                         Case{Layout::in_place, 16, 0}),
+                                         Case{Layout::in_place, 16, 0}, Case{Layout::log, 8, 16}),
                          [](auto const& which) {
-                           return std::string(which.param.layout == Layout::word ? "word"
-                                                                                 : "in_place") +
-                                  "K" + std::to_string(which.param.key_bytes) + "V" +
+                           return text(which.param.layout) + "K" +
+                                  std::to_string(which.param.key_bytes) + "V" +
                                   std::to_string(which.param.value_bytes);
                          });
 

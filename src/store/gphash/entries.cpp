@@ -10,6 +10,7 @@
 #include "base/crc32c.hpp"
 #include "base/hooks.hpp"
 #include "pm/heap_headers.hpp"
+#include "pm/host_verbs.hpp"
 #include "store/gphash/write.hpp"
 
 namespace perdure {
@@ -33,18 +34,24 @@ bool Entries::is_long() const {
   return core_.entries.used() > kLong * core_.counters.records() + kFewCells;
 }
 
+/// It would make durable what the table has of a transaction that is open.
+bool Entries::may_copy() const {
+  return core_.entries.parts().empty() || mutated("copy_swallows_parts");
+}
+
 Status Entries::make_room(std::uint64_t operations) {
   PERDURE_ASSERT(core_.logged() && core_.is_exclusive());
-  if (is_long()) {
+  if (may_copy() && is_long()) {
     if (Status s = copy(); !s.ok()) return s;
   }
-  // This batch, and a copy of all keys that there are then.
+  // This batch, the commit of its transaction, and a copy of all keys that there are then.
   std::uint64_t const cells =
-      operations + 2 * wal::kHeadCells + core_.counters.records() + operations;
+      operations + 3 * wal::kHeadCells + core_.counters.records() + operations;
   if (core_.entries.room() >= cells) return {};
   Status s = core_.entries.reserve(cells);
   core_.pool_may_have_grown();
-  if (s.code() == Code::no_space && core_.entries.used() > core_.counters.records() + kFewCells) {
+  bool const shortens = core_.entries.used() > core_.counters.records() + kFewCells;
+  if (s.code() == Code::no_space && shortens && may_copy()) {
     if (Status copied = copy(); !copied.ok()) return copied;
     s = core_.entries.reserve(cells);
   }
@@ -57,10 +64,16 @@ void Entries::show_room(std::uint64_t operations, Reservation& reservation) cons
   reservation.entries = core_.entries.next();
 }
 
-void Entries::seal(WriteBatch const& batch) {
+void Entries::seal(WriteBatch const& batch, wal::ExtentKind kind) {
   PERDURE_ASSERT(batch.sequence == core_.sequence);
-  core_.entries.seal(batch.sequence, batch.call.keys.count, wal::ExtentKind::batch,
+  core_.entries.seal(batch.sequence, batch.call.keys.count, kind,
                      batch.done[BatchCounts::entry_sum]);
+}
+
+/// All parts have been ordered.
+void Entries::commit(std::uint64_t undo_number) {
+  core_.entries.seal(core_.next_sequence(), 0, wal::ExtentKind::commit, undo_number);
+  if (!mutated("no_order_after_commit")) pm::order();
 }
 
 /// Writes an entry for each key anew; all that was there before goes.
@@ -81,6 +94,10 @@ Status Entries::copy() {
 
 // ------------------------------------------------------------------------------------------------
 // Opening
+
+Status Entries::named(Status const& s) const {
+  return s.ok() ? s : Status{s.code(), "pool " + core_.path + ": " + s.message()};
+}
 
 bool Entries::value_whole(wal::LogEntry const& entry) const {
   Offset const at = wal::record_of(entry.what);
@@ -157,22 +174,40 @@ Status Entries::replay(BatchWriter& writer) {
   wal::EntryLog& log = core_.entries;
   Replay replay(core_, writer);
   std::optional<Extent> last;
-  auto const named = [&](Status const& s) {
-    return s.ok() ? s : Status{s.code(), "pool " + core_.path + ": " + s.message()};
-  };
   Status const read = log.read(core_.workers, [&](Extent const& extent) -> Status {
     Status const s = last ? replay.add(*last) : Status{};
     last = extent;
     return s;
   });
   if (!read.ok()) return named(read);
-  if (last && !values_whole(*last)) {
+  // What a transaction follows was ordered before.
+  bool const is_last = log.parts().empty();
+  for (Extent const& part : log.parts()) core_.recovery.undone += part.entries;
+  if (last && is_last && !values_whole(*last)) {
     log.drop_last();
     ++core_.recovery.dropped;
     core_.recovery.why_dropped = "the last batch was half written";
   } else if (last) {
     if (Status s = replay.add(*last); !s.ok()) return named(s);
   }
+  return named(replay.put_into_table());
+}
+
+Status Entries::reload(BatchWriter& writer) {
+  PERDURE_ASSERT(core_.is_exclusive() && core_.health.changing);
+  wal::EntryLog& log = core_.entries;
+  if (Status s = core_.engine->clear_table(); !s.ok()) return s;
+  core_.counters.set_records(0);
+  ++core_.generation;
+  Replay replay(core_, writer);
+  auto const add = [&](Extent const& extent) { return replay.add(extent); };
+  wal::EntryLog::Mark const end = log.mark();
+  log.rewind();
+  if (Status s = log.read(core_.workers, add); !s.ok()) return named(s);
+  if (log.mark().position != end.position)
+    return named({Code::corrupt, "the log of entries was damaged while it was open"});
+  for (Extent const& part : log.parts())
+    if (Status s = add(part); !s.ok()) return named(s);
   return named(replay.put_into_table());
 }
 

@@ -38,8 +38,6 @@ Status check_logged(std::string const& path, pm::PoolHeader const& h) {
         "key_bytes and value_bytes");
   if (h.levels != 2 || h.hashes != 2 || h.slots != 8)
     return refuse("has the default shape, 2L-2H-8S, alone");
-  if (h.durability == static_cast<std::uint8_t>(Durability::power))
-    return refuse("has no durability power: choose process");
   return {};
 }
 

@@ -88,7 +88,9 @@ Status BatchWriter::execute(Call const& call, std::span<KeyStatus> statuses, Log
   health.changing = true;
   health.unlogged = core_.power != nullptr;
   if (Status s = passes(batch); !s.ok()) return health.fail(s);
-  if (Status s = seal(batch); !s.ok()) return health.fail(s);
+  if (core_.logged()) {
+    if (Status s = seal(batch, wal::ExtentKind::batch); !s.ok()) return health.fail(s);
+  }
   if (Status s = release_records(batch); !s.ok()) return health.fail(s);
   if (!statuses.empty() || core_.power) {
     auto const status = answer(batch);
@@ -273,12 +275,13 @@ Status BatchWriter::passes(WriteBatch& batch) {
   return {};
 }
 
-/// Layout `log`: all that the batch wrote, its records and its entries, counts by the one ordering
-/// point after its extent's head.
-Status BatchWriter::seal(WriteBatch& batch) {
-  if (!core_.logged()) return {};
-  entries_.seal(batch);
-  if (mutated("no_order_after_extent")) return {};
+/// All that the batch wrote, its records and its entries, is there by the one ordering point after
+/// its extent's head.
+Status BatchWriter::seal(WriteBatch& batch, wal::ExtentKind kind) {
+  PERDURE_ASSERT(core_.logged());
+  entries_.seal(batch, kind);
+  bool const part = kind == wal::ExtentKind::part;
+  if (part ? mutated("no_order_after_part") : mutated("no_order_after_extent")) return {};
   Counts counts;
   if (Status s = order(batch, counts); !s.ok()) return s;
   core_.counters.add(counts);
@@ -311,16 +314,23 @@ Status BatchWriter::release_records(WriteBatch& batch) {
   PERDURE_ASSERT(batch.session != nullptr && core_.health.changing);
   if (batch.from_lease && records_.leased()) return batch.session->release_records();
   if (batch.from_lease) {  // a growth ended the lease, and there was no memory for another
-    auto const taken = batch.session->download(Download::reserved);
-    if (!taken) return taken.status();
-    auto const& reserved = taken.value().reserved;
-    batch.reserved.assign(reserved.begin(), reserved.end());
+    if (Status s = take_over_records(batch); !s.ok()) return s;
   }
   PERDURE_ASSERT(batch.reserved.size() == batch.call.keys.count);
   auto const came_to = outcome(batch);
   if (!came_to) return came_to.status();
   release_unused(batch, came_to.value());
   records_.release(came_to.value().unlinked);
+  return {};
+}
+
+Status BatchWriter::take_over_records(WriteBatch& batch) {
+  PERDURE_ASSERT(batch.from_lease);
+  auto const taken = batch.session->download(Download::reserved);
+  if (!taken) return taken.status();
+  auto const& reserved = taken.value().reserved;
+  batch.reserved.assign(reserved.begin(), reserved.end());
+  batch.from_lease = false;
   return {};
 }
 

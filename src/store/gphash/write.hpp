@@ -55,6 +55,8 @@ class BatchWriter {
 
   /// Layout `log`, at an opening: the table is what the log says from here on.
   Status recover_entries() { return entries_.replay(*this); }
+  /// It is that once more: of what is not in the log nothing stays.
+  Status reload_entries() { return entries_.reload(*this); }
   /// Puts what cells of the log say into the table, in their order.
   Status replay(CellsToReplay const& cells);
 
@@ -68,16 +70,23 @@ class BatchWriter {
   /// What the batch used and unlinked; empty spans: all that was reserved, and nothing.
   Result<Downloaded> outcome(WriteBatch& batch);
   void release_unused(WriteBatch const& batch, Downloaded const& outcome);
+  /// Its records are the heap's from here on, and not the lease's.
+  Status take_over_records(WriteBatch& batch);
+  /// All passes, growth among them.
+  Status passes(WriteBatch& batch);
+
+  // Layout `log`.
+  Status make_room_for_entries(std::uint64_t operations);
+  /// The batch's extent, ordered.
+  Status seal(WriteBatch& batch, wal::ExtentKind kind);
+  void commit_entries(std::uint64_t undo_number) { entries_.commit(undo_number); }
 
  private:
   Status execute(Call const& call, std::span<KeyStatus> statuses, LoggedBeside* beside);
   Status begin_session(WriteBatch& batch, std::span<std::uint8_t const> status);
-  Status make_room_for_entries(std::uint64_t operations);
   Status prepare_reserved(WriteBatch& batch);
   Status prepare_leased(WriteBatch& batch);
-  Status passes(WriteBatch& batch);
   Status order(WriteBatch& batch, exec::Counts& counts);
-  Status seal(WriteBatch& batch);
   Status release_records(WriteBatch& batch);
   [[nodiscard]] Status table_is_full(WriteBatch const& batch) const;
 

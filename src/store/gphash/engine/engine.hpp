@@ -174,6 +174,8 @@ class Engine {
   virtual ~Engine() = default;
   /// The table's levels are these from now on; no session is running.
   virtual Status set_table(gphash::TableView const& view, std::uint64_t slots) = 0;
+  /// Layout `log`: the table's levels are empty from now on; no session is running.
+  virtual Status clear_table() = 0;
   /// The host changed slot words by itself: the mirror, if there is one, follows. No session is
   /// running.
   virtual Status refresh() = 0;
