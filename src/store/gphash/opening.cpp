@@ -223,6 +223,8 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::open_logged(std::string const&
   if (!restored) return restored.status();
   auto pool = pm::Pool::of_image(path, std::move(restored->file));
   if (!pool) return pool.status();
+  Status const can = pool->header().logged() ? can_run_logged(path, options) : Status{};
+  if (!can.ok()) return can;
   double const map_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   auto store = std::make_unique<GphashStore>(path, options, std::move(*pool));
   Opening opening(*store);
