@@ -146,6 +146,19 @@ PowerRunner::Wrong PowerRunner::snapshot(Store& store, Contents const& contents)
   return std::nullopt;
 }
 
+/// How many of them the log of entries has room for, as one: its segments have few cells here, and
+/// the medium has few segments.
+std::size_t PowerRunner::room_for_batches() const {
+  constexpr std::size_t kOperations = 80;
+  std::size_t batches = 0, operations = 0;
+  for (Batch const& batch : scenario_->batches) {
+    operations += batch.operations.size();
+    if (operations > kOperations) break;
+    ++batches;
+  }
+  return batches;
+}
+
 /// Batches, among them snapshots and openings, each of which begins with what a checkpoint has
 /// left.
 PowerRunner::Wrong PowerRunner::live(Contents& contents) {
@@ -153,11 +166,12 @@ PowerRunner::Wrong PowerRunner::live(Contents& contents) {
   if (!store) return "the pool does not open: " + store.status().message();
   // How many batches are in a transaction; the others follow it.
   std::size_t const all = scenario_->batches.size();
-  std::size_t const in_one = scenario_->writing == Writing::in_one_transaction ||
-                                     scenario_->writing == Writing::in_one_aborted
-                                 ? all
-                             : scenario_->writing == Writing::after_an_abort ? all - 1
-                                                                             : 0;
+  std::size_t in_one = scenario_->writing == Writing::in_one_transaction ||
+                               scenario_->writing == Writing::in_one_aborted
+                           ? all
+                       : scenario_->writing == Writing::after_an_abort ? all - 1
+                                                                       : 0;
+  if (scenario_->layout == Layout::log) in_one = std::min(in_one, room_for_batches());
   if (in_one > 0) {
     bool const commits = scenario_->writing == Writing::in_one_transaction;
     if (auto wrong =

@@ -345,7 +345,8 @@ void EntryLog::seal(std::uint64_t number, std::uint64_t entries, ExtentKind kind
                     std::uint64_t sum) {
   PERDURE_ASSERT(number > last_ && kHeadCells + entries <= room());
   bool const ends = kind == ExtentKind::commit, goes_on = kind == ExtentKind::part;
-  PERDURE_ASSERT(parts_.empty() || ends || goes_on || mutated("abort_keeps_parts"));
+  PERDURE_ASSERT(parts_.empty() || ends || goes_on || mutated("abort_keeps_parts") ||
+                 mutated("copy_swallows_parts"));
   ExtentHead head{number, static_cast<std::uint32_t>(entries), static_cast<std::uint32_t>(kind),
                   sum, 0};
   head.check = check_of(head);
