@@ -67,8 +67,7 @@ class PERDURE_API Transaction {
 
   /// With this one store all its batches stay, and survive what the pool's durability survives.
   Status commit();
-  /// The store is as it was when the transaction began. Layout `log`: takes as long as an opening,
-  /// and scans that go on page by page begin anew.
+  /// The store is as it was when the transaction began.
   Status abort();
 
  private:

@@ -93,7 +93,8 @@ static_assert(sizeof(SegmentHeader) == 64 &&
 enum class ExtentKind : std::uint32_t {
   batch = 0,  // what a batch of writes did
   copy = 1,  // entries that stand further up, written again so that those can go
-  part = 2,  // what a batch of a transaction did: counts with its commit
+  part = 2,  // what a batch of a transaction did: counts with its commit. Behind its entries as
+             // many follow that undo them, for the process that wrote them alone
   commit = 3,  // no entries: the parts directly before it count
 };
 inline constexpr auto kLastExtentKind = static_cast<std::uint32_t>(ExtentKind::commit);
@@ -102,8 +103,8 @@ struct ExtentHead {  // bytes
   std::uint64_t number;  //   0  of the batch
   std::uint32_t entries;  //   8
   std::uint32_t kind;  //  12  ExtentKind
-  std::uint64_t sum;  //  16  of sum_of() of all entries; of a commit, the number of the undo log's
-                      //      transaction that it commits too, or 0
+  std::uint64_t sum;  //  16  of sum_of() of all entries, but those that undo; of a commit, the
+                      //      number of the undo log's transaction that it commits too, or 0
   std::uint64_t check;  //  24  hash_bytes() of the 24 bytes before it and the log's id
 };
 static_assert(offsetof(ExtentHead, number) == 0 && offsetof(ExtentHead, entries) == 8 &&

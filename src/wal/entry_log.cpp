@@ -36,6 +36,12 @@ Status damaged(std::string what) {
   return {Code::corrupt, std::move(what) + "; restore the pool from a copy"};
 }
 
+/// Without the entries that undo it.
+EntryLog::Extent saying(EntryLog::Extent extent) {
+  if (extent.kind == ExtentKind::part) extent.entries /= 2;
+  return extent;
+}
+
 }  // namespace
 
 std::uint64_t EntryLog::cells_each() const {
@@ -124,8 +130,8 @@ Status EntryLog::attach() {
     pool_->claim_run(Offset{at}, 1);
     segments_.push_back(at);
   }
-  begin_ = first->value;
-  rewind();
+  begin_ = end_ = last_begin_ = first->value;
+  last_ = before_last_ = above->value;
   return {};
 }
 
@@ -182,7 +188,7 @@ std::uint64_t EntryLog::sum_of_entries(Extent const& extent, exec::Workers& work
 
 bool EntryLog::is_whole(Extent const& extent, exec::Workers& workers) const {
   if (extent.kind == ExtentKind::commit) return extent.entries == 0;
-  return sum_of_entries(extent, workers) == extent.sum;
+  return sum_of_entries(saying(extent), workers) == extent.sum;
 }
 
 /// By its first word alone. Most cells behind the log's end have never been written.
@@ -218,15 +224,6 @@ bool EntryLog::another_follows(std::uint64_t position, exec::Workers& workers) c
                              [&](Extent const& extent) { return is_whole(extent, workers); });
 }
 
-void EntryLog::rewind() {
-  pm::RootEntry const* const above = pool_->root().find(kEntryNumbers);
-  PERDURE_ASSERT(above != nullptr);  // attach() and create() came before
-  end_ = last_begin_ = begin_;
-  last_ = before_last_ = above->value;
-  committed_ = 0;
-  parts_.clear();
-}
-
 /// Whether parts count is not known before what follows them.
 Status EntryLog::take(Extent const& extent, Take const& f) {
   if (static_cast<std::uint32_t>(extent.kind) > kLastExtentKind)
@@ -239,12 +236,12 @@ Status EntryLog::take(Extent const& extent, Take const& f) {
     return {};
   }
   if (extent.kind != ExtentKind::commit) {
-    if (parts_.empty()) return f(extent);
+    if (parts_.empty()) return f(saying(extent));
     return damaged("the log of entries has no end of the transaction before the batch of number " +
                    std::to_string(extent.number));
   }
   for (Extent const& part : parts_)
-    if (Status s = f(part); !s.ok()) return s;
+    if (Status s = f(saying(part)); !s.ok()) return s;
   parts_.clear();
   return {};
 }

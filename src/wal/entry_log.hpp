@@ -49,8 +49,6 @@ class EntryLog {
   /// come with their commit. What follows the last whole one was never acknowledged. Code::corrupt:
   /// a whole one follows, so acknowledged ones are damaged.
   Status read(exec::Workers& workers, Take const& f);
-  /// To the oldest extent: read() begins there once more.
-  void rewind();
   /// The newest transaction of the undo log that an extent which was read commits; or 0.
   [[nodiscard]] std::uint64_t committed() const { return committed_; }
   /// Entries number from, from + 1, ... of an extent.

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <optional>
+#include <ranges>
 #include <vector>
 
 #include "base/assert.hpp"
@@ -59,14 +60,17 @@ Status Entries::make_room(std::uint64_t operations) {
   return {s.code(), "the log of its entries: " + s.message()};
 }
 
-void Entries::show_room(std::uint64_t operations, Reservation& reservation) const {
-  reservation.segments = core_.entries.segments_for(operations);
+void Entries::show_room(WriteBatch const& batch, Reservation& reservation) const {
+  reservation.undoable = batch.undoable;
+  reservation.segments =
+      core_.entries.segments_for(batch.call.keys.count * (batch.undoable ? 2 : 1));
   reservation.entries = core_.entries.next();
 }
 
 void Entries::seal(WriteBatch const& batch, wal::ExtentKind kind) {
   PERDURE_ASSERT(batch.sequence == core_.sequence);
-  core_.entries.seal(batch.sequence, batch.call.keys.count, kind,
+  std::uint64_t const n = batch.call.keys.count;
+  core_.entries.seal(batch.sequence, kind == wal::ExtentKind::part ? 2 * n : n, kind,
                      batch.done[BatchCounts::entry_sum]);
 }
 
@@ -154,18 +158,22 @@ class Replay {
   }
 
  private:
-  /// Between there and what has been collected are the heads of extents.
+  /// Between there and what has been collected are the heads of extents, and what undoes parts: it
+  /// is passed over as if it were heads, the last of which may overlap.
   void go_to(std::uint64_t position) {
     if (begin_ == end_) begin_ = end_ = position;
-    for (; end_ < position; end_ += wal::kHeadCells)
-      heads_.push_back(static_cast<std::uint32_t>(end_ - begin_));
-    PERDURE_ASSERT(end_ == position);
+    PERDURE_ASSERT(end_ == position || end_ + wal::kHeadCells <= position);
+    while (end_ < position) {
+      std::uint64_t const head = std::min(end_, position - wal::kHeadCells);
+      heads_.push_back(static_cast<std::uint32_t>(head - begin_));
+      end_ = head + wal::kHeadCells;
+    }
   }
 
   Core& core_;
   BatchWriter& writer_;
   std::uint64_t begin_ = 0, end_ = 0;  // cells that wait
-  std::vector<std::uint32_t> heads_;   // among them
+  std::vector<std::uint32_t> heads_;  // among them
 };
 
 }  // namespace
@@ -182,7 +190,7 @@ Status Entries::replay(BatchWriter& writer) {
   if (!read.ok()) return named(read);
   // What a transaction follows was ordered before.
   bool const is_last = log.parts().empty();
-  for (Extent const& part : log.parts()) core_.recovery.undone += part.entries;
+  for (Extent const& part : log.parts()) core_.recovery.undone += part.entries / 2;
   if (last && is_last && !values_whole(*last)) {
     log.drop_last();
     ++core_.recovery.dropped;
@@ -193,22 +201,20 @@ Status Entries::replay(BatchWriter& writer) {
   return named(replay.put_into_table());
 }
 
-Status Entries::reload(BatchWriter& writer) {
-  PERDURE_ASSERT(core_.is_exclusive() && core_.health.changing);
-  wal::EntryLog& log = core_.entries;
-  if (Status s = core_.engine->clear_table(); !s.ok()) return s;
-  core_.counters.set_records(0);
-  ++core_.generation;
-  Replay replay(core_, writer);
-  auto const add = [&](Extent const& extent) { return replay.add(extent); };
-  wal::EntryLog::Mark const end = log.mark();
-  log.rewind();
-  if (Status s = log.read(core_.workers, add); !s.ok()) return named(s);
-  if (log.mark().position != end.position)
-    return named({Code::corrupt, "the log of entries was damaged while it was open"});
-  for (Extent const& part : log.parts())
-    if (Status s = add(part); !s.ok()) return named(s);
-  return named(replay.put_into_table());
+Status Entries::undo_batch(BatchWriter& writer, std::uint64_t operations) {
+  wal::EntryLog const& log = core_.entries;
+  std::uint64_t const at = log.mark().position + wal::kHeadCells + operations;
+  return writer.replay({log.segments_of(at, at + operations), log.region_at(at), operations, {}});
+}
+
+Status Entries::undo_parts(BatchWriter& writer) {
+  wal::EntryLog const& log = core_.entries;
+  for (Extent const& part : log.parts() | std::views::reverse) {
+    std::uint64_t const n = part.entries / 2, at = part.first + n;
+    Status const s = writer.replay({log.segments_of(at, at + n), log.region_at(at), n, {}});
+    if (!s.ok()) return s;
+  }
+  return {};
 }
 
 }  // namespace perdure

@@ -31,7 +31,7 @@ class Entries {
   /// Room for the entries of a batch of so many operations. No session is running.
   Status make_room(std::uint64_t operations);
   /// Where they go.
-  void show_room(std::uint64_t operations, Reservation& reservation) const;
+  void show_room(WriteBatch const& batch, Reservation& reservation) const;
   /// The extent of a batch of that number, whose passes have ended. Ordered by the caller.
   void seal(WriteBatch const& batch, wal::ExtentKind kind);
   /// The parts count from here on, durably; and with them what that transaction of the undo log
@@ -41,9 +41,10 @@ class Entries {
   /// An opening: puts into the table what the log says. A last batch whose values are not whole is
   /// dropped, and so is a transaction without its commit.
   Status replay(BatchWriter& writer);
-  /// Later: the table is what the log says, and holds nothing that is not in it. Parts of the
-  /// transaction that is open are part of it.
-  Status reload(BatchWriter& writer);
+  /// The table is as it was before the undoable batch that ran last, and was not sealed; before all
+  /// parts of the transaction that is open.
+  Status undo_batch(BatchWriter& writer, std::uint64_t operations);
+  Status undo_parts(BatchWriter& writer);
 
  private:
   using Extent = wal::EntryLog::Extent;

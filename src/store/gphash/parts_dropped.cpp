@@ -11,7 +11,7 @@ Status PartsDropped::make_room(std::uint64_t operations, bool several) {
     if (Status s = make_undo_room(core_, records_, log_, 1); !s.ok()) return s;
   }
   if (!several) return {};  // as each batch makes it for itself
-  return core_.of_transaction(writer_.make_room_for_entries(operations), operations);
+  return core_.of_transaction(writer_.make_room_for_entries(2 * operations), operations);
 }
 
 void PartsDropped::begin(OpenTransaction& tx, std::uint64_t operations) {
@@ -30,8 +30,8 @@ Status PartsDropped::keep(OpenTransaction& tx, WriteBatch& batch) {
   return writer_.seal(batch, tx.alone ? wal::ExtentKind::batch : wal::ExtentKind::part);
 }
 
-Status PartsDropped::undo_batch() {
-  Status const s = mutated("abort_keeps_table") ? Status{} : writer_.reload_entries();
+Status PartsDropped::undo_batch(WriteBatch& batch) {
+  Status const s = writer_.undo_entries(batch.call.keys.count);
   core_.health.changing = true;
   return s;
 }
@@ -49,18 +49,18 @@ Status PartsDropped::commit(OpenTransaction& tx) {
   return {};
 }
 
-/// Whichever comes first, a crash in between leaves the rest to recovery; but while the epoch is
-/// open no extent may commit it.
+/// Until the parts are gone, a crash leaves the same to recovery, which knows no more than that
+/// nothing commits them.
 Status PartsDropped::abort(OpenTransaction& tx) {
-  bool const wrote = !core_.entries.parts().empty();
+  Status const s = mutated("abort_keeps_table") ? Status{} : writer_.undo_parts();
+  core_.health.changing = true;
+  if (!s.ok()) return s;
+  PERDURE_ASSERT(core_.counters.records() == tx.records_before || mutated("abort_keeps_parts") ||
+                 mutated("abort_keeps_table") || mutated("copy_swallows_parts"));
   if (tx.step) undo_words(core_, tx.first_step);
   core_.entries.drop_parts();
   if (tx.step) core_.undo.end();
-  if (!wrote) return {};
-  Status const s = undo_batch();
-  PERDURE_ASSERT(!s.ok() || core_.counters.records() == tx.records_before ||
-                 mutated("abort_keeps_parts") || mutated("abort_keeps_table"));
-  return s;
+  return {};
 }
 
 std::string PartsDropped::full() const { return " and could not grow"; }

@@ -127,6 +127,7 @@ Status Transactions::attempt(OpenTransaction& tx, Call const& call, std::span<Ke
                              std::uint64_t& waiting) {
   Health& health = core_.health;
   WriteBatch batch(call, statuses);
+  batch.undoable = true;
   if (Status s = writer_.prepare(batch, tx.alone && records_.can_lease()); !s.ok()) return s;
   health.changing = health.half_undoable = true;
   if (Status s = undoing_->run(tx, batch); !s.ok()) return health.fail(s);
@@ -139,7 +140,7 @@ Status Transactions::attempt(OpenTransaction& tx, Call const& call, std::span<Ke
   } else {
     if (batch.full && result.code() == Code::no_space)
       waiting = batch.done[BatchCounts::inserted] + std::max<std::uint64_t>(1, batch.refused);
-    if (Status s = undoing_->undo_batch(); !s.ok()) return health.fail(s);
+    if (Status s = undoing_->undo_batch(batch); !s.ok()) return health.fail(s);
     if (Status s = release_refused(batch); !s.ok()) return health.fail(s);
   }
   health.half_undoable = false;

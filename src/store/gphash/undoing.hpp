@@ -29,7 +29,7 @@ class Undoing {
   /// It stays. Its records have not been noted yet.
   virtual Status keep(OpenTransaction& tx, WriteBatch& batch) = 0;
   /// It did not, and the table is as it was before it.
-  virtual Status undo_batch() = 0;
+  virtual Status undo_batch(WriteBatch& batch) = 0;
   /// A batch that was undone lacked room for so many new keys. True: there is some now.
   virtual Result<bool> grow(OpenTransaction& tx, std::uint64_t waiting) = 0;
 
@@ -53,7 +53,7 @@ class SlotsUndone final : public Undoing {
   void begin(OpenTransaction& tx, std::uint64_t operations) override;
   Status run(OpenTransaction const& tx, WriteBatch& batch) override;
   Status keep(OpenTransaction& tx, WriteBatch& batch) override;
-  Status undo_batch() override;
+  Status undo_batch(WriteBatch& batch) override;
   Result<bool> grow(OpenTransaction& tx, std::uint64_t waiting) override;
   Status commit(OpenTransaction& tx) override;
   Status abort(OpenTransaction& tx) override;
@@ -72,9 +72,10 @@ class SlotsUndone final : public Undoing {
 };
 
 /// Batches are parts of the log of entries, each ordered by itself, and an extent commits them. One
-/// batch by itself is an extent like any other. What is undone was in memory alone: the table is
-/// read from the log anew. A step's word is in the undo log all the same, and the extent that
-/// commits names its epoch, so that one ordering point commits both.
+/// batch by itself is an extent like any other. What is undone was in memory alone: behind its
+/// entries each batch writes others that say what was there before, and those are put into the
+/// table. A step's word is in the undo log all the same, and the extent that commits names its
+/// epoch, so that one ordering point commits both.
 class PartsDropped final : public Undoing {
  public:
   PartsDropped(Core& core, Records& records, Growth& growth, BatchWriter& writer, PowerLog& log)
@@ -84,7 +85,7 @@ class PartsDropped final : public Undoing {
   void begin(OpenTransaction& tx, std::uint64_t operations) override;
   Status run(OpenTransaction const& tx, WriteBatch& batch) override;
   Status keep(OpenTransaction& tx, WriteBatch& batch) override;
-  Status undo_batch() override;
+  Status undo_batch(WriteBatch& batch) override;
   Result<bool> grow(OpenTransaction& tx, std::uint64_t waiting) override;
   Status commit(OpenTransaction& tx) override;
   Status abort(OpenTransaction& tx) override;

@@ -120,7 +120,8 @@ Status BatchWriter::prepare(WriteBatch& batch, bool from_lease) {
   batch.from_lease = from_lease;
   if (core_.logged()) {
     std::uint64_t const n = batch.call.keys.count;
-    if (Status s = core_.of_batch(make_room_for_entries(n), n); !s.ok()) {
+    std::uint64_t const entries = batch.undoable ? 2 * n : n;
+    if (Status s = core_.of_batch(make_room_for_entries(entries), n); !s.ok()) {
       if (s.code() == Code::no_space)
         std::fill(batch.statuses.begin(), batch.statuses.end(), KeyStatus::no_space);
       return s;
@@ -132,12 +133,12 @@ Status BatchWriter::prepare(WriteBatch& batch, bool from_lease) {
 }
 
 /// Where nothing else is free, with what the heap has taken and not used.
-Status BatchWriter::make_room_for_entries(std::uint64_t operations) {
-  Status const s = entries_.make_room(operations);
+Status BatchWriter::make_room_for_entries(std::uint64_t entries) {
+  Status const s = entries_.make_room(entries);
   if (s.code() != Code::no_space) return s;
   if (Status ended = records_.end_lease(); !ended.ok()) return ended;
   core_.heap.give_back_empty();
-  return entries_.make_room(operations);
+  return entries_.make_room(entries);
 }
 
 /// With records of the heap.
@@ -157,7 +158,7 @@ Status BatchWriter::prepare_reserved(WriteBatch& batch) {
     if (Status s = begin_session(batch, *status); !s.ok()) return s;
     Reservation reservation{
         .records = batch.reserved, .any_fits = batch.any_fits, .sequence = batch.sequence};
-    if (core_.logged()) entries_.show_room(batch.call.keys.count, reservation);
+    if (core_.logged()) entries_.show_room(batch, reservation);
     return core_.of_batch(batch.session->prepare(reservation).status(), batch.call.keys.count);
   });
   if (!begun.ok()) records_.release(batch.reserved);
@@ -170,7 +171,7 @@ Status BatchWriter::prepare_leased(WriteBatch& batch) {
   batch.sequence = core_.next_sequence();
   Reservation reservation{
       .leased = records_for(batch.call), .from_lease = true, .sequence = batch.sequence};
-  if (core_.logged()) entries_.show_room(n, reservation);
+  if (core_.logged()) entries_.show_room(batch, reservation);
   if (Status s = begin_session(batch, {}); !s.ok()) return s;
   Status const taken = records_.take_leased(reservation.leased, [&]() -> Result<bool> {
     auto prepared = batch.session->prepare(reservation);

@@ -35,6 +35,7 @@ struct WriteBatch {
   bool from_lease = false;
   bool any_fits = false;  // each of the records fits every operation
   std::uint64_t sequence = 0;  // its number
+  bool undoable = false;  // of a transaction; layout `log`: what it does can be undone
   bool replays =
       false;  // what the log of entries says: all of it has a place, refused growth or not
   exec::Counts done;  // by all its passes
@@ -55,8 +56,6 @@ class BatchWriter {
 
   /// Layout `log`, at an opening: the table is what the log says from here on.
   Status recover_entries() { return entries_.replay(*this); }
-  /// It is that once more: of what is not in the log nothing stays.
-  Status reload_entries() { return entries_.reload(*this); }
   /// Puts what cells of the log say into the table, in their order.
   Status replay(CellsToReplay const& cells);
 
@@ -76,10 +75,12 @@ class BatchWriter {
   Status passes(WriteBatch& batch);
 
   // Layout `log`.
-  Status make_room_for_entries(std::uint64_t operations);
+  Status make_room_for_entries(std::uint64_t entries);
   /// The batch's extent, ordered.
   Status seal(WriteBatch& batch, wal::ExtentKind kind);
   void commit_entries(std::uint64_t undo_number) { entries_.commit(undo_number); }
+  Status undo_entries(std::uint64_t operations) { return entries_.undo_batch(*this, operations); }
+  Status undo_parts() { return entries_.undo_parts(*this); }
 
  private:
   Status execute(Call const& call, std::span<KeyStatus> statuses, LoggedBeside* beside);

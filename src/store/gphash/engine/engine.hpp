@@ -35,6 +35,7 @@ struct Reservation {
   // Layout `log`: where its entries go. `segments` is in host memory; empty: it has none.
   std::span<std::uint64_t const> segments = {};
   wal::EntryRegion entries = {};
+  bool undoable = false;  // behind them it writes as many that undo them
 };
 
 /// Layout `log`: cells to put into the table again.
@@ -174,8 +175,6 @@ class Engine {
   virtual ~Engine() = default;
   /// The table's levels are these from now on; no session is running.
   virtual Status set_table(gphash::TableView const& view, std::uint64_t slots) = 0;
-  /// Layout `log`: the table's levels are empty from now on; no session is running.
-  virtual Status clear_table() = 0;
   /// The host changed slot words by itself: the mirror, if there is one, follows. No session is
   /// running.
   virtual Status refresh() = 0;

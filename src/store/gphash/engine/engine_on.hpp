@@ -108,19 +108,6 @@ class EngineOn final : public Engine {
     return had_none ? refresh() : Status{};
   }
 
-  Status clear_table() override {
-    if constexpr (Ops::kLogged) {
-      Machine machine(state_.machines);
-      if (Status s = machine.begin(nullptr); !s.ok()) return s;
-      state_.words_changed = true;
-      gphash::Mirror const& mirror = state_.table.mirror;
-      if (Status s = machine.fill(mirror.words, 0, state_.mirror_slots); !s.ok()) return s;
-      if (Status s = machine.fill(mirror.tags, 0, state_.mirror_slots); !s.ok()) return s;
-      return machine.wait();
-    }
-    return Status{Code::unsupported, "this layout's levels are in the pool"};
-  }
-
   Status refresh() override {
     if constexpr (Ops::kMirrored) {
       Machine machine(state_.machines);
