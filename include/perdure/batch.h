@@ -131,7 +131,7 @@ class Transaction;
 
 struct CallOptions {
   CUstream_st* stream = nullptr;  // a cudaStream_t: see above; null is the legacy default stream
-  // writes: all of the batch or none of it, whatever happens; layout word only, or
+  // writes: all of the batch or none of it, whatever happens; layouts word and log, or
   // Persist::full
   bool atomic = false;
   Transaction* transaction = nullptr;  // the call belongs to this one, see Store::begin

@@ -209,10 +209,10 @@ PERDURE_API perdure_code perdure_erase_tables(perdure_store* store,
 PERDURE_API perdure_code perdure_transaction_options_init(perdure_transaction_options* options,
                                                           size_t struct_bytes);
 
-/// Begins a transaction, of layout word: name it in the options of its batches, and end it by
-/// commit or abort. Batches and gets that name it, from any thread, belong to it. So do calls that
-/// name none on the thread that began it, which reads but must name it to write. All others wait
-/// until it ends. So in a language that moves its tasks between threads, the task stays on its
+/// Begins a transaction, of layout word or log: name it in the options of its batches, and end it
+/// by commit or abort. Batches and gets that name it, from any thread, belong to it. So do calls
+/// that name none on the thread that began it, which reads but must name it to write. All others
+/// wait until it ends. So in a language that moves its tasks between threads, the task stays on its
 /// thread from begin to end. A batch in it takes effect whole or fails whole; after a failure the
 /// others still count.
 PERDURE_API perdure_code perdure_begin(perdure_store* store,

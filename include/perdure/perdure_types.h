@@ -335,7 +335,8 @@ typedef struct perdure_recovery {
   size_t struct_bytes;
   uint64_t records;  // reachable after recovery
   uint64_t dropped;  // slots cleared, or pointing outside any record
-  uint64_t undone;  // slots set back, for a transaction that had not committed
+  uint64_t undone;  // of a transaction that had not committed: slots set back, or, in layout log,
+                    // operations dropped
   uint64_t duplicates;  // second copies of one record removed
   uint64_t replayed;  // durability power: batches taken from the log
   double recover_seconds;

@@ -21,8 +21,8 @@ struct RecoveryReport {
                         // Stats::records
   // slots cleared (half inserted, or by a repair), or pointing outside any record
   std::uint64_t dropped = 0;
-  // slots set back, for a transaction that had not committed; its step counts as one.
-  // Persist::full: pieces of cache lines
+  // slots set back, for a transaction that had not committed; its step counts as one. Layout `log`:
+  // operations dropped. Persist::full: pieces of cache lines
   std::uint64_t undone = 0;
   // second copies of one record removed (a crash inside a displacement)
   std::uint64_t duplicates = 0;

@@ -215,14 +215,14 @@ class PERDURE_API Store {
   /// reads (get, scan, verify, stats) but must name it to write. All others wait until it ends,
   /// those too of a thread that was handed it and does not name it. A batch in it takes effect
   /// whole or fails whole; after a failure the others still count. Its room is fixed when it
-  /// begins: a batch that needs more fails with Code::no_space. Layout `word` only.
+  /// begins: a batch that needs more fails with Code::no_space. Layouts `word` and `log`.
   Result<Transaction> begin(TransactionOptions const& options = {});
 
   /// Names the dense buffers that Transaction::write_step saves and restore_step() fills, all in
   /// one call. The first call that a pool sees makes room in it for two copies of each. Later ones,
   /// after opening it again or to name other memory, must name the same buffers of the same sizes,
-  /// in any order; an error names the first that differs. Layout `word`; not with durability power,
-  /// whose log does not carry them.
+  /// in any order; an error names the first that differs. Layouts `word` and `log`; not with
+  /// durability power, whose log does not carry them.
   Status register_dense(std::vector<DenseBuffer> const& buffers);
   /// Fills the registered buffers with what the last step that committed saved of them, and answers
   /// its number; none where there has been no step yet, and the buffers are as they were.

@@ -65,7 +65,8 @@ repaired : bool
 changes : list of str
     What recovery or repair changed, naming slot and file offset; at most 100.
 undone : int
-    Slots set back, for a transaction that had not committed; its step counts as one.
+    Slots set back, for a transaction that had not committed; its step counts as one. Layout
+    "log": operations dropped.
 replayed : int
     Durability "power": batches taken from the log.
 lost_acknowledged : bool

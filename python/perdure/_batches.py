@@ -178,7 +178,8 @@ class Batches(Columns):
             floats round; bytes as long as a value are taken as they are. Where values vary in
             length: an Arrow array of binary or string, or a list of bytes or str.
         atomic : bool
-            The batch takes effect whole or not at all, whatever happens meanwhile (layout "word").
+            The batch takes effect whole or not at all, whatever happens meanwhile (layouts
+                "word" and "log").
         stream, check
             As in `get`.
 

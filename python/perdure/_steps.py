@@ -28,8 +28,7 @@ class Steps(Handle):
         """The batches that this thread writes in the block take effect together, or not at all.
 
         They take effect when the block ends; where it raises, or the process dies in it, none does
-        (layout
-        "word"). Gets of this thread see them; other threads wait.
+        (layouts "word" and "log"). Gets of this thread see them; other threads wait.
 
         Parameters
         ----------

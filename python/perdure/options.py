@@ -35,11 +35,11 @@ class GPHash:
     Attributes
     ----------
     layout : {"word", "in_place", "log"}
-        "word" keeps 8 bytes a slot and the key in the record; atomic batches, transactions and
-        steps need it. "in_place" keeps keys in the buckets, as GPHash was published. "log" makes
-        the table in memory at each opening, from a log of 16 bytes an operation; each batch of
-        writes is there whole or not at all. It takes keys of at most 8 bytes, values of one size
-        and the default shape; no durability "power".
+        "word" keeps 8 bytes a slot and the key in the record. "in_place" keeps keys in the buckets,
+        as GPHash was published; it has no atomic batches, transactions and steps. "log" makes the
+        table in memory at each opening, from a log of 16 bytes an operation; each batch of writes
+        is there whole or not at all. It takes keys of at most 8 bytes, values of one size and the
+        default shape.
     levels : int
         Levels of the table, each half as large as the one above it.
     hashes : int

@@ -34,10 +34,11 @@ def other(pool):
     Path(path).unlink(missing_ok=True)
 
 
-@pytest.fixture
-def powered(pool, log_dir):
+@pytest.fixture(params=["word", "log"])
+def powered(pool, log_dir, request):
     """A closed pool of durability power: 100 records."""
-    with perdure.create(pool, 8, 16, log_dir=log_dir, **POWER) as store:
+    index = perdure.GPHash(layout=request.param)
+    with perdure.create(pool, 8, 16, index=index, log_dir=log_dir, **POWER) as store:
         store.put(np.arange(100), rows(100))
     return pool
 

@@ -20,9 +20,9 @@ from perdure import errors
 KEYS = np.arange(300, dtype=np.uint64)
 
 
-@pytest.fixture
-def store(pool: str) -> perdure.Store:
-    return perdure.create(pool, value_bytes=8)
+@pytest.fixture(params=["word", "log"])
+def store(pool: str, request: pytest.FixtureRequest) -> perdure.Store:
+    return perdure.create(pool, value_bytes=8, index=perdure.GPHash(layout=request.param))
 
 
 def values(store: perdure.Store) -> np.ndarray:
@@ -194,11 +194,22 @@ def test_the_example_resumes_bit_for_bit_after_kills():
 class StepModel(RuleBasedStateMachine):
     """Generated steps, transactions, kills and reopenings against what Python remembers."""
 
-    @initialize(residency=st.sampled_from(["pm", "mirrored"]), expected=st.sampled_from([1, 500]))
-    def create(self, residency, expected):
+    @initialize(
+        kind=st.sampled_from([("word", "pm"), ("word", "mirrored"), ("log", "mirrored")]),
+        expected=st.sampled_from([1, 500]),
+    )
+    def create(self, kind, expected):
+        layout, residency = kind
         self.path = Path("/dev/shm") / f"perdure-model-{uuid.uuid4().hex}"
         self.options = {"threads": 2, "options": perdure.Options(residency=residency)}
-        self.store = perdure.create(self.path, 8, 8, expected_records=expected, **self.options)
+        self.store = perdure.create(
+            self.path,
+            8,
+            8,
+            index=perdure.GPHash(layout=layout),
+            expected_records=expected,
+            **self.options,
+        )
         self.weights, self.bias = np.zeros(333, np.uint8), np.zeros(2, np.uint64)
         self.table: dict[int, int] = {}
         self.step: tuple[int, bytes] | None = None

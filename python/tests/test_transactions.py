@@ -12,9 +12,9 @@ from perdure import errors
 KEYS = np.arange(1000, dtype=np.uint64)
 
 
-@pytest.fixture
-def store(pool: str) -> perdure.Store:
-    store = perdure.create(pool, value_bytes=8)
+@pytest.fixture(params=["word", "log"])
+def store(pool: str, request: pytest.FixtureRequest) -> perdure.Store:
+    store = perdure.create(pool, value_bytes=8, index=perdure.GPHash(layout=request.param))
     store.put(KEYS, KEYS)
     return store
 

@@ -67,12 +67,13 @@ void add_bounds(CLI::App& program, Bounds& bounds) {
       "device sessions: each warp its own operations, one by one (layout word, model fence)");
   program.add_flag("--full-medium", bounds.full_medium,
                    "a medium on which tables soon find no room to grow");
-  program.add_flag("--atomic", bounds.atomic, "atomic batches and transactions (layout word)");
+  program.add_flag("--atomic", bounds.atomic,
+                   "atomic batches and transactions (layout word or log)");
   program.add_flag("--power", bounds.power,
                    "durability power: the log, checkpoints and snapshots on a simulated disk, "
                    "whose power is cut");
   program.add_flag("--steps", bounds.steps,
-                   "transactions that write a step of dense buffers (layout word)");
+                   "transactions that write a step of dense buffers (layout word or log)");
 }
 
 void add_limits(CLI::App& program, Options& o) {
@@ -124,15 +125,14 @@ char const* contradiction(Options const& o) {
   Bounds const& b = o.bounds;
   if (b.device_ops && (o.layout != Layout::word || o.model != Model::fence))
     return "--device-ops orders by fences, in layout word";
-  if (b.steps && (o.layout != Layout::word || b.atomic || b.device_ops))
-    return "--steps makes each batch a transaction, in layout word";
+  if (b.steps && (o.layout == Layout::in_place || b.atomic || b.device_ops))
+    return "--steps makes each batch a transaction, in layout word or log";
   if (b.full_medium && (b.atomic || b.device_ops || b.steps))
     return "--full-medium is for plain batches";
   if (b.cached && o.layout != Layout::in_place)
     return "--cached is about the bucket cache, which layout in_place has";
-  bool const flagged = b.atomic || b.steps || b.device_ops || b.cached || b.mirrored || b.power;
-  if (o.layout == Layout::log && flagged)
-    return "--layout log takes plain batches: no flag but --full-medium";
+  if (o.layout == Layout::log && b.mirrored)
+    return "--mirrored is about slot words on PM, which layout log has none of";
   if (b.power && (b.atomic || b.steps || b.device_ops || b.full_medium || b.cached || b.mirrored))
     return "--power draws its own batches and transactions, and takes no other flag";
   return nullptr;

@@ -19,10 +19,10 @@ constexpr char const* kSnapshot = "/snapshot";
 // A batch takes a block: four of them bring a checkpoint, and the two after them copy it.
 constexpr std::uint64_t kRing = 6 * wal::kBlock;
 
-OpenOptions open_options(char const* log_dir) {
+OpenOptions open_options(char const* log_dir, Layout layout) {
   OpenOptions o;
   o.threads = 1;
-  o.memory.residency = Residency::pm;
+  o.memory.residency = layout == Layout::log ? Residency::mirrored : Residency::pm;
   o.log_dir = log_dir;
   return o;
 }
@@ -52,7 +52,7 @@ std::string PowerRunner::describe(std::uint64_t scenario_seed) const {
 /// What lay in memory is gone.
 Result<Store> PowerRunner::open_store() {
   std::memset(arena_.data(), 0, arena_.file_bytes);
-  return Store::open(kArenaPath, open_options(kLog));
+  return Store::open(kArenaPath, open_options(kLog, scenario_->layout));
 }
 
 /// A new pool, filled and closed: the state before the run.
@@ -76,7 +76,7 @@ bool PowerRunner::set_up(std::uint64_t scenario_seed) {
   Expected half_made;
   half_made.may_refuse = half_made.half_made = true;
   expect(half_made);
-  auto store = Store::create(kArenaPath, create, open_options(""));
+  auto store = Store::create(kArenaPath, create, open_options("", scenario_->layout));
   expect({});
   creation_ = stop_recording();
   if (!store) return false;
@@ -146,6 +146,19 @@ PowerRunner::Wrong PowerRunner::snapshot(Store& store, Contents const& contents)
   return std::nullopt;
 }
 
+/// How many of them the log of entries has room for, as one: its segments have few cells here, and
+/// the medium has few segments.
+std::size_t PowerRunner::room_for_batches() const {
+  constexpr std::size_t kOperations = 80;
+  std::size_t batches = 0, operations = 0;
+  for (Batch const& batch : scenario_->batches) {
+    operations += batch.operations.size();
+    if (operations > kOperations) break;
+    ++batches;
+  }
+  return batches;
+}
+
 /// Batches, among them snapshots and openings, each of which begins with what a checkpoint has
 /// left.
 PowerRunner::Wrong PowerRunner::live(Contents& contents) {
@@ -153,11 +166,12 @@ PowerRunner::Wrong PowerRunner::live(Contents& contents) {
   if (!store) return "the pool does not open: " + store.status().message();
   // How many batches are in a transaction; the others follow it.
   std::size_t const all = scenario_->batches.size();
-  std::size_t const in_one = scenario_->writing == Writing::in_one_transaction ||
-                                     scenario_->writing == Writing::in_one_aborted
-                                 ? all
-                             : scenario_->writing == Writing::after_an_abort ? all - 1
-                                                                             : 0;
+  std::size_t in_one = scenario_->writing == Writing::in_one_transaction ||
+                               scenario_->writing == Writing::in_one_aborted
+                           ? all
+                       : scenario_->writing == Writing::after_an_abort ? all - 1
+                                                                       : 0;
+  if (scenario_->layout == Layout::log) in_one = std::min(in_one, room_for_batches());
   if (in_one > 0) {
     bool const commits = scenario_->writing == Writing::in_one_transaction;
     if (auto wrong =
@@ -287,7 +301,7 @@ PowerRunner::Wrong PowerRunner::judge_snapshot(DiskImage const& disk, Expected c
   RestoreOptions o;
   o.durability = Durability::process;
   o.file.overwrite = true;
-  auto restored = Store::restore(kSnapshot, kArenaPath, o, open_options(""));
+  auto restored = Store::restore(kSnapshot, kArenaPath, o, open_options("", scenario_->layout));
   if (!restored && restored.status().code() == Code::not_found && !expected.snapshot)
     return std::nullopt;
   if (!restored) return "a snapshot is lost: " + restored.status().message();

@@ -40,6 +40,7 @@ class PowerRunner final : public DiskCrasher<ExpectedOfPower> {
   Wrong live(Contents& contents);
   Wrong write(Store& store, Batch const& batch, Contents& contents, Writing writing);
   Wrong transact(Store& store, std::span<Batch const> batches, bool commits, Contents& contents);
+  [[nodiscard]] std::size_t room_for_batches() const;
   Wrong snapshot(Store& store, Contents const& contents);
   Wrong judge_disk(DiskImage const& disk, Expected const& expected, std::uint64_t chance,
                    Recorded& recovery, std::uint64_t& logical);

@@ -96,7 +96,7 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
   for (std::uint32_t b = 1 + random.below(bounds.batches); b > 0; --b)
     s.batches.push_back(
         draw_batch(random, 1 + random.below(bounds.operations), put_share, keys, next_value));
-  if (bounds.atomic || (bounds.power && layout == Layout::word && random.below(2) == 0)) {
+  if (bounds.atomic || (bounds.power && layout != Layout::in_place && random.below(2) == 0)) {
     std::uint32_t const aborts = s.batches.size() == 1 ? 4 : random.below(8);
     s.writing = s.batches.size() == 1  ? Writing::atomically
                 : aborts == 0          ? Writing::in_one_aborted

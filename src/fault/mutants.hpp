@@ -67,6 +67,16 @@ inline constexpr char const* kMutantNames[] = {
     "entries_replayed_backwards",
     "extent_head_replayed",
     "replayed_record_not_marked",
+    // Transactions in the log of entries.
+    "part_counts_alone",
+    "no_order_after_part",
+    "no_order_after_commit",
+    "abort_keeps_parts",
+    "parts_stay_behind_the_end",
+    "abort_keeps_table",
+    "copy_swallows_parts",
+    "step_ends_before_its_commit",
+    "committed_step_undone",
     // Root.
     "root_in_one_copy",
     "root_in_same_place",

@@ -6,11 +6,13 @@
 //
 // An extent is what one batch came to. It may go on in the segments that follow. Entries lie where
 // their operations stand in the batch, so no two of them contend for a cell; an operation that
-// changed nothing has an entry of zeros.
+// changed nothing has an entry of zeros. Batches of a transaction are parts, one behind the other,
+// and a commit follows them.
 //
-// Invariants: an extent counts if its head and the sum of its entries match, and so it is there
-// whole or not at all, by one ordering point; a key has one entry in an extent at most; numbers of
-// extents rise, and none is used twice.
+// Invariants: an extent is there if its head and the sum of its entries match, and so it is there
+// whole or not at all, by one ordering point; parts that no commit follows do not count, and
+// nothing but parts and their commit is written behind one; a key has one entry in an extent at
+// most; numbers of extents rise, and none is used twice.
 #pragma once
 
 #include <cstddef>
@@ -91,13 +93,18 @@ static_assert(sizeof(SegmentHeader) == 64 &&
 enum class ExtentKind : std::uint32_t {
   batch = 0,  // what a batch of writes did
   copy = 1,  // entries that stand further up, written again so that those can go
+  part = 2,  // what a batch of a transaction did: counts with its commit. Behind its entries as
+             // many follow that undo them, for the process that wrote them alone
+  commit = 3,  // no entries: the parts directly before it count
 };
+inline constexpr auto kLastExtentKind = static_cast<std::uint32_t>(ExtentKind::commit);
 
 struct ExtentHead {  // bytes
   std::uint64_t number;  //   0  of the batch
   std::uint32_t entries;  //   8
   std::uint32_t kind;  //  12  ExtentKind
-  std::uint64_t sum;  //  16  of sum_of() of all entries
+  std::uint64_t sum;  //  16  of sum_of() of all entries, but those that undo; of a commit, the
+                      //      number of the undo log's transaction that it commits too, or 0
   std::uint64_t check;  //  24  hash_bytes() of the 24 bytes before it and the log's id
 };
 static_assert(offsetof(ExtentHead, number) == 0 && offsetof(ExtentHead, entries) == 8 &&

@@ -36,6 +36,12 @@ Status damaged(std::string what) {
   return {Code::corrupt, std::move(what) + "; restore the pool from a copy"};
 }
 
+/// Without the entries that undo it.
+EntryLog::Extent saying(EntryLog::Extent extent) {
+  if (extent.kind == ExtentKind::part) extent.entries /= 2;
+  return extent;
+}
+
 }  // namespace
 
 std::uint64_t EntryLog::cells_each() const {
@@ -180,6 +186,11 @@ std::uint64_t EntryLog::sum_of_entries(Extent const& extent, exec::Workers& work
   return sum;
 }
 
+bool EntryLog::is_whole(Extent const& extent, exec::Workers& workers) const {
+  if (extent.kind == ExtentKind::commit) return extent.entries == 0;
+  return sum_of_entries(saying(extent), workers) == extent.sum;
+}
+
 /// By its first word alone. Most cells behind the log's end have never been written.
 bool EntryLog::may_be_head(std::byte const* cell) const {
   std::uint64_t number = 0;
@@ -209,16 +220,37 @@ bool EntryLog::another_follows(std::uint64_t position, exec::Workers& workers) c
         if (may_be_head(cells + i * kCellBytes)) look(segment * each + i);
     }
   });
-  return std::ranges::any_of(
-      heads, [&](Extent const& extent) { return sum_of_entries(extent, workers) == extent.sum; });
+  return std::ranges::any_of(heads,
+                             [&](Extent const& extent) { return is_whole(extent, workers); });
 }
 
-Status EntryLog::read(exec::Workers& workers, std::function<Status(Extent const&)> const& f) {
+/// Whether parts count is not known before what follows them.
+Status EntryLog::take(Extent const& extent, Take const& f) {
+  if (static_cast<std::uint32_t>(extent.kind) > kLastExtentKind)
+    return {Code::unsupported,
+            "the log of entries has a batch of a kind that this build does not "
+            "know; open it with the build that wrote it"};
+  if (extent.kind == ExtentKind::commit && extent.sum != 0) committed_ = extent.sum;
+  if (extent.kind == ExtentKind::part && !mutated("part_counts_alone")) {
+    parts_.push_back(extent);
+    return {};
+  }
+  if (extent.kind != ExtentKind::commit) {
+    if (parts_.empty()) return f(saying(extent));
+    return damaged("the log of entries has no end of the transaction before the batch of number " +
+                   std::to_string(extent.number));
+  }
+  for (Extent const& part : parts_)
+    if (Status s = f(saying(part)); !s.ok()) return s;
+  parts_.clear();
+  return {};
+}
+
+Status EntryLog::read(exec::Workers& workers, Take const& f) {
   PERDURE_ASSERT(!segments_.empty());
   for (;;) {
     auto const extent = extent_at(end_);
-    bool const whole = extent && (sum_of_entries(*extent, workers) == extent->sum ||
-                                  mutated("torn_extent_counts"));
+    bool const whole = extent && (is_whole(*extent, workers) || mutated("torn_extent_counts"));
     if (!whole) {
       if (!another_follows(end_ + 1, workers)) return {};
       return damaged("the log of entries is damaged behind the batch of number " +
@@ -226,7 +258,7 @@ Status EntryLog::read(exec::Workers& workers, std::function<Status(Extent const&
     }
     last_begin_ = end_;
     before_last_ = last_;
-    if (Status s = f(*extent); !s.ok()) return s;
+    if (Status s = take(*extent, f); !s.ok()) return s;
     end_ = extent->first + extent->entries;
     last_ = extent->number;
   }
@@ -237,21 +269,52 @@ void EntryLog::drop_last() {
   last_ = before_last_;
 }
 
-/// A batch that was dropped must not come back when another of its words reaches the medium.
-void EntryLog::finish_reading() {
+/// At the log's end.
+void EntryLog::zero_head() {
   std::uint64_t const cells = std::min(kHeadCells, room());
   for (std::uint64_t i = 0; i < cells; ++i) pm::zero_bytes(cell(end_ + i), kCellBytes);
   pm::order();
+}
+
+/// A batch that was dropped must not come back when another of its words reaches the medium.
+void EntryLog::finish_reading() {
+  zero_head();
+  drop_parts();
+}
+
+/// The newest first, one by one: behind the log's end there is never one that is whole.
+void EntryLog::drop_parts() {
+  if (mutated("abort_keeps_parts")) return;
+  for (; !parts_.empty(); parts_.pop_back()) {
+    end_ = parts_.back().first - kHeadCells;
+    if (!mutated("parts_stay_behind_the_end")) zero_head();
+  }
 }
 
 // ------------------------------------------------------------------------------------------------
 // Writing
 
 Status EntryLog::reserve(std::uint64_t entries) {
+  std::size_t const before = segments_.size();
   while (room() < kHeadCells + entries) {
-    if (Status s = add_segment(); !s.ok()) return s;
+    Status const s = add_segment();
+    if (s.ok()) continue;
+    give_back_behind(before);
+    return s;
   }
   return {};
+}
+
+/// Of so many segments; the others hold nothing. They are free once nothing leads to them, durably.
+void EntryLog::give_back_behind(std::size_t segments) {
+  PERDURE_ASSERT(segments > 0 && end_ <= segments * cells_each());
+  if (segments == segments_.size()) return;
+  std::byte* const last = pool_->base() + segments_[segments - 1];
+  pm::store_word(reinterpret_cast<std::uint64_t*>(last + offsetof(SegmentHeader, next)), 0);
+  pm::order();
+  for (std::size_t i = segments; i < segments_.size(); ++i)
+    pool_->give_run(Offset{segments_[i]}, 1);
+  segments_.resize(segments);
 }
 
 EntryRegion EntryLog::next() const { return region_at(end_ + kHeadCells); }
@@ -278,18 +341,25 @@ std::span<std::uint64_t const> EntryLog::segments_of(std::uint64_t begin, std::u
 void EntryLog::seal(std::uint64_t number, std::uint64_t entries, ExtentKind kind,
                     std::uint64_t sum) {
   PERDURE_ASSERT(number > last_ && kHeadCells + entries <= room());
+  bool const ends = kind == ExtentKind::commit, goes_on = kind == ExtentKind::part;
+  PERDURE_ASSERT(parts_.empty() || ends || goes_on || mutated("abort_keeps_parts") ||
+                 mutated("copy_swallows_parts"));
   ExtentHead head{number, static_cast<std::uint32_t>(entries), static_cast<std::uint32_t>(kind),
                   sum, 0};
   head.check = check_of(head);
   auto const* const bytes = reinterpret_cast<std::byte const*>(&head);
   for (std::uint64_t i = 0; i < kHeadCells; ++i)
     pm::write_bytes(cell(end_ + i), bytes + i * kCellBytes, kCellBytes);
+  if (goes_on) parts_.push_back({number, entries, kind, end_ + kHeadCells, sum});
+  if (ends) parts_.clear();
   end_ += kHeadCells + entries;
   last_ = number;
 }
 
 void EntryLog::release_before(Mark const& mark) {
   PERDURE_ASSERT(begin_ <= mark.position && mark.position < end_);
+  PERDURE_ASSERT(parts_.empty() || mutated("copy_swallows_parts"));
+  parts_.clear();
   auto const gone = static_cast<std::ptrdiff_t>(mark.position / cells_each());
   std::uint64_t const fell = static_cast<std::uint64_t>(gone) * cells_each();
   auto const rest = segments_.begin() + gone;

@@ -3,8 +3,8 @@
 //
 // Invariants: the root names the first segment and where in it the oldest extent begins; segments
 // are chained, and one is linked only once its header is ordered; an extent is written behind all
-// others, and counts once the ordering point after seal() has passed; a segment is used again only
-// once a root that does not name it is durable.
+// others, once those are ordered, and is there once the ordering point after seal() has passed; a
+// segment is used again only once a root that does not name it is durable.
 #pragma once
 
 #include <cstdint>
@@ -44,18 +44,22 @@ class EntryLog {
     std::uint64_t first = 0;  // position of its first entry
     std::uint64_t sum = 0;
   };
-  /// Calls f(extent) for each extent in their order, until one is not whole. What follows the last
-  /// whole one was never acknowledged. Code::corrupt: a whole one follows, so acknowledged ones are
-  /// damaged.
-  Status read(exec::Workers& workers, std::function<Status(Extent const&)> const& f);
+  using Take = std::function<Status(Extent const&)>;
+  /// Calls f(extent) for each extent that counts, in their order, until one is not whole; parts
+  /// come with their commit. What follows the last whole one was never acknowledged. Code::corrupt:
+  /// a whole one follows, so acknowledged ones are damaged.
+  Status read(exec::Workers& workers, Take const& f);
+  /// The newest transaction of the undo log that an extent which was read commits; or 0.
+  [[nodiscard]] std::uint64_t committed() const { return committed_; }
   /// Entries number from, from + 1, ... of an extent.
   void copy(Extent const& extent, std::uint64_t from, std::span<LogEntry> to) const;
   /// The extent that was read last does not count: its values are not whole.
   void drop_last();
-  /// Nothing that was not read can be taken for an extent later, and what was read is durable.
+  /// Nothing that was not read, and no part that no commit followed, can be taken for an extent
+  /// later, and what was read is durable.
   void finish_reading();
 
-  /// Room for an extent of so many entries.
+  /// Room for an extent of so many entries; refused, there is as much as before.
   Status reserve(std::uint64_t entries);
   /// Where the next extent's entries go: in segments(), which begins with the one of the first.
   [[nodiscard]] EntryRegion next() const;
@@ -67,6 +71,10 @@ class EntryLog {
   [[nodiscard]] EntryRegion region_at(std::uint64_t begin) const;
   /// The head of the extent whose entries have been written. Ordered by the caller.
   void seal(std::uint64_t number, std::uint64_t entries, ExtentKind kind, std::uint64_t sum);
+  /// At the log's end, with no commit behind them: of the transaction that is open, or was.
+  [[nodiscard]] std::span<Extent const> parts() const { return parts_; }
+  /// They are no extents any more, durably.
+  void drop_parts();
 
   /// Cells between the oldest extent's beginning and the newest's end.
   [[nodiscard]] std::uint64_t used() const { return end_ - begin_; }
@@ -93,11 +101,15 @@ class EntryLog {
   [[nodiscard]] std::uint64_t check_of(ExtentHead const& head) const;
   [[nodiscard]] std::optional<Extent> extent_at(std::uint64_t position) const;
   [[nodiscard]] std::uint64_t sum_of_entries(Extent const& extent, exec::Workers& workers) const;
+  [[nodiscard]] bool is_whole(Extent const& extent, exec::Workers& workers) const;
+  Status take(Extent const& extent, Take const& f);
+  void zero_head();
   [[nodiscard]] bool another_follows(std::uint64_t position, exec::Workers& workers) const;
   [[nodiscard]] bool may_be_head(std::byte const* cell) const;
   void write_header(std::uint64_t segment, std::uint64_t number) const;
   Status add_segment();
   void link(std::uint64_t segment);
+  void give_back_behind(std::size_t segments);
   void publish(std::uint64_t first_segment, std::uint64_t begin, std::uint64_t above);
 
   pm::Pool* pool_;
@@ -106,7 +118,8 @@ class EntryLog {
   std::uint64_t first_number_ = 1;  // of the first of them
   std::uint64_t begin_ = 0, end_ = 0;  // positions
   std::uint64_t last_ = 0;  // number of the newest extent
-  std::uint64_t before_last_ = 0, last_begin_ = 0;  // while reading
+  std::vector<Extent> parts_;
+  std::uint64_t before_last_ = 0, last_begin_ = 0, committed_ = 0;  // while reading
 };
 
 }  // namespace perdure::wal

@@ -28,12 +28,6 @@ TEST_P(LogRefusals, MakingAPoolOfWhatItLacks) {
   create([](auto& c, auto&) { c.key_bytes = 9; }, Code::invalid_argument, "at most 8 bytes");
   create([](auto& c, auto&) { c.value_bytes = 0; }, Code::invalid_argument, "value_bytes");
   create([](auto& c, auto&) { c.shape = {4, 2, 4}; }, Code::invalid_argument, "2L-2H-8S");
-  create(
-      [&](auto& c, auto&) {
-        c.durability = Durability::power;
-        c.log.dir = scratch_.file("log");
-      },
-      Code::invalid_argument, "no durability power");
   create([](auto&, auto& o) { o.memory.residency = Residency::pm; }, Code::unsupported,
          "residency");
   create([](auto&, auto& o) { o.memory.cache_bytes = 1 << 20; }, Code::unsupported, "cache_bytes");
@@ -59,16 +53,8 @@ TEST_P(LogRefusals, OpeningItForWhatItLacks) {
 TEST_P(LogRefusals, CallsThatLayoutWordHas) {
   ASSERT_NO_FATAL_FAILURE(fill(0, 100));
   Store& store = driver_->store();
-  refused(store.begin().status(), Code::unsupported, "layout word");
-  std::vector<std::byte> array(64);
-  refused(store.register_dense({{"weights", array.data(), array.size(), MemorySpace::host}}),
-          Code::unsupported, "layout word");
   EXPECT_EQ(store.device_session().status().code(), Code::unsupported);
   EXPECT_EQ(store.load_cache().status().code(), Code::unsupported);
-  driver_->how.atomic = true;
-  std::vector<KeyStatus> statuses;
-  refused(driver_->put({key(1)}, {value(1, 1)}, statuses), Code::unsupported, "atomic");
-  driver_->how = {};
   driver_->check_all();
 }
 

@@ -13,7 +13,6 @@ class Transactions : public Conformance {
     Conformance::SetUp();
     if (IsSkipped()) return;
     if (GetParam().layout == Layout::in_place) GTEST_SKIP() << "layout in_place cannot undo";
-    if (GetParam().layout == Layout::log) GTEST_SKIP() << "layout log has none";
     if (GetParam().single()) GTEST_SKIP() << "a Dash index has single operations";
     ASSERT_NO_FATAL_FAILURE(fill(0, 100));
   }
@@ -27,8 +26,8 @@ class Transactions : public Conformance {
   void believe(std::uint64_t from, std::uint64_t to, std::uint64_t version) {
     for (std::uint64_t n = from; n < to; ++n) driver_->model.held[key(n)] = value(n, version);
   }
-  /// Inside a transaction nothing is displaced and the table does not grow: with few candidates a
-  /// key, a batch may find no room at any load.
+  /// Inside a transaction of layout word nothing is displaced and the table does not grow: with few
+  /// candidates a key, a batch may find no room at any load.
   [[nodiscard]] bool room_is_sure() const {
     Shape const& shape = GetParam().shape;
     return shape.levels * shape.hashes * shape.slots >= 8;
@@ -47,8 +46,8 @@ class Transactions : public Conformance {
 };
 
 TEST_P(Conformance, StoresWithoutAtomicBatchesRefuseThem) {
-  if (GetParam().layout == Layout::word && !GetParam().single())
-    GTEST_SKIP() << "layout word has them";
+  if (GetParam().layout != Layout::in_place && !GetParam().single())
+    GTEST_SKIP() << "layouts word and log have them";
   ASSERT_NO_FATAL_FAILURE(fill(0, 10));
   driver_->how.atomic = true;
   std::vector<KeyStatus> statuses;
@@ -167,6 +166,125 @@ TEST_P(Transactions, ABatchBeyondItsRoomFailsAloneAndTheOthersCount) {
   EXPECT_NE(s.message().find("max_operations of at least 100"), std::string::npos) << s.message();
   ASSERT_TRUE(t->commit().ok());
   believe(0, 40, 1);
+  driver_->check_all();
+}
+
+TEST_P(Transactions, ABatchThatIsRefusedInsideOneLeavesWhatWasWrittenBefore) {
+  if (!room_is_sure()) GTEST_SKIP() << "too few candidates a key";
+  OpenOptions open = GetParam().open();
+  open.grow = false;
+  ASSERT_NO_FATAL_FAILURE(reopen(open));
+  std::uint64_t const n = 2 * store().stats().slots;
+  auto t = store().begin({n + 200});
+  ASSERT_TRUE(t.ok()) << t.status().message();
+  ASSERT_TRUE(put(50, 100, 1, in(*t)).ok());
+  believe(50, 100, 1);
+  for (int again = 0; again < 2; ++again) {
+    Status const s = put(200, 200 + n, 1, in(*t));
+    EXPECT_EQ(s.code(), Code::no_space) << s.message();
+    EXPECT_NE(s.message().find("nothing of this batch took effect"), std::string::npos)
+        << s.message();
+    ASSERT_NO_FATAL_FAILURE(driver_->check_all());
+  }
+  driver_->how = in(*t);
+  ASSERT_NO_FATAL_FAILURE(driver_->run_erase(keys(0, 30)));
+  driver_->how = {};
+  ASSERT_TRUE(t->commit().ok());
+  ASSERT_NO_FATAL_FAILURE(driver_->check_all());
+  ASSERT_NO_FATAL_FAILURE(reopen_killed(open));
+  EXPECT_EQ(store().recovery().undone, 0u);
+  driver_->check_all();
+}
+
+TEST_P(Transactions, InLayoutLogTheTableGrowsInsideOneWhichMayStillBeAborted) {
+  if (GetParam().layout != Layout::log) GTEST_SKIP() << "layout word makes room before";
+  Model const before = driver_->model;
+  std::uint64_t const n = volume(2000);
+  for (bool const commits : {false, true}) {
+    auto const growths = store().stats().growths;
+    auto t = store().begin({2 * n});
+    ASSERT_TRUE(t.ok()) << t.status().message();
+    ASSERT_TRUE(put(50, n / 2, 1, in(*t)).ok());
+    Status const s = put(n / 4, n, 2, in(*t));
+    ASSERT_TRUE(s.ok()) << s.message();
+    if (!commits) {
+      EXPECT_GT(store().stats().growths, growths);
+    }
+    believe(50, n / 4, 1);
+    believe(n / 4, n, 2);
+    ASSERT_NO_FATAL_FAILURE(driver_->check_all());
+    ASSERT_TRUE((commits ? t->commit() : t->abort()).ok());
+    if (!commits) driver_->model = before;
+    ASSERT_NO_FATAL_FAILURE(driver_->check_all());
+  }
+  ASSERT_NO_FATAL_FAILURE(reopen_killed(GetParam().open()));
+  driver_->check_all();
+}
+
+TEST_P(Transactions, OneOfMoreOperationsThanThereCanBeIsRefused) {
+  Status const s = store().begin({~std::uint64_t{0}}).status();
+  EXPECT_EQ(s.code(), Code::invalid_argument) << s.message();
+  EXPECT_NE(s.message().find("at most 2^31 operations"), std::string::npos) << s.message();
+  driver_->check_all();
+}
+
+TEST_P(Transactions, InLayoutLogOneTooLargeForThePoolIsRefusedAndTakesNoRoom) {
+  if (GetParam().layout != Layout::log) GTEST_SKIP() << "layout word makes room before";
+  CreateOptions create = GetParam().create();
+  create.max_bytes = 24u << 20;
+  ASSERT_NO_FATAL_FAILURE(make(GetParam(), create, GetParam().open()));
+  ASSERT_NO_FATAL_FAILURE(fill(0, 100));
+  std::uint64_t const used = store().stats().space.used_bytes;
+  Status const s = store().begin({std::uint64_t{1} << 24}).status();
+  EXPECT_EQ(s.code(), Code::no_space) << s.message();
+  EXPECT_NE(s.message().find("max_operations"), std::string::npos) << s.message();
+  EXPECT_LE(store().stats().space.used_bytes, used);
+  ASSERT_NO_FATAL_FAILURE(fill(50, 500));
+  ASSERT_NO_FATAL_FAILURE(reopen_killed(GetParam().open()));
+  driver_->check_all();
+}
+
+TEST_P(Transactions, InLayoutLogABatchThatThePoolHasNoRecordsForFailsAlone) {
+  if (GetParam().layout != Layout::log) GTEST_SKIP() << "layout word makes room before";
+  CreateOptions create = GetParam().create();
+  create.max_bytes = 8u << 20;
+  ASSERT_NO_FATAL_FAILURE(make(GetParam(), create, GetParam().open()));
+  std::uint64_t n = 0;
+  for (bool full = false; !full; n += 500) {
+    ASSERT_LT(n, 1'000'000u) << "the pool never fills";
+    full = put(n, n + 500, 0, {}).code() == Code::no_space;
+    for (std::uint64_t i = 0; i < 500; ++i)
+      if (statuses_[i] == KeyStatus::ok) believe(n + i, n + i + 1, 0);
+  }
+  auto t = store().begin({4000});
+  ASSERT_TRUE(t.ok()) << t.status().message();
+  driver_->how = in(*t);
+  ASSERT_NO_FATAL_FAILURE(driver_->run_erase(keys(0, 1000)));
+  driver_->how = {};
+  Status const s = put(0, 1000, 1, in(*t));
+  EXPECT_EQ(s.code(), Code::no_space)
+      << "what it erased may come back: nobody may have its records";
+  ASSERT_NO_FATAL_FAILURE(driver_->check_all());
+  ASSERT_TRUE(t->commit().ok());
+  ASSERT_NO_FATAL_FAILURE(driver_->check_all());
+  ASSERT_NO_FATAL_FAILURE(fill(0, 1000, 1, 500));
+  ASSERT_NO_FATAL_FAILURE(reopen_killed(GetParam().open()));
+  driver_->check_all();
+}
+
+TEST_P(Transactions, ManyThatAreAbortedOrCommittedTakeNoMoreRoomThanOne) {
+  if (!room_is_sure()) GTEST_SKIP() << "too few candidates a key";
+  std::uint64_t used = 0;
+  for (std::uint64_t round = 0; round < volume(200); ++round) {
+    auto t = store().begin({100});
+    ASSERT_TRUE(t.ok()) << t.status().message();
+    ASSERT_TRUE(put(0, 100, round, in(*t)).ok());
+    bool const commits = round % 2 == 0;
+    ASSERT_TRUE((commits ? t->commit() : t->abort()).ok());
+    if (commits) believe(0, 100, round);
+    if (round == 4) used = store().stats().space.used_bytes;
+  }
+  EXPECT_LE(store().stats().space.used_bytes, used + (4u << 20));
   driver_->check_all();
 }
 

@@ -145,7 +145,7 @@ class FailingStore : public testing::TestWithParam<Kind> {
         {"put until it grows", [this] { return put(0, 12 * kHeld, 2); }},
         {"mixed batch", [this] { return mixed(); }},
     };
-    if (config().layout == Layout::word) {
+    if (config().layout != Layout::in_place) {
       all.push_back({"atomic batch", [this] {
                        driver_->how.atomic = true;
                        Status const s = put(kHeld / 2, kHeld * 5 / 4, 3);

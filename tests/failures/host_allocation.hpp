@@ -288,9 +288,9 @@ class HostAllocation : public testing::TestWithParam<Kind> {
 
   std::vector<Step> steps() {
     std::vector<Step> all = steps_that_write();
-    for (auto const& more :
-         {steps_that_read(), gphash() && GetParam().layout == Layout::word ? steps_of_layout_word()
-                                                                           : std::vector<Step>{}})
+    for (auto const& more : {steps_that_read(), gphash() && GetParam().layout != Layout::in_place
+                                                    ? steps_in_transactions()
+                                                    : std::vector<Step>{}})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -348,7 +348,7 @@ class HostAllocation : public testing::TestWithParam<Kind> {
         {"stats", true, [](Store& s, Contents& a) { return stats(s, a); }},
     };
   }
-  std::vector<Step> steps_of_layout_word() {
+  std::vector<Step> steps_in_transactions() {
     return {
         {"atomic", true,
          [this](Store& s, Contents& a) {

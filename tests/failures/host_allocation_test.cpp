@@ -167,7 +167,8 @@ INSTANTIATE_TEST_SUITE_P(Failures, HostAllocation,
                                          Kind{"btree", Index::btree, Layout::word, false},
                                          Kind{"btree_full", Index::btree, Layout::word, false,
                                               Persist::full},
-                                         Kind{"power", Index::gphash, Layout::word, true}),
+                                         Kind{"power", Index::gphash, Layout::word, true},
+                                         Kind{"power_log", Index::gphash, Layout::log, true}),
                          [](testing::TestParamInfo<Kind> const& kind) { return kind.param.name; });
 
 }  // namespace

@@ -112,7 +112,7 @@ TEST_P(PowerStore, BatchesOfEveryKindAreReplayedToWhatTheyWere) {
     auto const kind = kinds[random() % 5];
     Rmw rmw = random() % 2 == 0 ? Rmw::add : Rmw::replace;
     std::optional<Transaction> transaction;
-    if (GetParam().layout == Layout::word && random() % 4 == 0) {
+    if (GetParam().layout != Layout::in_place && random() % 4 == 0) {
       if (GetParam().value_bytes == 0) rmw = Rmw::replace;  // sizes that differ would be refused
       auto begun = driver.store().begin();
       ASSERT_TRUE(begun.ok()) << begun.status().message();
@@ -180,6 +180,23 @@ TEST_P(PowerStore, ATransactionOutlivesAPowerLossWholeOrNotAtAll) {
   }
 }
 
+TEST_P(PowerStore, OfLayoutLogIsOpenedForWhatTheLayoutHasAlone) {
+  if (GetParam().layout != Layout::log) GTEST_SKIP() << "another index";
+  {
+    Driver driver(config_, create(config_, scratch_.file("pool"), log_.path));
+    driver.run_put({config_.key(1)}, {config_.value(1)});
+  }
+  OpenOptions options = config_.open();
+  options.log_dir = log_.path;
+  options.memory.residency = Residency::pm;
+  Status const s = Store::open(scratch_.file("pool"), options).status();
+  EXPECT_EQ(s.code(), Code::unsupported) << s.message();
+  EXPECT_NE(s.message().find("leave residency out"), std::string::npos) << s.message();
+  auto again = open(config_, scratch_.file("pool"), log_.path);
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again->stats().records, 1u);
+}
+
 TEST_P(PowerStore, ALogThatFillsIsTruncatedByCheckpoints) {
   std::mt19937_64 random(6);
   Driver driver(config_, create(config_, scratch_.file("pool"), log_.path));
@@ -190,11 +207,10 @@ TEST_P(PowerStore, ALogThatFillsIsTruncatedByCheckpoints) {
 
 INSTANTIATE_TEST_SUITE_P(All, PowerStore,
                          testing::Values(Case{Layout::word, 8, 16}, Case{Layout::word, 0, 0},
-                                         Case{Layout::in_place, 16, 0}),
+                                         Case{Layout::in_place, 16, 0}, Case{Layout::log, 8, 16}),
                          [](auto const& which) {
-                           return std::string(which.param.layout == Layout::word ? "word"
-                                                                                 : "in_place") +
-                                  "K" + std::to_string(which.param.key_bytes) + "V" +
+                           return text(which.param.layout) + "K" +
+                                  std::to_string(which.param.key_bytes) + "V" +
                                   std::to_string(which.param.value_bytes);
                          });
 

@@ -11,6 +11,10 @@
 
 namespace perdure::test::power_stores {
 
+inline std::string text(Layout layout) {
+  return layout == Layout::word ? "word" : layout == Layout::log ? "log" : "in_place";
+}
+
 inline Config config_of(Layout layout, std::uint32_t key_bytes, std::uint32_t value_bytes) {
   Config c;
   c.name = "power";

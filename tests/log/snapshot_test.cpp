@@ -81,7 +81,8 @@ std::vector<Case> all_cases() {
   for (Sizes const s : {Sizes{Layout::word, 8, 16},
                         {Layout::word, 0, 0},
                         {Layout::in_place, 16, 0},
-                        {Layout::in_place, 8, 24}}) {
+                        {Layout::in_place, 8, 24},
+                        {Layout::log, 8, 16}}) {
     for (Durability const from : {Durability::process, Durability::power}) {
       for (Durability const to : {Durability::none, Durability::process, Durability::power})
         cases.push_back({s.layout, s.key_bytes, s.value_bytes, from, to});
@@ -93,8 +94,10 @@ std::vector<Case> all_cases() {
 std::string name_of(testing::TestParamInfo<Case> const& which) {
   constexpr char const* kNames[] = {"none", "process", "power"};
   Case const& c = which.param;
-  return std::string(c.layout == Layout::word ? "word" : "in_place") + "K" +
-         std::to_string(c.key_bytes) + "V" + std::to_string(c.value_bytes) + "_" +
+  return std::string(c.layout == Layout::word  ? "word"
+                     : c.layout == Layout::log ? "log"
+                                               : "in_place") +
+         "K" + std::to_string(c.key_bytes) + "V" + std::to_string(c.value_bytes) + "_" +
          kNames[static_cast<int>(c.from)] + "_to_" + kNames[static_cast<int>(c.to)];
 }
 

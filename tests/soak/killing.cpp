@@ -152,9 +152,10 @@ class Soak {
         arguments_.layout == "both" ? born_ % 2 == 1 : arguments_.layout == "in_place";
     if (arguments_.index != "gphash")
       kind_.index = arguments_.index == "dash-eh" ? Index::dash_eh : Index::dash_lh;
-    kind_.layout = in_place ? Layout::in_place : Layout::word;
-    kind_.variable = born_ / 2 % 2 == 1;
-    kind_.shape = kShapes[random_() % 4];
+    bool const log = arguments_.layout == "log";
+    kind_.layout = in_place ? Layout::in_place : log ? Layout::log : Layout::word;
+    kind_.variable = born_ / 2 % 2 == 1 && !log;
+    kind_.shape = log ? kShapes[0] : kShapes[random_() % 4];
     kind_.power = arguments_.durability == "power";
     kind_.disk = on_forgetting_disk();
     kind_.device = arguments_.device == "cuda" ? Device::cuda : Device::cpu;
@@ -217,7 +218,7 @@ class Soak {
   }
 
   [[nodiscard]] bool has_transactions() const {
-    return kind_.index == Index::gphash && kind_.layout == Layout::word;
+    return kind_.index == Index::gphash && kind_.layout != Layout::in_place;
   }
 
   void wait_for(Moment moment, pid_t victim) {

@@ -116,7 +116,9 @@ std::string Kind::describe() const {
   if (index != Index::gphash)
     return std::string(index == Index::dash_eh ? "dash-eh" : "dash-lh") +
            (variable ? ", variable" : "");
-  return std::string(layout == Layout::word ? "word" : "in_place") +
+  return std::string(layout == Layout::word  ? "word"
+                     : layout == Layout::log ? "log"
+                                             : "in_place") +
          (variable ? ", variable" : "") + ", " + std::to_string(shape.levels) + "L-" +
          std::to_string(shape.hashes) + "H-" + std::to_string(shape.slots) + "S, " +
          (disk    ? "power on a disk that forgets"
@@ -140,7 +142,7 @@ Step make_step(Kind const& kind, std::uint64_t seed, std::uint64_t kill, std::ui
   constexpr How kHow[] = {How::atomic, How::atomic, How::committed, How::committed, How::aborted};
   Step step;
   if (std::uint64_t const dice = random() % 10;
-      kind.index == Index::gphash && kind.layout == Layout::word && dice < 5)
+      kind.index == Index::gphash && kind.layout != Layout::in_place && dice < 5)
     step.how = kHow[dice];
   std::size_t const batches = step.is_transaction() ? 1 + random() % 4 : 1;
   for (std::size_t i = 0; i < batches; ++i)

@@ -190,7 +190,7 @@ TEST_P(Steps, BytesStandWhereTheDocumentSays) {
 }
 
 TEST_P(Steps, LayoutInPlaceAndDurabilityPowerSayThatTheyCannot) {
-  if (GetParam() == Residency::pm) {
+  if (GetParam().residency == Residency::pm) {
     store_.reset();
     CreateOptions create;
     create.layout = Layout::in_place;

@@ -52,11 +52,17 @@ inline Contents table_of(std::uint64_t step) {
   return contents;
 }
 
-class Steps : public ::testing::TestWithParam<Residency> {
+struct Kind {
+  Layout layout;
+  Residency residency;
+};
+
+class Steps : public ::testing::TestWithParam<Kind> {
  protected:
   Steps() { store_.emplace(make({})); }
 
   Store make(CreateOptions create) const {
+    if (create.layout == Layout::word) create.layout = GetParam().layout;
     create.value_bytes = 24;
     create.expected_records = std::min<std::uint64_t>(create.expected_records, 300);
     create.file.overwrite = true;
@@ -67,7 +73,7 @@ class Steps : public ::testing::TestWithParam<Residency> {
   static OpenOptions options() {
     OpenOptions open;
     open.threads = 2;
-    open.memory.residency = GetParam();
+    open.memory.residency = GetParam().residency;
     return open;
   }
   static Store open(std::string const& path, OpenOptions const& how = options()) {

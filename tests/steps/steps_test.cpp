@@ -221,9 +221,14 @@ TEST_P(Steps, OneIsWrittenOnceByATransactionThatIsOpen) {
   EXPECT_EQ(store_->restore_step().value(), (std::uint64_t{1} << 63) - 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Store, Steps, ::testing::Values(Residency::pm, Residency::mirrored),
+INSTANTIATE_TEST_SUITE_P(Store, Steps,
+                         ::testing::Values(Kind{Layout::word, Residency::pm},
+                                           Kind{Layout::word, Residency::mirrored},
+                                           Kind{Layout::log, Residency::mirrored}),
                          [](auto const& tested) {
-                           return tested.param == Residency::pm ? "pm" : "mirrored";
+                           return tested.param.layout == Layout::log        ? "log"
+                                  : tested.param.residency == Residency::pm ? "pm"
+                                                                            : "mirrored";
                          });
 
 }  // namespace

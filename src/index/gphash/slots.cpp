@@ -29,6 +29,7 @@ Slots::Slots(pm::Pool& pool, pm::RecordHeap& heap)
 }
 
 bool Slots::has_slot(Offset at) const {
+  if (logged_) return false;
   for (std::uint32_t i = 0; i < view_.all_levels(); ++i) {
     Level const& level = view_.level[i];
     if (at.bytes >= level.base.bytes &&

@@ -117,6 +117,13 @@ Status Core::of_batch(Status const& status, std::size_t n) const {
   return status;
 }
 
+Status Core::of_transaction(Status const& status, std::uint64_t n) const {
+  if (status.code() != Code::no_space) return of_batch(status, n);
+  return {status.code(), "pool " + path + ": a transaction of " + std::to_string(n) +
+                             " operations: " + status.message() +
+                             "; begin one of fewer (max_operations)"};
+}
+
 Status Core::show_table() { return engine->set_table(table.view(), table.slots()); }
 
 Status Core::show_words() {

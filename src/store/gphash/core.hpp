@@ -61,6 +61,8 @@ struct Core {
   [[nodiscard]] Status not_the_transaction() const;  // that was named
   /// What a session says of a batch of n operations that did not happen, with the way out.
   [[nodiscard]] Status of_batch(Status const& status, std::size_t n) const;
+  /// And of a transaction for so many.
+  [[nodiscard]] Status of_transaction(Status const& status, std::uint64_t n) const;
   /// The engine's table is the host's from here on; no session is running.
   Status show_table();
   /// Layout `log`: the host is about to look at slots, whose words are the engine's. Once more

@@ -4,12 +4,14 @@
 #include <atomic>
 #include <cstring>
 #include <optional>
+#include <ranges>
 #include <vector>
 
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
 #include "base/hooks.hpp"
 #include "pm/heap_headers.hpp"
+#include "pm/host_verbs.hpp"
 #include "store/gphash/write.hpp"
 
 namespace perdure {
@@ -33,18 +35,24 @@ bool Entries::is_long() const {
   return core_.entries.used() > kLong * core_.counters.records() + kFewCells;
 }
 
+/// It would make durable what the table has of a transaction that is open.
+bool Entries::may_copy() const {
+  return core_.entries.parts().empty() || mutated("copy_swallows_parts");
+}
+
 Status Entries::make_room(std::uint64_t operations) {
   PERDURE_ASSERT(core_.logged() && core_.is_exclusive());
-  if (is_long()) {
+  if (may_copy() && is_long()) {
     if (Status s = copy(); !s.ok()) return s;
   }
-  // This batch, and a copy of all keys that there are then.
+  // This batch, the commit of its transaction, and a copy of all keys that there are then.
   std::uint64_t const cells =
-      operations + 2 * wal::kHeadCells + core_.counters.records() + operations;
+      operations + 3 * wal::kHeadCells + core_.counters.records() + operations;
   if (core_.entries.room() >= cells) return {};
   Status s = core_.entries.reserve(cells);
   core_.pool_may_have_grown();
-  if (s.code() == Code::no_space && core_.entries.used() > core_.counters.records() + kFewCells) {
+  bool const shortens = core_.entries.used() > core_.counters.records() + kFewCells;
+  if (s.code() == Code::no_space && shortens && may_copy()) {
     if (Status copied = copy(); !copied.ok()) return copied;
     s = core_.entries.reserve(cells);
   }
@@ -52,15 +60,24 @@ Status Entries::make_room(std::uint64_t operations) {
   return {s.code(), "the log of its entries: " + s.message()};
 }
 
-void Entries::show_room(std::uint64_t operations, Reservation& reservation) const {
-  reservation.segments = core_.entries.segments_for(operations);
+void Entries::show_room(WriteBatch const& batch, Reservation& reservation) const {
+  reservation.undoable = batch.undoable;
+  reservation.segments =
+      core_.entries.segments_for(batch.call.keys.count * (batch.undoable ? 2 : 1));
   reservation.entries = core_.entries.next();
 }
 
-void Entries::seal(WriteBatch const& batch) {
+void Entries::seal(WriteBatch const& batch, wal::ExtentKind kind) {
   PERDURE_ASSERT(batch.sequence == core_.sequence);
-  core_.entries.seal(batch.sequence, batch.call.keys.count, wal::ExtentKind::batch,
+  std::uint64_t const n = batch.call.keys.count;
+  core_.entries.seal(batch.sequence, kind == wal::ExtentKind::part ? 2 * n : n, kind,
                      batch.done[BatchCounts::entry_sum]);
+}
+
+/// All parts have been ordered.
+void Entries::commit(std::uint64_t undo_number) {
+  core_.entries.seal(core_.next_sequence(), 0, wal::ExtentKind::commit, undo_number);
+  if (!mutated("no_order_after_commit")) pm::order();
 }
 
 /// Writes an entry for each key anew; all that was there before goes.
@@ -81,6 +98,10 @@ Status Entries::copy() {
 
 // ------------------------------------------------------------------------------------------------
 // Opening
+
+Status Entries::named(Status const& s) const {
+  return s.ok() ? s : Status{s.code(), "pool " + core_.path + ": " + s.message()};
+}
 
 bool Entries::value_whole(wal::LogEntry const& entry) const {
   Offset const at = wal::record_of(entry.what);
@@ -137,18 +158,22 @@ class Replay {
   }
 
  private:
-  /// Between there and what has been collected are the heads of extents.
+  /// Between there and what has been collected are the heads of extents, and what undoes parts: it
+  /// is passed over as if it were heads, the last of which may overlap.
   void go_to(std::uint64_t position) {
     if (begin_ == end_) begin_ = end_ = position;
-    for (; end_ < position; end_ += wal::kHeadCells)
-      heads_.push_back(static_cast<std::uint32_t>(end_ - begin_));
-    PERDURE_ASSERT(end_ == position);
+    PERDURE_ASSERT(end_ == position || end_ + wal::kHeadCells <= position);
+    while (end_ < position) {
+      std::uint64_t const head = std::min(end_, position - wal::kHeadCells);
+      heads_.push_back(static_cast<std::uint32_t>(head - begin_));
+      end_ = head + wal::kHeadCells;
+    }
   }
 
   Core& core_;
   BatchWriter& writer_;
   std::uint64_t begin_ = 0, end_ = 0;  // cells that wait
-  std::vector<std::uint32_t> heads_;   // among them
+  std::vector<std::uint32_t> heads_;  // among them
 };
 
 }  // namespace
@@ -157,16 +182,16 @@ Status Entries::replay(BatchWriter& writer) {
   wal::EntryLog& log = core_.entries;
   Replay replay(core_, writer);
   std::optional<Extent> last;
-  auto const named = [&](Status const& s) {
-    return s.ok() ? s : Status{s.code(), "pool " + core_.path + ": " + s.message()};
-  };
   Status const read = log.read(core_.workers, [&](Extent const& extent) -> Status {
     Status const s = last ? replay.add(*last) : Status{};
     last = extent;
     return s;
   });
   if (!read.ok()) return named(read);
-  if (last && !values_whole(*last)) {
+  // What a transaction follows was ordered before.
+  bool const is_last = log.parts().empty();
+  for (Extent const& part : log.parts()) core_.recovery.undone += part.entries / 2;
+  if (last && is_last && !values_whole(*last)) {
     log.drop_last();
     ++core_.recovery.dropped;
     core_.recovery.why_dropped = "the last batch was half written";
@@ -174,6 +199,22 @@ Status Entries::replay(BatchWriter& writer) {
     if (Status s = replay.add(*last); !s.ok()) return named(s);
   }
   return named(replay.put_into_table());
+}
+
+Status Entries::undo_batch(BatchWriter& writer, std::uint64_t operations) {
+  wal::EntryLog const& log = core_.entries;
+  std::uint64_t const at = log.mark().position + wal::kHeadCells + operations;
+  return writer.replay({log.segments_of(at, at + operations), log.region_at(at), operations, {}});
+}
+
+Status Entries::undo_parts(BatchWriter& writer) {
+  wal::EntryLog const& log = core_.entries;
+  for (Extent const& part : log.parts() | std::views::reverse) {
+    std::uint64_t const n = part.entries / 2, at = part.first + n;
+    Status const s = writer.replay({log.segments_of(at, at + n), log.region_at(at), n, {}});
+    if (!s.ok()) return s;
+  }
+  return {};
 }
 
 }  // namespace perdure

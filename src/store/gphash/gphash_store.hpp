@@ -102,7 +102,7 @@ class GphashStore final : public Store::Impl {
   Transactions transactions_{core_, records_, growth_, writer_, log_};
   Steps steps_{core_, records_, transactions_};
   DeviceSessions device_sessions_{core_, records_, growth_};
-  Recovery recovery_{core_, growth_, transactions_, changes_};
+  Recovery recovery_{core_, growth_, changes_};
 
   friend struct Opening;  // opening.cpp
 };

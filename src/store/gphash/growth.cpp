@@ -3,7 +3,8 @@
 // before each write batch, until none is left and the retiring level is dropped. Invariants: a
 // unit's entries are copied | order | it is emptied on the retiring level, and counts as moved.
 // What it was emptied with is ordered by the point after the next batch's first phase, or by the
-// root's: before any word changes that stale copies could contradict. No transaction is open.
+// root's: before any word changes that stale copies could contradict. No transaction is open, but
+// in layout `log`, where nothing durable names slots.
 #include <algorithm>
 #include <iterator>
 
@@ -104,7 +105,7 @@ Status Growth::abandon(Status const& why) {
 /// Before a write batch: its share of a growth that is under way.
 Status Growth::advance(std::uint64_t operations) {
   if (!core_.table.growing()) return {};
-  PERDURE_ASSERT(core_.transaction == nullptr);  // whose undo entries name slots
+  PERDURE_ASSERT(core_.transaction == nullptr || core_.logged());  // undo entries name slots
   PERDURE_ASSERT(core_.table.unit_slots() > 0);
   std::uint64_t const share = std::min(operations * kSlotsAnOperation / core_.table.unit_slots(),
                                        core_.table.units() / kShare);

@@ -38,8 +38,6 @@ Status check_logged(std::string const& path, pm::PoolHeader const& h) {
         "key_bytes and value_bytes");
   if (h.levels != 2 || h.hashes != 2 || h.slots != 8)
     return refuse("has the default shape, 2L-2H-8S, alone");
-  if (h.durability == static_cast<std::uint8_t>(Durability::power))
-    return refuse("has no durability power: choose process");
   return {};
 }
 
@@ -225,6 +223,8 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::open_logged(std::string const&
   if (!restored) return restored.status();
   auto pool = pm::Pool::of_image(path, std::move(restored->file));
   if (!pool) return pool.status();
+  Status const can = pool->header().logged() ? can_run_logged(path, options) : Status{};
+  if (!can.ok()) return can;
   double const map_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   auto store = std::make_unique<GphashStore>(path, options, std::move(*pool));
   Opening opening(*store);

@@ -16,14 +16,13 @@
 #include "store/gphash/core.hpp"
 #include "store/gphash/growth.hpp"
 #include "store/gphash/pool_changes.hpp"
-#include "store/gphash/transactions.hpp"
 
 namespace perdure {
 
 class Recovery {
  public:
-  Recovery(Core& core, Growth& growth, Transactions& transactions, PoolChanges& changes)
-      : core_(core), growth_(growth), transactions_(transactions), changes_(changes) {}
+  Recovery(Core& core, Growth& growth, PoolChanges& changes)
+      : core_(core), growth_(growth), changes_(changes) {}
 
   /// Takes over the runs of superblocks that the root names.
   Status attach();
@@ -49,7 +48,6 @@ class Recovery {
 
   Core& core_;
   Growth& growth_;
-  Transactions& transactions_;
   PoolChanges& changes_;
   std::chrono::steady_clock::time_point begin_;
   std::optional<pm::ClosingNote> left_;  // by the orderly close before this opening

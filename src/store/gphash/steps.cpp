@@ -194,7 +194,7 @@ Status Steps::check_step(OpenTransaction const& tx, std::uint64_t step) const {
   if (step > pm::kMostStep)
     return bad_argument("step " + std::to_string(step) + " is above the highest, " +
                         std::to_string(pm::kMostStep));
-  return transactions_.check_undo_room(tx, 1);
+  return transactions_.check_room(tx, 1);
 }
 
 Status Steps::write(Transaction::State& transaction, std::uint64_t step, CUstream_st* stream) {
@@ -213,14 +213,15 @@ Status Steps::write_in(OpenTransaction& tx, std::uint64_t step, CUstream_st* str
   if (Status s = late ? Status{} : save_buffers(addresses, stream); !s.ok())
     return {s.code(), "pool " + core_.path + ", saving dense buffers: " + s.message()};
   core_.health.changing = true;
-  PERDURE_ASSERT(tx.operations < core_.undo.capacity());
-  wal::UndoRegion const region = core_.undo.next_step(tx.operations);
+  PERDURE_ASSERT(tx.undo_entries < core_.undo.capacity());
+  wal::UndoRegion const region = core_.undo.next_step(tx.undo_entries);
   if (!mutated("step_word_not_logged")) core_.undo.append(region, core_.dense.word_at());
   if (!mutated("no_order_before_step_word")) pm::order();
   core_.dense.publish(step);
   if (!mutated("no_order_after_step_word")) pm::order();
   if (late) static_cast<void>(save_buffers(addresses, stream));
   ++tx.operations;
+  ++tx.undo_entries;
   PERDURE_ASSERT(core_.dense.step() == step);
   tx.step = step;
   core_.counters.add_orders(2);

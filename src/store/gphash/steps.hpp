@@ -1,7 +1,8 @@
 // Steps: dense buffers of the caller's and a step number that become durable with a transaction's
 // batches. Order of a step: the other copy of each buffer, and the undo entry of the step's word |
-// order | the word | order; then, as of all transactions, the epoch. Invariant: until the epoch is
-// stored, undoing makes the older copy count.
+// order | the word | order; then, as of all transactions, the epoch, in layout `log` behind the
+// extent that commits. Invariant: until the transaction has committed, undoing makes the older copy
+// count.
 #pragma once
 
 #include <cstdint>

@@ -13,89 +13,51 @@
 #include "store/gphash/logged_batch.hpp"
 
 namespace perdure {
-namespace {
-
-using exec::Counts;
-
-// A transaction cannot grow the table once it has written: so it begins with this load at most.
-constexpr double kTransactionLoad = 0.75;
-
-}  // namespace
-
 Status transaction_ended() { return {Code::closed, "this transaction has ended already"}; }
 
+Transactions::Transactions(Core& core, Records& records, Growth& growth, BatchWriter& writer,
+                           PowerLog& log)
+    : core_(core), records_(records), growth_(growth), writer_(writer), log_(log) {
+  if (core.logged())
+    undoing_ = std::make_unique<PartsDropped>(core, records, growth, writer, log);
+  else
+    undoing_ = std::make_unique<SlotsUndone>(core, records, growth, writer, log);
+}
+
 Status Transactions::check_undoable() const {
-  if (core_.logged())
-    return {Code::unsupported, "pool " + core_.path +
-                                   ": layout log has no transactions, steps and atomic batches; "
-                                   "those need a pool of layout word"};
   if (!core_.in_place()) return {};
   return {Code::unsupported,
           "pool " + core_.path +
               ": layout in_place writes several words for one change, which the undo "
-              "log does not hold; atomic batches need a pool of layout word"};
+              "log does not hold; atomic batches need a pool of layout word or log"};
 }
 
-bool Transactions::is_logged_word(Offset at) const {
-  return core_.table.has_slot(at) || (core_.dense.is_word(at) && !mutated("step_word_not_undone"));
-}
-
-Status Transactions::check_undo_room(OpenTransaction const& tx, std::uint64_t operations) const {
-  std::uint64_t const capacity = core_.undo.capacity();
-  if (tx.operations + operations <= capacity) return {};
+Status Transactions::check_room(OpenTransaction const& tx, std::uint64_t operations) const {
+  if (tx.operations + operations <= tx.room) return {};
   return {Code::no_space, "pool " + core_.path + ": this transaction has room for " +
-                              std::to_string(capacity) + " operations, of which " +
+                              std::to_string(tx.room) + " operations, of which " +
                               std::to_string(tx.operations) + " are taken; a batch of " +
                               std::to_string(operations) +
                               " does not fit: begin one with max_operations of at least " +
                               std::to_string(tx.operations + operations)};
 }
 
-/// The undo log holds so many entries. No transaction is open.
-Status Transactions::make_undo_room(std::uint64_t operations) {
-  PERDURE_ASSERT(core_.transaction == nullptr && core_.is_exclusive());
-  if (operations > core_.undo.capacity()) {
-    if (Status s = records_.end_lease(); !s.ok()) return s;
-    if (operations > (std::uint64_t{1} << 31))
-      return bad_argument("a transaction has at most 2^31 operations");
-    auto const make = [&] {
-      core_.heap.give_back_empty();
-      return core_.undo.make_room(operations);
-    };
-    if (Status s = log_.with_held_space(make); !s.ok()) return s;
-  }
-  PERDURE_ASSERT(operations <= core_.undo.capacity());
-  core_.pool_may_have_grown();
-  return {};
-}
-
-void Transactions::start(OpenTransaction& tx) {
+void Transactions::start(OpenTransaction& tx, std::uint64_t operations) {
   PERDURE_ASSERT(tx.operations == 0 && tx.used.empty() && tx.unlinked.empty());
-  tx.first_step = core_.undo.step() + 1;
   tx.records_before = core_.counters.records();
+  undoing_->begin(tx, operations);
 }
 
-/// Slots as they were before that step; their claims have all been released.
-Status Transactions::undo(std::uint32_t from_step, std::uint64_t records_before) {
-  PERDURE_ASSERT(from_step > 0 && core_.is_exclusive() && core_.health.changing);
-  core_.undo.undo(from_step, [&](Offset word) { return is_logged_word(word); });
-  if (!mutated("abort_keeps_count")) core_.counters.set_records(records_before);
-  return mutated("mirror_not_refreshed_after_undo") ? Status{} : core_.engine->refresh();
-}
-
-/// Either way the epoch ends, so that entries of this transaction count no more.
 Status Transactions::finish(OpenTransaction& tx, bool commit) {
-  PERDURE_ASSERT(core_.is_exclusive() && tx.operations <= core_.undo.capacity());
+  PERDURE_ASSERT(core_.is_exclusive() && tx.operations <= tx.room);
   PERDURE_ASSERT(tx.logged.empty() || core_.power != nullptr);
   Health& health = core_.health;
   health.changing = true;
   health.unlogged = commit && core_.power && !tx.logged.empty();
-  if (!commit) {
-    health.half_undoable = true;
-    if (Status s = undo(tx.first_step, tx.records_before); !s.ok()) return health.fail(s);
-    health.half_undoable = false;
-  }
-  if (commit || !mutated("abort_keeps_entries")) core_.undo.end();
+  health.half_undoable = true;
+  if (Status s = commit ? undoing_->commit(tx) : undoing_->abort(tx); !s.ok())
+    return health.fail(s);
+  health.half_undoable = false;
   core_.counters.add_orders(1);
   if (Status s = release_leased(tx); !s.ok()) return health.fail(s);
   bool const replaced = commit || mutated("abort_releases_replaced");
@@ -130,35 +92,31 @@ Status Transactions::write_atomic(Call const& call, std::span<KeyStatus> statuse
   if (Status s = check_undoable(); !s.ok()) return s;
   health.changing = true;
   if (Status s = growth_.advance(call.keys.count); !s.ok()) return health.fail(s);
-  if (Status s = make_undo_room(call.keys.count); !s.ok()) return s;
+  if (Status s = undoing_->make_room(call.keys.count, false); !s.ok()) return s;
   health.changing = false;
   OpenTransaction tx;
   tx.alone = true;
-  start(tx);
+  start(tx, call.keys.count);
   Status const done = write_in(tx, call, statuses);
   if (health.failed()) return done;
   Status const finished = finish(tx, done.ok());
   return done.ok() ? finished : done;
 }
 
-/// One batch of a transaction: all of it, or, undone, none. The first may still grow the table.
+/// One batch of a transaction: all of it, or, undone, none.
 Status Transactions::write_in(OpenTransaction& tx, Call const& call,
                               std::span<KeyStatus> statuses) {
   std::uint64_t const n = call.keys.count;
   if (n == 0) return {};
-  if (Status s = check_undo_room(tx, n); !s.ok()) return s;
+  if (Status s = check_room(tx, n); !s.ok()) return s;
   for (;;) {
     std::uint64_t waiting = 0;
     Status const done = attempt(tx, call, statuses, waiting);
     PERDURE_ASSERT(waiting == 0 || !done.ok());
     if (waiting == 0 || core_.health.failed()) return done;
-    if (tx.operations > 0 || !core_.options.grow) return done;
-    // growth moves slots: no entry may name them
-    if (!mutated("undo_entries_outlive_growth")) core_.undo.end();
-    auto const grow = [&] { return growth_.make_room(waiting); };
-    if (Status s = log_.with_held_space(grow); !s.ok())
-      return s.code() == Code::no_space ? done : core_.health.fail(s);
-    tx.first_step = core_.undo.step() + 1;
+    Result<bool> const again = undoing_->grow(tx, waiting);
+    if (!again.ok()) return core_.health.fail(again.status());
+    if (!again.value()) return done;
   }
 }
 
@@ -169,22 +127,20 @@ Status Transactions::attempt(OpenTransaction& tx, Call const& call, std::span<Ke
                              std::uint64_t& waiting) {
   Health& health = core_.health;
   WriteBatch batch(call, statuses);
+  batch.undoable = true;
   if (Status s = writer_.prepare(batch, tx.alone && records_.can_lease()); !s.ok()) return s;
-  std::uint32_t const step = core_.undo.step() + 1;
-  std::uint64_t const records_before = core_.counters.records();
   health.changing = health.half_undoable = true;
-  if (Status s = passes(tx, batch); !s.ok()) return health.fail(s);
-  // Each pass has had a step of its own.
-  PERDURE_ASSERT(core_.undo.step() >= step || mutated("epoch_ends_before_publish"));
+  if (Status s = undoing_->run(tx, batch); !s.ok()) return health.fail(s);
   auto const status = writer_.answer(batch);
   if (!status) return health.fail(status.status());
   Status const result = refusal(tx, batch, status.value());
   if (result.ok()) {
+    if (Status s = undoing_->keep(tx, batch); !s.ok()) return health.fail(s);
     if (Status s = keep_attempt(tx, batch, status.value()); !s.ok()) return health.fail(s);
   } else {
     if (batch.full && result.code() == Code::no_space)
       waiting = batch.done[BatchCounts::inserted] + std::max<std::uint64_t>(1, batch.refused);
-    if (Status s = undo(step, records_before); !s.ok()) return health.fail(s);
+    if (Status s = undoing_->undo_batch(batch); !s.ok()) return health.fail(s);
     if (Status s = release_refused(batch); !s.ok()) return health.fail(s);
   }
   health.half_undoable = false;
@@ -192,22 +148,6 @@ Status Transactions::attempt(OpenTransaction& tx, Call const& call, std::span<Ke
   if (Status s = batch.session->finish(); !s.ok()) return health.fail(s);
   core_.sessions.give(std::move(batch.session));
   return result;
-}
-
-/// Without displacement, which would change a second slot for one key.
-Status Transactions::passes(OpenTransaction const& tx, WriteBatch& batch) {
-  for (int number = 0; number < kMostPasses; ++number) {
-    wal::UndoRegion const region = core_.undo.next_step(tx.operations);
-    PERDURE_ASSERT(region.first + batch.call.keys.count <= core_.undo.capacity());
-    auto const counts = writer_.pass(batch, false, &region);
-    if (!counts) return counts.status();
-    PERDURE_ASSERT(counts.value()[BatchCounts::displaced] == 0);
-    if (counts.value()[BatchCounts::pending] == 0) return {};
-    batch.refused = counts.value()[BatchCounts::full];
-    if (batch.refused != 0) break;
-  }
-  batch.full = true;
-  return {};
 }
 
 /// Why the batch must not take effect, if it must not.
@@ -229,19 +169,14 @@ Status Transactions::refusal(OpenTransaction const& tx, WriteBatch const& batch,
   if (auto const operation = of_first(KeyStatus::corrupt))
     return {Code::corrupt, *operation + " found a damaged record (run verify)"};
   if (!batch.full) return {};
-  return {Code::no_space,
-          nothing + "the table is full" +
-              (tx.operations > 0 ? ", and cannot grow inside a transaction: abort it, and begin it "
-                                   "with max_operations for all its batches"
-                                 : " and could not grow")};
+  return {Code::no_space, nothing + "the table is full" +
+                              (tx.operations > 0 ? undoing_->full() : " and could not grow")};
 }
 
 /// All that a batch took, which has been undone.
 Status Transactions::release_refused(WriteBatch& batch) {
   if (batch.from_lease) {
-    auto const taken = batch.session->download(Download::reserved);
-    if (!taken) return taken.status();
-    batch.reserved.assign(taken.value().reserved.begin(), taken.value().reserved.end());
+    if (Status s = writer_.take_over_records(batch); !s.ok()) return s;
     if (Status s = records_.end_lease(); !s.ok()) return s;
   }
   records_.release(batch.reserved);
@@ -263,6 +198,9 @@ Status Transactions::release_leased(OpenTransaction& tx) {
 /// Notes what the batch took and unlinked, and, with durability power, what will be logged.
 Status Transactions::keep_attempt(OpenTransaction& tx, WriteBatch& batch,
                                   std::span<std::uint8_t const> status) {
+  if (batch.from_lease && !records_.leased()) {  // a growth ended the lease
+    if (Status s = writer_.take_over_records(batch); !s.ok()) return s;
+  }
   if (batch.from_lease) {
     tx.operations += batch.call.keys.count;
     if (Status s = keep_for_log(tx, batch, status); !s.ok()) return s;
@@ -312,18 +250,17 @@ Result<std::shared_ptr<Transaction::State>> Transactions::begin(GphashStore& sto
   ExclusiveLock store_lock(core_.lock);
   if (Status s = core_.check_open(true); !s.ok()) return s;
   if (Status s = check_undoable(); !s.ok()) return s;
+  if (Status s = check_operations(how.max_operations); !s.ok()) return s;
   auto state = std::make_shared<Transaction::State>();
   Status const room = core_.health.whole_or_failed([&]() -> Status {
     core_.health.changing = true;
-    auto const grow = [&] { return growth_.grow_for(how.max_operations, kTransactionLoad); };
-    if (Status s = log_.with_held_space(grow); !s.ok()) return s;
-    return make_undo_room(how.max_operations + (core_.dense.exists() ? 1 : 0));
+    return undoing_->make_room(how.max_operations, true);
   });
   if (!room.ok()) return room;
   PERDURE_ASSERT(core_.transaction == nullptr && core_.device_session == nullptr);
   state->store = &store;
   state->store_lock = std::move(store_lock);
-  start(state->open);
+  start(state->open, how.max_operations);
   core_.transaction = state;
   core_.lock.hold(state.get());
   return state;

@@ -88,7 +88,9 @@ Status BatchWriter::execute(Call const& call, std::span<KeyStatus> statuses, Log
   health.changing = true;
   health.unlogged = core_.power != nullptr;
   if (Status s = passes(batch); !s.ok()) return health.fail(s);
-  if (Status s = seal(batch); !s.ok()) return health.fail(s);
+  if (core_.logged()) {
+    if (Status s = seal(batch, wal::ExtentKind::batch); !s.ok()) return health.fail(s);
+  }
   if (Status s = release_records(batch); !s.ok()) return health.fail(s);
   if (!statuses.empty() || core_.power) {
     auto const status = answer(batch);
@@ -118,7 +120,8 @@ Status BatchWriter::prepare(WriteBatch& batch, bool from_lease) {
   batch.from_lease = from_lease;
   if (core_.logged()) {
     std::uint64_t const n = batch.call.keys.count;
-    if (Status s = core_.of_batch(make_room_for_entries(n), n); !s.ok()) {
+    std::uint64_t const entries = batch.undoable ? 2 * n : n;
+    if (Status s = core_.of_batch(make_room_for_entries(entries), n); !s.ok()) {
       if (s.code() == Code::no_space)
         std::fill(batch.statuses.begin(), batch.statuses.end(), KeyStatus::no_space);
       return s;
@@ -130,12 +133,12 @@ Status BatchWriter::prepare(WriteBatch& batch, bool from_lease) {
 }
 
 /// Where nothing else is free, with what the heap has taken and not used.
-Status BatchWriter::make_room_for_entries(std::uint64_t operations) {
-  Status const s = entries_.make_room(operations);
+Status BatchWriter::make_room_for_entries(std::uint64_t entries) {
+  Status const s = entries_.make_room(entries);
   if (s.code() != Code::no_space) return s;
   if (Status ended = records_.end_lease(); !ended.ok()) return ended;
   core_.heap.give_back_empty();
-  return entries_.make_room(operations);
+  return entries_.make_room(entries);
 }
 
 /// With records of the heap.
@@ -155,7 +158,7 @@ Status BatchWriter::prepare_reserved(WriteBatch& batch) {
     if (Status s = begin_session(batch, *status); !s.ok()) return s;
     Reservation reservation{
         .records = batch.reserved, .any_fits = batch.any_fits, .sequence = batch.sequence};
-    if (core_.logged()) entries_.show_room(batch.call.keys.count, reservation);
+    if (core_.logged()) entries_.show_room(batch, reservation);
     return core_.of_batch(batch.session->prepare(reservation).status(), batch.call.keys.count);
   });
   if (!begun.ok()) records_.release(batch.reserved);
@@ -168,7 +171,7 @@ Status BatchWriter::prepare_leased(WriteBatch& batch) {
   batch.sequence = core_.next_sequence();
   Reservation reservation{
       .leased = records_for(batch.call), .from_lease = true, .sequence = batch.sequence};
-  if (core_.logged()) entries_.show_room(n, reservation);
+  if (core_.logged()) entries_.show_room(batch, reservation);
   if (Status s = begin_session(batch, {}); !s.ok()) return s;
   Status const taken = records_.take_leased(reservation.leased, [&]() -> Result<bool> {
     auto prepared = batch.session->prepare(reservation);
@@ -273,12 +276,13 @@ Status BatchWriter::passes(WriteBatch& batch) {
   return {};
 }
 
-/// Layout `log`: all that the batch wrote, its records and its entries, counts by the one ordering
-/// point after its extent's head.
-Status BatchWriter::seal(WriteBatch& batch) {
-  if (!core_.logged()) return {};
-  entries_.seal(batch);
-  if (mutated("no_order_after_extent")) return {};
+/// All that the batch wrote, its records and its entries, is there by the one ordering point after
+/// its extent's head.
+Status BatchWriter::seal(WriteBatch& batch, wal::ExtentKind kind) {
+  PERDURE_ASSERT(core_.logged());
+  entries_.seal(batch, kind);
+  bool const part = kind == wal::ExtentKind::part;
+  if (part ? mutated("no_order_after_part") : mutated("no_order_after_extent")) return {};
   Counts counts;
   if (Status s = order(batch, counts); !s.ok()) return s;
   core_.counters.add(counts);
@@ -311,16 +315,23 @@ Status BatchWriter::release_records(WriteBatch& batch) {
   PERDURE_ASSERT(batch.session != nullptr && core_.health.changing);
   if (batch.from_lease && records_.leased()) return batch.session->release_records();
   if (batch.from_lease) {  // a growth ended the lease, and there was no memory for another
-    auto const taken = batch.session->download(Download::reserved);
-    if (!taken) return taken.status();
-    auto const& reserved = taken.value().reserved;
-    batch.reserved.assign(reserved.begin(), reserved.end());
+    if (Status s = take_over_records(batch); !s.ok()) return s;
   }
   PERDURE_ASSERT(batch.reserved.size() == batch.call.keys.count);
   auto const came_to = outcome(batch);
   if (!came_to) return came_to.status();
   release_unused(batch, came_to.value());
   records_.release(came_to.value().unlinked);
+  return {};
+}
+
+Status BatchWriter::take_over_records(WriteBatch& batch) {
+  PERDURE_ASSERT(batch.from_lease);
+  auto const taken = batch.session->download(Download::reserved);
+  if (!taken) return taken.status();
+  auto const& reserved = taken.value().reserved;
+  batch.reserved.assign(reserved.begin(), reserved.end());
+  batch.from_lease = false;
   return {};
 }
 

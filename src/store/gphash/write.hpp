@@ -35,6 +35,7 @@ struct WriteBatch {
   bool from_lease = false;
   bool any_fits = false;  // each of the records fits every operation
   std::uint64_t sequence = 0;  // its number
+  bool undoable = false;  // of a transaction; layout `log`: what it does can be undone
   bool replays =
       false;  // what the log of entries says: all of it has a place, refused growth or not
   exec::Counts done;  // by all its passes
@@ -68,16 +69,25 @@ class BatchWriter {
   /// What the batch used and unlinked; empty spans: all that was reserved, and nothing.
   Result<Downloaded> outcome(WriteBatch& batch);
   void release_unused(WriteBatch const& batch, Downloaded const& outcome);
+  /// Its records are the heap's from here on, and not the lease's.
+  Status take_over_records(WriteBatch& batch);
+  /// All passes, growth among them.
+  Status passes(WriteBatch& batch);
+
+  // Layout `log`.
+  Status make_room_for_entries(std::uint64_t entries);
+  /// The batch's extent, ordered.
+  Status seal(WriteBatch& batch, wal::ExtentKind kind);
+  void commit_entries(std::uint64_t undo_number) { entries_.commit(undo_number); }
+  Status undo_entries(std::uint64_t operations) { return entries_.undo_batch(*this, operations); }
+  Status undo_parts() { return entries_.undo_parts(*this); }
 
  private:
   Status execute(Call const& call, std::span<KeyStatus> statuses, LoggedBeside* beside);
   Status begin_session(WriteBatch& batch, std::span<std::uint8_t const> status);
-  Status make_room_for_entries(std::uint64_t operations);
   Status prepare_reserved(WriteBatch& batch);
   Status prepare_leased(WriteBatch& batch);
-  Status passes(WriteBatch& batch);
   Status order(WriteBatch& batch, exec::Counts& counts);
-  Status seal(WriteBatch& batch);
   Status release_records(WriteBatch& batch);
   [[nodiscard]] Status table_is_full(WriteBatch const& batch) const;
 

@@ -35,6 +35,7 @@ struct Reservation {
   // Layout `log`: where its entries go. `segments` is in host memory; empty: it has none.
   std::span<std::uint64_t const> segments = {};
   wal::EntryRegion entries = {};
+  bool undoable = false;  // behind them it writes as many that undo them
 };
 
 struct RecordWrites;  // kernels/record_writes.hpp

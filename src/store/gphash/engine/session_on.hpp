@@ -317,6 +317,7 @@ class SessionOn final : public Session {
   Status show_entries(Reservation const& reservation) {
     PERDURE_ASSERT(reservation.segments.empty() || Ops::kLogged);
     batch_.entries = reservation.entries;
+    batch_.undoable = reservation.undoable;
     if (reservation.segments.empty()) return {};
     if (Status s = launcher_.send(writes_.segments, reservation.segments); !s.ok()) return s;
     batch_.entries.segments = writes_.segments.data();

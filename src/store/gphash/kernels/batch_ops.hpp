@@ -30,6 +30,7 @@ using gphash::Verdict;
 struct WriteView : BatchView {
   Plan* plans = nullptr;  // per position of `order`; change == none: nothing to publish
   wal::EntryRegion entries;  // layout `log`: an entry a position
+  bool undoable = false;  // and behind all of those one more a position, which undoes it
   // Entries are read back: the records are there, and may be of later batches. `reserved` has what
   // the entries say instead.
   bool replays = false;
@@ -338,6 +339,18 @@ struct PublishBody {
       counts[BatchCounts::entry_sum] += wal::sum_of(entry);
     }
     wal::append_entry(warp, mem, batch.entries, j, entry);
+    if (!batch.undoable) return;
+    wal::append_entry(warp, mem, batch.entries, batch.n + j,
+                      says ? undoing<W>(j, plan) : wal::LogEntry{});
+  }
+
+  /// The slot's identity is still that of what was there.
+  template <class W>
+  PERDURE_FN wal::LogEntry undoing(std::uint64_t j, Plan const& plan) const {
+    std::byte const* const key = batch.keys.at(batch.order[j].index);
+    if (batch.unlinked[j] == 0) return wal::erase_entry(key, table.key_bytes);
+    return wal::put_entry(key, table.key_bytes, Offset{batch.unlinked[j]},
+                          table.mirror.template value_sum<W>(plan.claim[0]));
   }
 
   template <class W, class M>

@@ -1,0 +1,30 @@
+// A transaction that is open: what it has done so far, and what is released when it ends.
+// Invariant: a record that it unlinked is nobody's before it has ended.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "store/gphash/engine/engine.hpp"
+
+namespace perdure {
+
+struct OpenTransaction {
+  std::uint64_t operations = 0;  // so far, a step among them
+  std::uint64_t room = 0;  // for so many
+  std::uint64_t undo_entries = 0;  // of the undo log, that are taken
+  std::uint32_t first_step = 0;  // of the undo log
+  std::vector<std::uint64_t> used;  // records that it published
+  std::vector<std::uint64_t> unlinked;  // records that it replaced or erased
+  std::vector<std::byte> logged;  // durability power: its batches, encoded
+  std::uint64_t records_before = 0;
+  std::optional<std::uint64_t> step;  // written
+  // An atomic batch by itself: its records may be the lease's, and this session, which took them,
+  // gives back what it unlinked and did not use.
+  bool alone = false;
+  std::unique_ptr<Session> session;
+};
+
+}  // namespace perdure
