@@ -66,9 +66,6 @@ struct MemoryStats {
   std::string note;  // what the mirror lacks, and why; empty when it lacks nothing
   std::uint64_t cache_records = 0;  // taken by the last load, or in the buckets that it took
   std::uint64_t cache_bytes = 0;  // of a bucket cache, with what buckets are chosen by
-  // Puts to a device, of values in host memory, whose records the host's threads wrote: of large
-  // batches, where that is measured to be faster.
-  std::uint64_t written_by_host = 0;
 };
 
 /// How gets of a mirrored store fetch values, of batches of one size, measured while running:

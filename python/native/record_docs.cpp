@@ -284,9 +284,6 @@ cache_records : int
     Taken by the last load, or in the buckets that it took.
 cache_bytes : int
     Of the device's memory.
-written_by_host : int
-    Puts to a GPU, of values in host memory, whose records the host's threads wrote: of large
-    batches, where that is measured to be faster.
 log_used_bytes : int
     Durability "power": not yet covered by both checkpoints.
 checkpoints : int

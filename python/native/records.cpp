@@ -449,7 +449,6 @@ void bind_stats(nb::module_& module) {
       .field("damage", &Stats::damage)
       .field("cache_records", &Stats::memory, &MemoryStats::cache_records)
       .field("cache_bytes", &Stats::memory, &MemoryStats::cache_bytes)
-      .field("written_by_host", &Stats::memory, &MemoryStats::written_by_host)
       .field("log_used_bytes", &Stats::log, &LogStats::used_bytes)
       .field("checkpoints", &Stats::log, &LogStats::checkpoints)
       .field("log_method", &Stats::log, &LogStats::method)

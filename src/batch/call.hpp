@@ -36,11 +36,6 @@ struct Call {
   return !call.kinds.empty() &&
          std::memchr(call.kinds.data(), static_cast<int>(kind), call.kinds.size()) != nullptr;
 }
-/// Whether every operation writes its own value, whatever is stored.
-[[nodiscard]] inline bool writes_values(Call const& call) {
-  bool const writes = call.kind == OpKind::put || call.kind == OpKind::update;
-  return call.kinds.empty() && writes && call.rmw == Rmw::replace;
-}
 /// Whether the batch computes with what is stored.
 [[nodiscard]] inline bool computes(Call const& call) {
   if (call.rmw == Rmw::replace) return false;

@@ -67,8 +67,6 @@ TEST_P(Mirrored, LargeBatchesAnswerTheSameHoweverTheyAreGathered) {
   }
 }
 
-/// Whoever writes their records: a device, or the host's threads, which take turns until it is
-/// known who is faster.
 TEST_P(Mirrored, PutsOfLargeBatchesFromHostMemoryAreWhole) {
   constexpr std::uint64_t kMany = 10'000;
   config_.count_accesses = false;
@@ -76,10 +74,7 @@ TEST_P(Mirrored, PutsOfLargeBatchesFromHostMemoryAreWhole) {
     config_.layout = layout;
     make(kMany);
     put(0, kMany);
-    bool const by_others = GetParam() == Device::cuda;
-    auto const by_host = [&] { return driver_->store().stats().memory.written_by_host; };
-    std::uint64_t version = 1;
-    for (; version < 40 || (by_others && by_host() == 0 && version < 2000); ++version) {
+    for (std::uint64_t version = 1; version < 20; ++version) {
       std::uint64_t const first = version * 700 % kMany;
       std::vector<Bytes> twice = keys(first, first + kMany / 2);
       for (Bytes const& key : keys(first, first + kMany / 2)) twice.push_back(key);
@@ -89,7 +84,6 @@ TEST_P(Mirrored, PutsOfLargeBatchesFromHostMemoryAreWhole) {
       driver_->run_put(twice, values_of);
       get(keys(first, first + kMany / 2));
     }
-    EXPECT_EQ(by_host() > 0, by_others);
     driver_->run_erase(keys(0, 100));
     driver_->check_all();
     ASSERT_NO_FATAL_FAILURE(reopen());

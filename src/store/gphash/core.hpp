@@ -82,7 +82,6 @@ struct Core {
   gphash::Table table;
   exec::Workers workers;
   EngineOptions engine_options;  // that `engine` was made with
-  std::unique_ptr<Engine> record_writer;  // EngineOptions::record_writer
   std::unique_ptr<Engine> engine;
   wal::UndoLog undo;
   wal::EntryLog entries;  // layout `log` only

@@ -102,7 +102,6 @@ Stats GphashStore::stats() {
     s.memory.note = report.mirror.lacks;
     s.memory.cache_records = report.mirror.cache_records;
     s.memory.cache_bytes = report.mirror.cache_bytes;
-    s.memory.written_by_host = report.written_by_host;
     s.gathers = report.gathers;
   }
   core_.counters.add(shared_gets_.take_counts());

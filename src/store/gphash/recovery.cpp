@@ -68,20 +68,13 @@ EngineOptions Recovery::engine_options() const {
 
 Status Recovery::start_engine() {
   PERDURE_ASSERT(core_.engine == nullptr && core_.table.slots() > 0);
-  EngineOptions options = engine_options();
+  EngineOptions const options = engine_options();
   if (options.in_place && options.mirrored)
     return {Code::invalid_argument,
             "pool " + core_.path +
                 " has layout in_place, which is never mirrored; open it with residency pm"};
   core_.engine_options = options;
   if (core_.options.device == Device::cuda) {
-    if (options.mirrored && !options.count_accesses) {  // accesses are to be the device's
-      EngineOptions writer = options;
-      writer.mirrored = false;
-      writer.gets_only = true;
-      core_.record_writer = make_cpu_engine(writer);
-      options.record_writer = core_.record_writer.get();
-    }
     auto engine = make_cuda_engine(options);
     if (!engine) return engine.status();
     core_.engine = std::move(*engine);

@@ -38,8 +38,6 @@ struct Reservation {
   bool undoable = false;  // behind them it writes as many that undo them
 };
 
-struct RecordWrites;  // kernels/record_writes.hpp
-
 /// Layout `log`: cells to put into the table again.
 struct CellsToReplay {
   std::span<std::uint64_t const> segments;  // that they lie in; host memory
@@ -168,7 +166,6 @@ struct EngineReport {
   MirrorReport mirror;
   exec::Counts gets;  // what gets have counted since the last report
   std::vector<GatherSize> gathers;
-  std::uint64_t written_by_host = 0;  // MemoryStats
 };
 
 class DeviceRun;
@@ -204,8 +201,6 @@ class Engine {
   /// returns, and the caller orders it. Then the other way.
   virtual Status save(std::span<PoolCopy const> copies, CUstream_st* stream) = 0;
   virtual Status load(std::span<PoolCopy const> copies, CUstream_st* stream) = 0;
-  /// Writes records that no slot leads to, for an engine of another machine. On a CPU alone.
-  virtual Status write_records(RecordWrites const& writes) = 0;
   virtual EngineReport report() = 0;
   /// Whether gets of so many keys into host memory have still to find the fastest way to fetch
   /// their values.
@@ -227,9 +222,6 @@ struct EngineOptions {
   std::uint64_t cache_bytes = 0;
   CachePolicy cache_policy = CachePolicy::lfu;
   exec::Workers* workers = nullptr;
-  // Of a device: writes the records of puts whose values lie in host memory, where that is faster.
-  // Null: the device does. It outlives the engine.
-  Engine* record_writer = nullptr;
 };
 
 /// The best CPU engine this processor can run; null if it has not even AVX2.

@@ -20,7 +20,6 @@
 #include "store/gphash/engine/entries_on.hpp"
 #include "store/gphash/engine/session_on.hpp"
 #include "store/gphash/engine/units_on.hpp"
-#include "store/gphash/kernels/record_writes.hpp"
 
 namespace perdure {
 
@@ -172,21 +171,10 @@ class EngineOn final : public Engine {
     });
   }
 
-  Status write_records(RecordWrites const& writes) override {
-    if constexpr (!Machine::kPoolIsFar) {
-      Machine machine(state_.machines);
-      if (Status s = machine.begin(nullptr); !s.ok()) return s;
-      return machine.template warps<typename Machine::Warp>(
-          items_of(writes.n), WriteRecordsBody{writes}, pm::Memory(state_.options.base), nullptr);
-    }
-    return {Code::unsupported, "this machine does not write for others"};
-  }
-
   EngineReport report() override {
     std::lock_guard const lock(state_.mutex);
     EngineReport report{state_.machines.describe(), state_.mirror_report,
                         std::exchange(state_.get_counts, {}), state_.gather.report()};
-    report.written_by_host = state_.writers.by_host();
     for (GatherSize size : state_.gather_to_host.report()) {
       size.to_host = true;
       report.gathers.push_back(size);

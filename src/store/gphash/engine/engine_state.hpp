@@ -19,7 +19,6 @@
 #include "store/gphash/engine/engine.hpp"
 #include "store/gphash/engine/gather_autotuner.hpp"
 #include "store/gphash/engine/record_stash.hpp"
-#include "store/gphash/engine/record_writers.hpp"
 #include "store/gphash/kernels/record_map.hpp"
 
 namespace perdure {
@@ -65,7 +64,6 @@ struct EngineState {
   std::atomic<std::uint32_t> batches{0};  // of gets
   std::atomic<std::uint64_t> gets{0};  // counted for the record cache, since its last load
   GatherAutotuner gather;
-  RecordWriters writers;
   GatherAutotuner gather_to_host;  // a far machine's, into arrays in host memory
   std::mutex mutex;       // guards get_counts, and mirror_report where gets may run
   exec::Counts get_counts;

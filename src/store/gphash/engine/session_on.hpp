@@ -14,7 +14,6 @@
 #include "pm/host_verbs.hpp"
 #include "store/gphash/engine/engine.hpp"
 #include "store/gphash/engine/get_on.hpp"
-#include "store/gphash/engine/host_records_on.hpp"
 #include "store/gphash/engine/launcher.hpp"
 #include "store/gphash/engine/leased_records.hpp"
 #include "store/gphash/engine/replayed_cells_on.hpp"
@@ -42,7 +41,6 @@ class SessionOn final : public Session {
         launcher_(state),
         leased_(state, launcher_, writes_, lists_),
         gets_(state, launcher_, lists_),
-        host_records_(state, launcher_),
         replayed_(state, launcher_) {}
 
   Status upload(Call const& call, std::span<std::uint8_t const> status) override {
@@ -64,7 +62,7 @@ class SessionOn final : public Session {
       if (Status s = machine.stage(call.values, 1); !s.ok()) return s;
     }
     if (Status s = machine.upload(call.keys, batch_.keys, 0); !s.ok()) return s;
-    if (Status s = upload_values(); !s.ok()) return s;
+    if (Status s = machine.upload(call.values, batch_.values, 1); !s.ok()) return s;
     if (Status s = machine.map_output(call.out, batch_.out); !s.ok()) return s;
     if (Status s = upload_statuses(status); !s.ok()) return s;
     if (call.kinds.empty()) return {};
@@ -109,14 +107,10 @@ class SessionOn final : public Session {
     Status const room = from_lease_ ? leased_.make_room(batch_.n, reservation.leased)
                                     : make_room_to_send(reservation);
     if (!room.ok()) return room;
-    if (Status s = host_records_.make_room(batch_.n, writes_.reserved); !s.ok()) return s;
     batch_.any_fits = from_lease_ ? leased_.any_fits() : reservation.any_fits;
     if (Status s = group_by_key(); !s.ok()) return s;
     step_ = Step::prepared;
-    auto const taken = from_lease_ ? leased_.take(batch_) : Result<bool>(true);
-    if (!host_records_.takes() || !taken || !taken.value()) return taken;
-    if (Status s = write_records_by_host(reservation.records); !s.ok()) return s;
-    return true;
+    return from_lease_ ? leased_.take(batch_) : Result<bool>(true);
   }
 
   Status replay(CellsToReplay const& cells) override {
@@ -176,7 +170,6 @@ class SessionOn final : public Session {
   Status order_steps() override {
     PERDURE_ASSERT(step_ == Step::planned);
     ordered_ = true;
-    if (batch_.written_sums != nullptr) pm::order();  // records that are the host's
     return chained_ ? Status{} : launcher_.machine.order_launches();
   }
 
@@ -208,7 +201,7 @@ class SessionOn final : public Session {
     ordered_ = true;
     if (chained_) return {};  // as the launch's last steps did, and it was waited for
     if constexpr (Machine::kPoolIsFar && Ops::kLogged)
-      pm::order();  // an extent's head is the host's, and records may be
+      pm::order();  // an extent's head is the host's
     return launcher_.machine.order();
   }
 
@@ -255,7 +248,6 @@ class SessionOn final : public Session {
     if (Status s = download_values(); !s.ok()) return s;
     if (Status s = machine.wait(); !s.ok()) return s;
     gets_.ended();
-    host_records_.ended();
     return {};
   }
 
@@ -267,21 +259,6 @@ class SessionOn final : public Session {
     PERDURE_ASSERT(fetched.value().size() == batch_.n);
     to = fetched.value();
     return {};
-  }
-
-  Status upload_values() {
-    host_records_.begin(call_, Ops::kMirrored);
-    if (!host_records_.takes()) return launcher_.machine.upload(call_.values, batch_.values, 1);
-    batch_.values = {nullptr, nullptr, call_.values.width};
-    return {};
-  }
-
-  Status write_records_by_host(std::span<std::uint64_t const> reserved) {
-    if (from_lease_) {
-      PERDURE_ASSERT(!leased_.stashed() && batch_.any_fits);
-      if (Status s = fetch(writes_.reserved, reserved); !s.ok()) return s;
-    }
-    return host_records_.write(call_, reserved.data(), batch_);
   }
 
   Status download_values() {
@@ -494,7 +471,6 @@ class SessionOn final : public Session {
   Lists<Machine> lists_;
   LeasedRecords<Machine> leased_;
   GetOn<Machine, Ops> gets_;
-  HostRecordsOn<Machine> host_records_;
   ReplayedCellsOn<Machine> replayed_;
 };
 

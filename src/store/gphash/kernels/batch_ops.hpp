@@ -34,25 +34,14 @@ struct WriteView : BatchView {
   // Entries are read back: the records are there, and may be of later batches. `reserved` has what
   // the entries say instead.
   bool replays = false;
-  // By operation, CRC-32C of values whose records have been written already, each to its own
-  // reservation: see kernels/record_writes.hpp. Null: planning writes them.
-  std::uint32_t const* written_sums = nullptr;
-
-  [[nodiscard]] PERDURE_FN bool written() const { return replays || written_sums != nullptr; }
 };
 
-/// The record of that operation is there. Of a batch that replays, an entry of the log said this of
-/// it.
+/// The record is there, and an entry of the log said this of it.
 template <class Ops>
-PERDURE_FN void complete_written(WriteView const& batch, Plan& plan, std::uint64_t hash,
-                                 std::uint64_t reservation, std::uint64_t writer) {
-  std::uint64_t const what = batch.reserved[reservation];
-  Ops::complete(plan, hash, batch.replays ? wal::record_of(what) : Offset{what});
-  if constexpr (Ops::kMirrored) {
-    plan.value_sum =
-        batch.replays ? wal::value_sum_of(what) : Ops::kept_sum(batch.written_sums[writer]);
-    plan.known = gphash::kKeyKnown | gphash::kSumKnown;
-  }
+PERDURE_FN void complete_replayed(Plan& plan, std::uint64_t hash, std::uint64_t what) {
+  Ops::complete(plan, hash, wal::record_of(what));
+  plan.value_sum = wal::value_sum_of(what);
+  plan.known = gphash::kKeyKnown | gphash::kSumKnown;
 }
 
 /// Whether this position's record is followed by the next one's, so that whole lines get written.
@@ -125,7 +114,7 @@ struct PlanBody {
       } else {
         Ops::prefetch_to_plan(warp, table, s.where, s.lanes);
       }
-      if (batch.written()) return;
+      if (batch.replays) return;
       Offset const fresh{batch.reserved[batch.reservation(j, batch.order[j].index)]};
       if (fresh) prefetch_fresh(warp, mem, j, fresh);
     } else if constexpr (kStage == 2) {
@@ -199,8 +188,8 @@ struct PlanBody {
     // A reservation is used once.
     PERDURE_ASSERT(!kCostlyAssertions || !writes || batch.used[mine] == 0 ||
                    mutated("group_split_over_warps"));
-    if (writes && batch.written()) {
-      complete_written<Ops>(batch, s.plan, s.key.hash, mine, s.folded.writer);
+    if (writes && batch.replays) {
+      complete_replayed<Ops>(s.plan, s.key.hash, batch.reserved[mine]);
     } else if (writes) {
       bool const over = mutated("record_overwritten_in_place") && change == Change::replace;
       Offset const at{over ? s.found.at.bytes : batch.reserved[mine]};

@@ -195,7 +195,7 @@ struct LanePerKeyPlanBody {
                         typename W::template Each<Decided>& decided) const {
     std::uint32_t const mask =
         warp.ballot([&](std::uint32_t lane) { return writes(decided[lane]); });
-    if (batch.written()) return note_written(warp, first, mask, hash, decided);
+    if (batch.replays) return note_replayed(warp, first, mask, hash, decided);
     typename W::template Each<pm::RecordParts> parts;
     warp.each([&](std::uint32_t lane) {
       if (!in(mask, lane)) return;
@@ -236,14 +236,14 @@ struct LanePerKeyPlanBody {
 
   /// Records that are there already.
   template <class W>
-  PERDURE_FN void note_written(W& warp, std::uint64_t first, std::uint32_t mask,
-                               typename W::template Each<std::uint64_t> const& hash,
-                               typename W::template Each<Decided>& decided) const {
+  PERDURE_FN void note_replayed(W& warp, std::uint64_t first, std::uint32_t mask,
+                                typename W::template Each<std::uint64_t> const& hash,
+                                typename W::template Each<Decided>& decided) const {
     warp.each([&](std::uint32_t lane) {
       if (!in(mask, lane)) return;
       Decided& s = decided[lane];
-      complete_written<Ops>(batch, s.plan, hash[lane],
-                            batch.reservation(first + lane, s.folded.writer), s.folded.writer);
+      complete_replayed<Ops>(s.plan, hash[lane],
+                             batch.reserved[batch.reservation(first + lane, s.folded.writer)]);
     });
   }
 
