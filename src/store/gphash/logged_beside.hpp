@@ -25,8 +25,10 @@ class LoggedBeside {
   LoggedBeside(LoggedBeside const&) = delete;
   LoggedBeside& operator=(LoggedBeside const&) = delete;
 
-  /// Begins it where that is worth its while: a batch in the host's memory of more than one group.
-  /// One that the log has no room for is not begun.
+  /// Whether its columns are in the host's memory.
+  [[nodiscard]] static bool can_read(Call const& call);
+  /// Begins it where that is worth its while: a batch of more than one group. One that the log has
+  /// no room for is not begun.
   Status begin(wal::RedoLog& log, Call const& call);
   [[nodiscard]] bool begun() const { return open_ != nullptr; }
   /// `status` of each operation; empty: none took effect.
@@ -35,7 +37,7 @@ class LoggedBeside {
  private:
   exec::Aside& aside_;
   wal::RedoLog* log_ = nullptr;
-  Call const* call_ = nullptr;
+  Call call_;
   std::optional<wal::EncodedBatch> encoded_;
   std::unique_ptr<wal::RedoLog::Open> open_;  // refers to what is encoded
   Status written_;  // of the columns; the thread's until it is done

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -71,19 +72,27 @@ Status BatchWriter::write_piece(Call const& call, std::span<KeyStatus> statuses)
   health.changing = true;
   if (Status s = growth_.advance(call.keys.count); !s.ok()) return health.fail(s);
   health.changing = false;
-  if (!core_.power) return execute(call, statuses, nullptr);
-  LoggedBeside beside(log_.aside());
-  if (Status s = beside.begin(core_.power->log(), call); !s.ok()) return health.fail(s);
-  return execute(call, statuses, beside.begun() ? &beside : nullptr);
+  return execute(call, statuses);
 }
 
-/// With `beside`, its columns are going into the log meanwhile.
-Status BatchWriter::execute(Call const& call, std::span<KeyStatus> statuses, LoggedBeside* beside) {
+/// Its columns go into the log meanwhile, where that pays; those of a device once they have come.
+Status BatchWriter::execute(Call const& call, std::span<KeyStatus> statuses) {
   Health& health = core_.health;
   WriteBatch batch(call, statuses);
+  std::optional<LoggedBeside> beside;  // it goes before the batch, which may have its columns
+  if (core_.power) beside.emplace(log_.aside());
+  bool const here = LoggedBeside::can_read(call);
+  if (Status s = beside && here ? beside->begin(core_.power->log(), call) : Status{}; !s.ok())
+    return health.fail(s);
   if (Status s = prepare(batch, records_.can_lease()); !s.ok()) {
-    Status const logged = beside != nullptr ? beside->end({}) : Status{};
+    Status const logged = beside && beside->begun() ? beside->end({}) : Status{};
     return logged.ok() ? s : health.fail(logged);
+  }
+  if (beside && !here) {
+    auto const columns = batch.session->download(Download::columns);
+    if (!columns) return health.fail(columns.status());
+    Status const s = beside->begin(core_.power->log(), columns.value().columns);
+    if (!s.ok()) return health.fail(s);
   }
   health.changing = true;
   health.unlogged = core_.power != nullptr;
@@ -95,8 +104,9 @@ Status BatchWriter::execute(Call const& call, std::span<KeyStatus> statuses, Log
   if (!statuses.empty() || core_.power) {
     auto const status = answer(batch);
     if (!status) return health.fail(status.status());
-    Status const logged = beside != nullptr ? beside->end(status.value())
-                                            : log_.append(*batch.session, status.value());
+    bool const begun = beside && beside->begun();
+    Status const logged =
+        begun ? beside->end(status.value()) : log_.append(*batch.session, status.value());
     if (!logged.ok()) return health.fail(logged);
     health.unlogged = false;
   }

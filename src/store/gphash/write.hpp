@@ -83,7 +83,7 @@ class BatchWriter {
   Status undo_parts() { return entries_.undo_parts(*this); }
 
  private:
-  Status execute(Call const& call, std::span<KeyStatus> statuses, LoggedBeside* beside);
+  Status execute(Call const& call, std::span<KeyStatus> statuses);
   Status begin_session(WriteBatch& batch, std::span<std::uint8_t const> status);
   Status prepare_reserved(WriteBatch& batch);
   Status prepare_leased(WriteBatch& batch);
