@@ -88,6 +88,12 @@ def distinct(keys: Tensor) -> Distinct:
     return Distinct(keys[order[first]], inverse, order, counts)
 
 
+def once(keys: Tensor) -> Distinct:
+    """Of keys that are distinct already, in their order."""
+    each = torch.arange(len(keys), device=keys.device)
+    return Distinct(keys, each, each, torch.ones_like(each))
+
+
 def _numbers(keys: Tensor) -> Tensor:
     """Of most keys one number each, in the order of keys; it wraps around."""
     return keys[:, 0] + (keys[:, 1] << _ID_BITS)
