@@ -201,6 +201,10 @@ def test_pools_that_do_not_belong_together_are_refused_by_all(pools: Path) -> No
             {"of 0": {"eval": True}},
             "forward: of the processes [False, True] are within trainer.step(), in training mode",
         ),
+        "half ahead": (
+            {"of 0": {"never ahead": True}},
+            "begin: of the processes [False, True] began this pass ahead; call it in all or in",
+        ),
         "few buckets": ({"buckets": 1}, "buckets: 1; pass 2 (a bucket a process) to"),
         "redimensioned": ({"pools": "x", "dim": 4}, "rows of"),
         "exchanged": (

@@ -6,8 +6,9 @@ PLAN is JSON: a list of runs, one after another. Each forks `ranks` processes, w
 `steps` over FOLDER/NAME-r. To FOLDER/NAME-r.log they write lines "begins RUN" and "resumes n", then
 for each step its number and losses as hexadecimal floats, at the end a checksum of the model; or an
 error. What else a run may have: "kill" (one process), "fails" (a commit of one), "chunks", "pause",
-"idle", "export", "parts", "cuda", and what one process has otherwise under "of RANK". How processes
-end is written to FOLDER/NAME.ends. Between runs: "reshard", "copy", "snapshot", "restore".
+"idle", "never ahead", "export", "parts", "cuda", and what one process has otherwise under
+"of RANK". How processes end is written to FOLDER/NAME.ends. Between runs: "reshard", "copy",
+"snapshot", "restore".
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ class Training:
 
     def _whole(self, step: int) -> float:
         features, labels = chunk(step, self.rank, BATCH // self.ranks)
-        if step % 2:
+        if step % 2 and not self.run.get("never ahead"):
             self.bags.begin(features)
         loss = self._loss(features, labels)
         self.optimizer.zero_grad()

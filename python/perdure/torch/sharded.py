@@ -17,7 +17,7 @@ other.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -206,7 +206,7 @@ class _Sharded(_Collection):
         groups = len(self._groups)
         if groups == 1:
             return [come]
-        pieces = come.split(sum(counts, []))
+        pieces = come.split(_flat(counts))
         return [torch.cat(pieces[g::groups]) for g in range(groups)]
 
     def _answer(self, asked: _Asked, owned: Mapping[int, Looked]) -> Tensor:
@@ -265,7 +265,7 @@ class _Sharded(_Collection):
         come = self._send_gradients(passes)().to(device_of(self.store))
         each = [(one, group) for one in passes for group in self._groups]
         sizes = self._gradient_sizes([one.asked.coming for one in passes])
-        pieces = come.split(sum(sizes, []))
+        pieces = come.split(_flat(sizes))
         a_rank = 1 + len(each)
         there = torch.stack(pieces[::a_rank]).tolist()  # what the host waits for
         several: dict[int, list[_Gradient]] = {}
@@ -295,13 +295,13 @@ class _Sharded(_Collection):
                     parts.append(summed.index_select(0, at).reshape(-1).to(there.device))
         counts = [one.asked.sent for one in passes], [one.asked.coming for one in passes]
         sizes = [list(map(sum, self._gradient_sizes(one))) for one in counts]
-        return self.exchange.all_to_all(torch.cat(sum(of_rank, [])), *sizes)
+        return self.exchange.all_to_all(torch.cat(_flat(of_rank)), *sizes)
 
     def _gradient_sizes(self, counts: Sequence[list[list[int]]]) -> list[list[int]]:
         """Of a message of each rank: flags, then of each pass and group."""
         of_passes = [self._floats(one) for one in counts]
         flags = len(of_passes) * len(self._groups)
-        return [[flags, *sum(of_rank, [])] for of_rank in zip(*of_passes, strict=True)]
+        return [[flags, *_flat(of_rank)] for of_rank in zip(*of_passes, strict=True)]
 
     def _changed_by(self, g: int, several: list[_Gradient], step: int) -> ShardedChanged:
         """Rows of a group by gradients of ranks and passes, which are added in this order."""
@@ -332,6 +332,10 @@ class _Sharded(_Collection):
         self._update(rows, gradient, step)
         any_new = any(one.any_new for one in looked)
         return ShardedChanged(group.value_bytes, keys, rows, new, any_new, old)
+
+
+def _flat(parts: Iterable[Iterable[Any]]) -> list[Any]:
+    return list(itertools.chain.from_iterable(parts))
 
 
 def _lengths(batches: Sequence[tuple[Group, Distinct]]) -> list[int]:

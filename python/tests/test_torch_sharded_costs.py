@@ -1,0 +1,118 @@
+"""What a step over several processes asks of its host and its links, whatever its tables."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import perdure
+import pytest
+
+pytestmark = pytest.mark.framework("torch")
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path) -> Iterator[None]:
+    """A process group of this process."""
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/one", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def training(path: Path, dims: list[int]) -> tuple[perdure.Store, Any, Any]:
+    import torch
+    from perdure import torch as pt
+
+    rule = pt.Adagrad(lr=0.1)
+    tables = [pt.TableConfig(f"t{n}", dim) for n, dim in enumerate(dims)]
+    store = pt.create(path, tables, rule)
+    bags = pt.ShardedEmbeddingBagCollection(store, tables, rule)
+    none = torch.nn.Linear(3, 3)
+    trainer = pt.ShardedTrainer(store, bags, none, torch.optim.SGD(none.parameters(), lr=0.1))
+    trainer.resume()
+    return store, bags, trainer
+
+
+def step_of(bags: Any, trainer: Any, first: int) -> None:
+    import torch
+
+    one = torch.ones(20, dtype=torch.int64)
+    with trainer.step():
+        features = {c.name: (torch.arange(first, first + 20), one) for c in bags.configs}
+        torch.cat(list(bags(features).values()), 1).square().sum().backward()
+
+
+def costs(store: perdure.Store, bags: Any, trainer: Any, first: int) -> dict[str, int]:
+    """Of a step: collectives, batches of the pool, and when a host waits for a GPU's answer."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    found: collections.Counter[str] = collections.Counter()
+
+    class Counting(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, op: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            name = str(op)
+            found["collectives"] += name.startswith("c10d.")
+            found["reads"] += name.startswith("perdure.get_rows")
+            masks = name.startswith(("aten.index.", "aten.index_put")) and any(
+                one is not None and one.dtype == torch.bool for one in args[1]
+            )
+            waits = ("aten._local_scalar_dense", "aten.nonzero", "aten.bincount", "aten._unique")
+            found["waits"] += masks or name.startswith(waits)
+            return op(*args, **(kwargs or {}))
+
+    def counted(owner: Any, name: str, what: str) -> None:
+        usual = getattr(owner, name)
+
+        def counting(*arguments: Any, **named: Any) -> Any:
+            found[what] += 1
+            return usual(*arguments, **named)
+
+        patch.setattr(owner, name, counting)
+
+    with pytest.MonkeyPatch.context() as patch, Counting():
+        counted(perdure.Store, "put", "puts")
+        counted(perdure.Store, "_get_rows", "reads")
+        counted(torch.Tensor, "tolist", "waits")
+        step_of(bags, trainer, first)
+    return dict(found)
+
+
+@pytest.mark.parametrize("tables", [1, 8])
+def test_a_step_is_five_messages_one_read_and_one_put_however_many_tables(
+    pools: Path, tables: int
+) -> None:
+    store, bags, trainer = training(pools / "p", [8] * tables)
+    step_of(bags, trainer, 0)
+    found = costs(store, bags, trainer, 0)
+    assert (found["collectives"], found["reads"], found["puts"]) == (5, 1, 1)
+    assert found["waits"] <= 10
+
+
+def test_tables_of_three_widths_take_a_read_each_and_no_more_messages_or_puts(
+    pools: Path,
+) -> None:
+    store, bags, trainer = training(pools / "p", [8, 16, 32])
+    step_of(bags, trainer, 0)
+    found = costs(store, bags, trainer, 0)
+    assert (found["collectives"], found["reads"], found["puts"]) == (5, 3, 1)
+
+
+def test_new_rows_add_no_put_and_a_step_with_old_and_new_ones_can_be_taken_back(
+    pools: Path,
+) -> None:
+    store, bags, trainer = training(pools / "p", [8, 16])
+    step_of(bags, trainer, 0)
+    names = [config.name for config in bags.configs]
+    before = [sorted(page for ids, _ in store.table(n).scan() for page in ids) for n in names]
+    assert costs(store, bags, trainer, 10)["puts"] == 1
+    assert len(store.table("t0").get(range(30)).found.nonzero()[0]) == 30
+    trainer._undo.take_back(2, trainer._bytes, trainer._before)
+    after = [sorted(page for ids, _ in store.table(n).scan() for page in ids) for n in names]
+    assert after == before == [list(range(20))] * 2
