@@ -49,16 +49,17 @@ def test_digests_are_the_same_wherever_they_are_made() -> None:
     assert Digests(b"other").of(torch.from_numpy(pieces)).tobytes() != plain
 
 
-@pytest.mark.parametrize("least", [1, 17])
+@pytest.mark.parametrize(("least", "together"), [(1, 1), (17, 1), (17, 20), (90, 100)])
 def test_digests_of_many_tensors_are_those_of_each(
-    least: int, monkeypatch: pytest.MonkeyPatch
+    least: int, together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where a device multiplies no few rows: then those of small tensors go together."""
+    """Also where a device multiplies no few rows, and those of small tensors go together."""
     import torch
     from perdure.torch import pieces
     from perdure.torch.pieces import Digests
 
     monkeypatch.setitem(pieces._LEAST_ROWS, "cpu", least)
+    monkeypatch.setitem(pieces._ROWS_TOGETHER, "cpu", together)
     several = [torch.randint(0, 256, (n, PIECE), dtype=torch.uint8) for n in (3, 0, 40, 1, 17, 16)]
     found = Digests(b"seed").of_each(several)
     assert [len(one) for one in found] == [len(one) for one in several]

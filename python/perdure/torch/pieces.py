@@ -20,11 +20,11 @@ Invariant: digests are the same on every machine; which unit multiplies does not
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from perdure.torch.piece_names import Names
 
@@ -35,7 +35,10 @@ AT_ONCE = 64 << 20  # bytes that are put together
 _COLUMNS = 16
 _MOST_ROWS = 32  # of a piece
 _WORDS = 4  # u32 of a digest
-_LEAST_ROWS = {"cuda": 17}  # that PyTorch multiplies, by the kind of device
+# By the kind of device: how many rows PyTorch multiplies at least, and how many keep it busy. A
+# product of few rows takes a GPU as long as one of many, and a copy within it next to no time.
+_LEAST_ROWS = {"cuda": 17}
+_ROWS_TOGETHER = {"cuda": 1 << 14}
 _HASHED = 1 << 14  # pieces whose sums are hashed together: those fit a GPU's cache
 _LOW = 0xFFFFFFFF
 
@@ -71,21 +74,21 @@ class Digests:
         return names
 
     def _sums(self, several: Sequence[Tensor], device: torch.device) -> Tensor:
-        """Of each 16 KiB: one product for each tensor, and one for all small ones."""
+        """Of each 16 KiB: a product for each large tensor, and for small ones together."""
         rows = [one.view(torch.int8).reshape(-1, ROW) for one in several]
         columns, _ = self._numbers_of(device)
-        sums = torch.empty((sum(map(len, rows)), _COLUMNS), dtype=torch.int32, device=device)
-        parts = sums.split([len(one) for one in rows])
         least = _LEAST_ROWS.get(device.type, 1)
-        small = [n for n, one in enumerate(rows) if len(one) < least]
-        for one, part in zip(rows, parts, strict=True):
-            if len(one) >= least:
-                torch._int_mm(one, columns, out=part)
-        if small:
-            padding = rows[0].new_zeros((least, ROW))
-            of_small = torch._int_mm(torch.cat([*(rows[n] for n in small), padding]), columns)
-            each = of_small[:-least].split([len(rows[n]) for n in small])
-            torch._foreach_copy_([parts[n] for n in small], list(each))
+        sums = torch.empty((sum(map(len, rows)), _COLUMNS), dtype=torch.int32, device=device)
+        at = 0
+        for group in _grouped(rows, _ROWS_TOGETHER.get(device.type, 1)):
+            whole = group[0] if len(group) == 1 else torch.cat(group)
+            part = sums[at : at + len(whole)]
+            at += len(whole)
+            if len(whole) < least:
+                padded = nn.functional.pad(whole, (0, 0, 0, least - len(whole)))
+                part.copy_(torch._int_mm(padded, columns)[: len(whole)])
+            else:
+                torch._int_mm(whole, columns, out=part)
         return sums
 
     def _hashed(self, sums: Tensor, like: Tensor) -> Names:
@@ -100,8 +103,24 @@ class Digests:
         """Columns and factors, where they are needed."""
         if device not in self._numbers:
             columns, factors = self._numbers[torch.device("cpu")]
-            self._numbers[device] = columns.to(device), factors.to(device)
+            # Column by column, as units that multiply bytes on a GPU read it.
+            self._numbers[device] = columns.t().contiguous().to(device).t(), factors.to(device)
         return self._numbers[device]
+
+
+def _grouped(rows: Sequence[Tensor], together: int) -> Iterator[list[Tensor]]:
+    """So many rows at least, of neighbours, where none of them has so many."""
+    group: list[Tensor] = []
+    for one in rows:
+        if group and len(one) >= together:
+            yield group
+            group = []
+        group.append(one)
+        if sum(map(len, group)) >= together:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 def hashed_on_host(sums: Tensor, factors: Tensor) -> Names:
