@@ -17,10 +17,12 @@ import importlib
 import json
 import multiprocessing as mp
 import os
+import queue
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +173,15 @@ def train(
         dist.destroy_process_group()
 
 
+def answer_of(processes: list[Any], answers: Any) -> Any:
+    """Once there is one; if a process fails, at once."""
+    until = time.monotonic() + 300
+    while time.monotonic() < until and not any(process.exitcode for process in processes):
+        with suppress(queue.Empty):
+            return answers.get(timeout=1)
+    raise SystemExit(f"processes ended with {[process.exitcode for process in processes]}")
+
+
 def measured(kind: str, ranks: int, o: argparse.Namespace, context: Any) -> dict[str, Any]:
     answers = context.Queue()
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -181,9 +192,14 @@ def measured(kind: str, ranks: int, o: argparse.Namespace, context: Any) -> dict
         ]
         for process in processes:
             process.start()
-        times, sections = answers.get(timeout=300)
-        for process in processes:
-            process.join()
+        try:
+            times, sections = answer_of(processes, answers)
+            for process in processes:
+                process.join(30)
+        finally:  # with NCCL, who waits for a process that is gone does not end by itself
+            for process in processes:
+                process.kill()
+                process.join()
     middle = statistics.median(times)
     return {
         "kind": kind,
