@@ -46,6 +46,16 @@ def step_of(bags: Any, trainer: Any, first: int) -> None:
         torch.cat(list(bags(features).values()), 1).square().sum().backward()
 
 
+def count(patch: pytest.MonkeyPatch, to: Any, owner: Any, name: str, what: str) -> None:
+    usual = getattr(owner, name)
+
+    def counting(*arguments: Any, **named: Any) -> Any:
+        to[what] += 1
+        return usual(*arguments, **named)
+
+    patch.setattr(owner, name, counting)
+
+
 def costs(store: perdure.Store, bags: Any, trainer: Any, first: int) -> dict[str, int]:
     """Of a step: collectives, batches of the pool, and when a host waits for a GPU's answer."""
     import torch
@@ -67,19 +77,10 @@ def costs(store: perdure.Store, bags: Any, trainer: Any, first: int) -> dict[str
             found["waits"] += masks or name.startswith(waits)
             return op(*args, **(kwargs or {}))
 
-    def counted(owner: Any, name: str, what: str) -> None:
-        usual = getattr(owner, name)
-
-        def counting(*arguments: Any, **named: Any) -> Any:
-            found[what] += 1
-            return usual(*arguments, **named)
-
-        patch.setattr(owner, name, counting)
-
     with pytest.MonkeyPatch.context() as patch, Counting():
-        counted(perdure.Store, "put", "puts")
-        counted(perdure.Store, "_get_rows", "reads")
-        counted(torch.Tensor, "tolist", "waits")
+        count(patch, found, perdure.Store, "put", "puts")
+        count(patch, found, perdure.Store, "_get_rows", "reads")
+        count(patch, found, torch.Tensor, "tolist", "waits")
         step_of(bags, trainer, first)
     return dict(found)
 
@@ -116,3 +117,34 @@ def test_new_rows_add_no_put_and_a_step_with_old_and_new_ones_can_be_taken_back(
     trainer._undo.take_back(2, trainer._bytes, trainer._before)
     after = [sorted(page for ids, _ in store.table(n).scan() for page in ids) for n in names]
     assert after == before == [list(range(20))] * 2
+
+
+def test_two_collections_are_one_put_and_train_as_those_of_one_process(pools: Path) -> None:
+    import torch
+    from perdure import torch as pt
+
+    rule = pt.Adam(lr=0.1)
+    tables = [[pt.TableConfig("a", 8)], [pt.TableConfig("b", 12), pt.TableConfig("c", 8)]]
+    none = torch.nn.Linear(3, 3)
+    dense = torch.optim.SGD(none.parameters(), lr=0.1)
+    found, puts = [], []
+    for kind in ("", "Sharded"):
+        store = pt.create(pools / f"p{kind}", [*tables[0], *tables[1]], rule)
+        make = getattr(pt, f"{kind}EmbeddingBagCollection")
+        both = [make(store, some, rule) for some in tables]
+        trainer = getattr(pt, f"{kind}Trainer")(store, both, none, dense)
+        trainer.resume()
+        for size in (5, 40, 3, 17):  # so that rows of a step lie where more were before
+            ids = torch.arange(size) * 7 % 50
+            features = (ids, torch.ones(size, dtype=torch.int64))
+            batches: collections.Counter[str] = collections.Counter()
+            with pytest.MonkeyPatch.context() as patch:
+                count(patch, batches, perdure.Store, "put", "puts")
+                with trainer.step():
+                    for bags in both:
+                        pooled = bags({config.name: features for config in bags.configs})
+                        sum(one.square().sum() for one in pooled.values()).backward()
+            puts.append(batches["puts"])
+        found.append({n: store.table(n).get(range(50)).values.tobytes() for n in "abc"})
+    assert found[0] == found[1]
+    assert puts[5:] == [1, 1, 1], "but for the first, which makes notes"
