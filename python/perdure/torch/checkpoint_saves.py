@@ -102,7 +102,7 @@ class _Rows:
 
     def __init__(self, several: Sequence[Tensor]) -> None:
         self._several = several
-        self._begins = np.cumsum([0, *map(len, several)])
+        self._begins = np.cumsum([0, *(one.shape[0] for one in several)])
 
     def at(self, positions: Any) -> list[Tensor]:
         """Some rows, ascending, in host memory: of a GPU's those of all tensors by one copy."""

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from perdure.torch.piece_names import Names
+from perdure.torch.piece_names import NONE, Names
 
 ROW = 16 << 10  # bytes; sums stay below 2^28
 DIGEST, SEED = 16, 32
@@ -62,15 +62,17 @@ class Digests:
 
     def of_each(self, several: Sequence[Tensor]) -> list[Names]:
         """Of the rows of each of several; all have one length. The host waits once a device."""
-        names: list[Names] = [np.empty((0, 2), "<u8")] * len(several)
-        for device in {one.device for one in several}:
-            mine = [n for n, one in enumerate(several) if one.device == device and len(one)]
-            if not mine:
-                continue
+        names = [NONE] * len(several)
+        by_device: dict[torch.device, list[int]] = {}
+        for n, one in enumerate(several):
+            if one.shape[0]:
+                by_device.setdefault(one.device, []).append(n)
+        for device, mine in by_device.items():
             found = self._hashed(self._sums([several[n] for n in mine], device), several[mine[0]])
-            ends = np.cumsum([len(several[n]) for n in mine])
-            for n, part in zip(mine, np.split(found, ends[:-1]), strict=True):
-                names[n] = part
+            at = 0
+            for n in mine:
+                begin, at = at, at + several[n].shape[0]
+                names[n] = found[begin:at]
         return names
 
     def _sums(self, several: Sequence[Tensor], device: torch.device) -> Tensor:
@@ -78,15 +80,16 @@ class Digests:
         rows = [one.view(torch.int8).reshape(-1, ROW) for one in several]
         columns, _ = self._numbers_of(device)
         least = _LEAST_ROWS.get(device.type, 1)
-        sums = torch.empty((sum(map(len, rows)), _COLUMNS), dtype=torch.int32, device=device)
+        count = sum(one.shape[0] for one in rows)
+        sums = torch.empty((count, _COLUMNS), dtype=torch.int32, device=device)
         at = 0
         for group in _grouped(rows, _ROWS_TOGETHER.get(device.type, 1)):
             whole = group[0] if len(group) == 1 else torch.cat(group)
-            part = sums[at : at + len(whole)]
-            at += len(whole)
-            if len(whole) < least:
-                padded = nn.functional.pad(whole, (0, 0, 0, least - len(whole)))
-                part.copy_(torch._int_mm(padded, columns)[: len(whole)])
+            begin, at = at, at + whole.shape[0]
+            part = sums[begin:at]
+            if at - begin < least:
+                padded = nn.functional.pad(whole, (0, 0, 0, least - (at - begin)))
+                part.copy_(torch._int_mm(padded, columns)[: at - begin])
             else:
                 torch._int_mm(whole, columns, out=part)
         return sums
@@ -108,17 +111,19 @@ class Digests:
         return self._numbers[device]
 
 
-def _grouped(rows: Sequence[Tensor], together: int) -> Iterator[list[Tensor]]:
+def _grouped(several: Sequence[Tensor], together: int) -> Iterator[list[Tensor]]:
     """So many rows at least, of neighbours, where none of them has so many."""
     group: list[Tensor] = []
-    for one in rows:
-        if group and len(one) >= together:
+    rows = 0
+    for one in several:
+        if group and one.shape[0] >= together:
             yield group
-            group = []
+            group, rows = [], 0
         group.append(one)
-        if sum(map(len, group)) >= together:
+        rows += one.shape[0]
+        if rows >= together:
             yield group
-            group = []
+            group, rows = [], 0
     if group:
         yield group
 
