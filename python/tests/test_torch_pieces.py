@@ -71,6 +71,29 @@ def test_digests_of_many_tensors_are_those_of_each(
         assert names.tobytes() == plain_digests(one.numpy(), b"seed")
 
 
+def test_a_device_without_room_for_a_copy_digests_tensors_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import torch
+    from perdure.torch import pieces
+
+    monkeypatch.setitem(pieces._LEAST_ROWS, "cpu", 17)
+    monkeypatch.setitem(pieces._ROWS_TOGETHER, "cpu", 100)
+    several = [torch.randint(0, 256, (n, PIECE), dtype=torch.uint8) for n in (3, 40, 1)]
+    refused = []
+
+    def full(tensors: Any) -> Any:
+        refused.append(len(tensors))
+        raise torch.OutOfMemoryError("no room, says the test")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "cat", full)
+        found = pieces.Digests(b"seed").of_each(several)
+    assert refused == [3]
+    for one, names in zip(several, found, strict=True):
+        assert names.tobytes() == plain_digests(one.numpy(), b"seed")
+
+
 def test_each_bit_of_a_piece_changes_its_digest() -> None:
     import torch
     from perdure.torch.pieces import Digests

@@ -20,6 +20,7 @@ Invariant: digests are the same on every machine; which unit multiplies does not
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -41,6 +42,7 @@ _LEAST_ROWS = {"cuda": 17}
 _ROWS_TOGETHER = {"cuda": 1 << 14}
 _HASHED = 1 << 14  # pieces whose sums are hashed together: those fit a GPU's cache
 _LOW = 0xFFFFFFFF
+_ALIGN = 16  # bytes
 
 
 class Digests:
@@ -83,8 +85,8 @@ class Digests:
         count = sum(one.shape[0] for one in rows)
         sums = torch.empty((count, _COLUMNS), dtype=torch.int32, device=device)
         at = 0
-        for group in _grouped(rows, _ROWS_TOGETHER.get(device.type, 1)):
-            whole = group[0] if len(group) == 1 else torch.cat(group)
+        groups = _grouped(rows, _ROWS_TOGETHER.get(device.type, 1))
+        for whole in itertools.chain.from_iterable(map(_joined, groups)):
             begin, at = at, at + whole.shape[0]
             part = sums[begin:at]
             if at - begin < least:
@@ -126,6 +128,17 @@ def _grouped(several: Sequence[Tensor], together: int) -> Iterator[list[Tensor]]
             group, rows = [], 0
     if group:
         yield group
+
+
+def _joined(group: list[Tensor]) -> list[Tensor]:
+    """A copy of all; one by one where a device that is nearly full has no room for it. Also of one
+    that begins where a GPU's units do not read, as a part of a larger tensor may."""
+    if len(group) == 1 and not (group[0].is_cuda and group[0].data_ptr() % _ALIGN):
+        return group
+    try:
+        return [torch.cat(group)]
+    except torch.OutOfMemoryError:
+        return group
 
 
 def hashed_on_host(sums: Tensor, factors: Tensor) -> Names:
