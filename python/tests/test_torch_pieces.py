@@ -104,6 +104,36 @@ def test_each_bit_of_a_piece_changes_its_digest() -> None:
     assert len({bytes(one) for one in Digests(b"seed").of(pieces)}) == 2048
 
 
+@pytest.mark.gpu
+def test_a_gpus_state_has_the_hosts_digests_and_its_changed_pieces_are_saved(pools: Path) -> None:
+    import torch
+    import torch.distributed.checkpoint as dcp
+    from perdure.torch.checkpoint import CheckpointReader, CheckpointWriter
+    from perdure.torch.pieces import Digests
+
+    whole = torch.randint(0, 256, (600 * PIECE,), dtype=torch.uint8, device="cuda")
+    parts = {
+        "small": whole[: 3 * PIECE],
+        "begins within a line": whole[PIECE + 4 : 41 * PIECE + 4],
+        "large": whole[64 * PIECE :],
+    }
+    pieces = [one.reshape(-1, PIECE) for one in parts.values()]
+    found = Digests(b"seed").of_each(pieces)
+    expected = Digests(b"seed").of_each([one.cpu() for one in pieces])
+    assert [one.tobytes() for one in found] == [one.tobytes() for one in expected]
+    state = {**parts, "bias": torch.randn(7, device="cuda"), "host": torch.randn(5000)}
+    state = {name: one.clone() for name, one in state.items()}
+    writer = CheckpointWriter(pools / "run", piece_bytes=PIECE)
+    dcp.save(state, storage_writer=writer)
+    state["large"].view(-1, PIECE)[[3, 90, 500], 0] += 1
+    state["bias"] += 1
+    dcp.save(state, storage_writer=writer)
+    assert writer.pieces_put == 4, "three, and the one that what is small shares"
+    loaded = {name: torch.zeros_like(one) for name, one in state.items()}
+    dcp.load(loaded, storage_reader=CheckpointReader(pools / "run"))
+    assert all(torch.equal(loaded[name], one) for name, one in state.items())
+
+
 @pytest.mark.parametrize("firsts", [1, 3, 1 << 20])
 def test_sets_of_names_are_those_of_python_whatever_halves_they_share(firsts: int) -> None:
     from perdure.torch import piece_names

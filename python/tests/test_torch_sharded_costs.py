@@ -14,22 +14,23 @@ pytestmark = pytest.mark.framework("torch")
 
 
 @pytest.fixture(autouse=True)
-def alone(tmp_path: Path) -> Iterator[None]:
-    """A process group of this process."""
+def alone(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+    """A process group of this process; of NCCL in tests that need a GPU."""
     import torch.distributed as dist
 
-    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/one", rank=0, world_size=1)
+    kind = "nccl" if request.node.get_closest_marker("gpu") else "gloo"
+    dist.init_process_group(kind, init_method=f"file://{tmp_path}/one", rank=0, world_size=1)
     yield
     dist.destroy_process_group()
 
 
-def training(path: Path, dims: list[int]) -> tuple[perdure.Store, Any, Any]:
+def training(path: Path, dims: list[int], **more: Any) -> tuple[perdure.Store, Any, Any]:
     import torch
     from perdure import torch as pt
 
     rule = pt.Adagrad(lr=0.1)
     tables = [pt.TableConfig(f"t{n}", dim) for n, dim in enumerate(dims)]
-    store = pt.create(path, tables, rule)
+    store = pt.create(path, tables, rule, **more)
     bags = pt.ShardedEmbeddingBagCollection(store, tables, rule)
     none = torch.nn.Linear(3, 3)
     trainer = pt.ShardedTrainer(store, bags, none, torch.optim.SGD(none.parameters(), lr=0.1))
@@ -37,12 +38,12 @@ def training(path: Path, dims: list[int]) -> tuple[perdure.Store, Any, Any]:
     return store, bags, trainer
 
 
-def step_of(bags: Any, trainer: Any, first: int) -> None:
+def step_of(bags: Any, trainer: Any, first: int, size: int = 20) -> None:
     import torch
 
-    one = torch.ones(20, dtype=torch.int64)
+    ids = torch.arange(first, first + size, device=bags.store.device)
     with trainer.step():
-        features = {c.name: (torch.arange(first, first + 20), one) for c in bags.configs}
+        features = {c.name: (ids, torch.ones_like(ids)) for c in bags.configs}
         torch.cat(list(bags(features).values()), 1).square().sum().backward()
 
 
@@ -148,3 +149,32 @@ def test_two_collections_are_one_put_and_train_as_those_of_one_process(pools: Pa
         found.append({n: store.table(n).get(range(50)).values.tobytes() for n in "abc"})
     assert found[0] == found[1]
     assert puts[5:] == [1, 1, 1], "but for the first, which makes notes"
+
+
+@pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore")
+def test_on_a_gpu_no_message_and_no_old_row_goes_through_the_host(pools: Path) -> None:
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    crossing = []
+
+    class Watching(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, op: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            answer = op(*args, **(kwargs or {}))
+            if str(op).startswith(("aten._to_copy", "aten.copy_")):
+                given = args[1] if str(op).startswith("aten.copy_") else args[0]
+                if given.device.type != answer.device.type:
+                    crossing.append((str(op), given.nbytes))
+            return answer
+
+    store, bags, trainer = training(pools / "p", [8, 16], device="cuda")
+    step_of(bags, trainer, 0, 3000)
+    with Watching():
+        step_of(bags, trainer, 1000, 3000)
+    assert crossing, "counts, at least"
+    assert [one for one in crossing if one[1] >= 16_000] == [], "keys have 48,000 bytes"
+    ids = torch.arange(4000, device="cuda")
+    assert store.table("t0").get(ids).found.all()
