@@ -93,7 +93,7 @@ class Training:
             init_method=f"file://{folder}/{run['name']}.{run['number']}.{os.getppid()}",
             rank=rank,
             world_size=self.ranks,
-            timeout=timedelta(seconds=40),
+            timeout=timedelta(seconds=40) if run.get("cuda") else None,
         )
         self.log = (folder / f"{run['name']}-{rank}.log").open("a", buffering=1)
         self.log.write(f"begins {run['number']}\n")
