@@ -2,20 +2,27 @@
 keeping old rows takes of it. Medians and least of the second half of the steps, of rank 0.
 
     .venv-frameworks/bin/python scripts/torch_sharded_steps.py --runs 3 --ranks 1 2
+    .venv-frameworks/bin/python scripts/torch_sharded_steps.py --runs 1 --profile
     python scripts/torch_sharded_steps.py --device cuda --tables 1 --batch 262144 --ids 4000000
 
-On GPUs each process has one of its own, all ids have rows, and a cache takes them all.
+On GPUs each process has one of its own, all ids have rows, and a cache takes them all. With
+--profile milliseconds by section follow, each without the sections within it; the GPU is waited for
+at both ends of a section, so a profiled step takes longer. With --json nothing else is printed.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import multiprocessing as mp
 import os
+import queue
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +59,64 @@ def fill(trainer: pt.Trainer, bags: Any, o: argparse.Namespace, ranks: int, rank
             torch.stack(list(pooled.values())).sum().backward()
 
 
+class Sections:
+    """Milliseconds of parts of a step, each without the parts within it."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.of_step: dict[str, float] = {}
+        self.steps: list[dict[str, float]] = []
+        self._within: list[float] = []  # of each section that is open
+
+    def timed(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*arguments: Any, **named: Any) -> Any:
+            start = now(self.device)
+            self._within.append(0.0)
+            try:
+                return call(*arguments, **named)
+            finally:
+                took = (now(self.device) - start) * 1e3
+                mine = took - self._within.pop()
+                self.of_step[name] = self.of_step.get(name, 0.0) + mine
+                if self._within:
+                    self._within[-1] += took
+
+        return wrapped
+
+    def watch(self, name: str, owner: Any, *methods: str) -> None:
+        for method in methods:
+            setattr(owner, method, self.timed(name, getattr(owner, method)))
+
+    def end_step(self, whole: float) -> None:
+        named, self.of_step = self.of_step, {}
+        self.steps.append({**named, "model and all else": whole - sum(named.values())})
+
+    def medians(self) -> dict[str, float]:
+        half = self.steps[len(self.steps) // 2 :]
+        return {name: statistics.median(one.get(name, 0.0) for one in half) for name in half[-1]}
+
+
+def watch(sections: Sections, trainer: Any, bags: Any) -> None:
+    """Wraps what a step goes through."""
+    sections.watch("ids, each once", bags, "_batches")
+    sections.watch("lookup in the pool", bags, "_from_pool")
+    sections.watch("gradients added, rows updated", bags, "changed")
+    sections.watch("dense state", trainer._dense, "save")
+    sections.watch("commit, but for its puts", trainer, "_write_step")
+    sections.watch("puts", trainer.store, "put")
+    if not isinstance(trainer, pt.ShardedTrainer):
+        return
+    sections.watch("exchange of ids and weights", bags, "_rows_of")
+    sections.watch("old rows", trainer._undo, "of", "whole")
+    sections.watch("agreement", trainer, "_told")
+    send = bags._send_gradients
+
+    def sent(passes: Any) -> Callable[[], Any]:
+        return sections.timed("exchange of gradients", send(passes))
+
+    bags._send_gradients = sections.timed("exchange of gradients", sent)
+
+
 def train(
     kind: str, ranks: int, rank: int, folder: Path, o: argparse.Namespace, answers: Any
 ) -> None:
@@ -80,11 +145,14 @@ def train(
         bags = pt.ShardedEmbeddingBagCollection(store, tables, rule)
         trainer = sharded = pt.ShardedTrainer(store, bags, model, optimizer)
         if kind == "without undo":
-            sharded._undo.keep = lambda *_: None  # type: ignore[method-assign]
+            sharded._put = lambda changed: pt.Trainer._put(sharded, changed)  # type: ignore[method-assign]
     trainer.resume()
     if o.device == "cuda":
         fill(trainer, bags, o, ranks, rank)
         store.load_cache()
+    sections = Sections(o.device)
+    if o.profile:
+        watch(sections, trainer, bags)
     times = []
     for step in range(o.steps):
         features = batch(step, rank, o, o.batch // ranks)
@@ -98,8 +166,49 @@ def train(
                     dist.all_reduce(parameter.grad)
             optimizer.step()
         times.append((now(o.device) - start) * 1e3)
+        sections.end_step(times[-1])
     if rank == 0:
-        answers.put(times[o.steps // 2 :])
+        answers.put((times[o.steps // 2 :], sections.medians() if o.profile else {}))
+    if kind != "Trainer":
+        dist.destroy_process_group()
+
+
+def answer_of(processes: list[Any], answers: Any) -> Any:
+    """Once there is one; if a process fails, at once."""
+    until = time.monotonic() + 300
+    while time.monotonic() < until and not any(process.exitcode for process in processes):
+        with suppress(queue.Empty):
+            return answers.get(timeout=1)
+    raise SystemExit(f"processes ended with {[process.exitcode for process in processes]}")
+
+
+def measured(kind: str, ranks: int, o: argparse.Namespace, context: Any) -> dict[str, Any]:
+    answers = context.Queue()
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        given = (Path(folder), o, answers)
+        processes = [
+            context.Process(target=train, args=(kind, ranks, rank, *given)) for rank in range(ranks)
+        ]
+        for process in processes:
+            process.start()
+        try:
+            times, sections = answer_of(processes, answers)
+            for process in processes:
+                process.join(30)
+        finally:  # with NCCL, who waits for a process that is gone does not end by itself
+            for process in processes:
+                process.kill()
+                process.join()
+    middle = statistics.median(times)
+    return {
+        "kind": kind,
+        "ranks": ranks,
+        "ms": middle,
+        "least_ms": min(times),
+        "samples_per_s": o.batch // ranks * ranks / middle * 1e3,
+        "sections_ms": sections,
+    }
 
 
 def main() -> None:
@@ -110,33 +219,29 @@ def main() -> None:
     options.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     options.add_argument("--skew", type=float, default=3, help="1: each id as often as another")
     options.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
+    options.add_argument("--profile", action="store_true", help="milliseconds by section, too")
+    options.add_argument("--json", action="store_true")
     o = options.parse_args()
     torch.optim.Adam(nn.Linear(1, 1).parameters()).zero_grad()  # imports what each process would
     importlib.import_module("torch._dynamo")
     context: Any = mp.get_context("fork" if o.device == "cpu" else "spawn")
     kinds = [("Trainer", 1)]
     kinds += [(k, n) for n in o.ranks for k in ("ShardedTrainer", "without undo")]
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    found = []
     for run in range(o.runs):
         for kind, ranks in kinds:
-            answers = context.Queue()
-            with tempfile.TemporaryDirectory(dir=memory) as folder:
-                given = (Path(folder), o, answers)
-                processes = [
-                    context.Process(target=train, args=(kind, ranks, rank, *given))
-                    for rank in range(ranks)
-                ]
-                for process in processes:
-                    process.start()
-                times = answers.get(timeout=300)
-                for process in processes:
-                    process.join()
-            middle, least = statistics.median(times), min(times)
-            rate = o.batch // ranks * ranks / middle / 1e3
+            one = measured(kind, ranks, o, context)
+            found.append({"run": run, **one})
+            if o.json:
+                continue
             print(
-                f"{run} {kind:14} {ranks} processes: {middle:6.1f} ms, least {least:.1f};"
-                f" {rate:.2f} M samples/s"
+                f"{run} {kind:14} {ranks} processes: {one['ms']:6.1f} ms, least"
+                f" {one['least_ms']:.1f}; {one['samples_per_s'] / 1e6:.2f} M samples/s"
             )
+            for name, ms in one["sections_ms"].items():
+                print(f"    {name:30} {ms:7.2f}")
+    if o.json:
+        print(json.dumps({"options": vars(o), "runs": found}))
 
 
 if __name__ == "__main__":

@@ -206,25 +206,6 @@ def test_async_saves_are_as_others(pools: Path) -> None:
     assert same(found, state)
 
 
-def test_digests_are_the_same_wherever_they_are_made() -> None:
-    import hashlib
-
-    import torch
-    from perdure.torch.pieces import Digests
-
-    pieces = torch.from_numpy(np.random.default_rng(1).integers(0, 256, (3, 2 * PIECE), np.uint8))
-    columns = np.frombuffer(hashlib.shake_256(b"seed").digest(16 * PIECE), np.int8)
-    sums = pieces.numpy().view(np.int8).reshape(-1, PIECE).astype(np.int64) @ columns.reshape(
-        PIECE, 16
-    ).astype(np.int64)
-    plain = [
-        hashlib.blake2b(one.astype("<i4").tobytes(), digest_size=16).digest()
-        for one in sums.reshape(3, -1)
-    ]
-    assert Digests(b"seed").of(pieces) == plain
-    assert Digests(b"other").of(pieces) != plain
-
-
 # --- several ranks
 
 

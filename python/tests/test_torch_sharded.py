@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +25,20 @@ LOSSES = tuple("0123456789")
 
 
 def execute(folder: Path, *plan: dict[str, Any]) -> None:
+    """In a session of its own, so that nobody who waits for a process that is gone outlives it."""
     whole = [{"ranks": 2, "steps": 6, **run} for run in plan]
-    done = subprocess.run(
-        [sys.executable, PROGRAM, folder, json.dumps(whole)], capture_output=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr.decode()
+    with subprocess.Popen(
+        [sys.executable, PROGRAM, folder, json.dumps(whole)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ) as process:
+        try:
+            said, _ = process.communicate(timeout=300)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0, said.decode()
 
 
 def told(folder: Path, name: str, rank: int) -> list[tuple[str, str]]:
@@ -200,6 +211,10 @@ def test_pools_that_do_not_belong_together_are_refused_by_all(pools: Path) -> No
         "half evaluating": (
             {"of 0": {"eval": True}},
             "forward: of the processes [False, True] are within trainer.step(), in training mode",
+        ),
+        "half ahead": (
+            {"of 0": {"never ahead": True}},
+            "begin: of the processes [False, True] began this pass ahead; call it in all or in",
         ),
         "few buckets": ({"buckets": 1}, "buckets: 1; pass 2 (a bucket a process) to"),
         "redimensioned": ({"pools": "x", "dim": 4}, "rows of"),
@@ -437,6 +452,20 @@ def test_trainers_say_which_pools_are_theirs(pools: Path, alone: None) -> None:
         steps_of(fresh, at_once, 0, 1)
 
 
+def test_ids_of_a_begun_pass_that_is_refused_are_forgotten(pools: Path, alone: None) -> None:
+    import torch
+
+    bags = a_training(pools / "p", "Sharded")[1]
+    one = torch.ones(2, dtype=torch.int64)
+    wrong = {name: (torch.arange(3), one) for name in bags._table_of}
+    bags.begin(wrong)
+    with pytest.raises(ValueError, match="lengths"):
+        bags(wrong)
+    right = {name: (torch.arange(2) + 7, one) for name in bags._table_of}
+    first, again = bags(right), bags(right)
+    assert all(torch.equal(first[name], again[name]) for name in right)
+
+
 def test_buckets_are_part_of_the_format_and_even() -> None:
     import torch
     from perdure.torch.buckets import buckets_of, owners_of
@@ -456,13 +485,14 @@ def test_buckets_are_part_of_the_format_and_even() -> None:
 
 
 @pytest.mark.gpu
-def test_two_gpus_go_on_with_the_same_losses_after_a_kill(pools: Path) -> None:
+@pytest.mark.parametrize("store", ["cpu", "cuda"])
+def test_two_gpus_go_on_with_the_same_losses_after_a_kill(pools: Path, store: str) -> None:
     import torch
 
     if torch.cuda.device_count() < 2:
         pytest.skip("fewer than two GPUs")
-    run = {"cuda": True, "steps": 12}
+    run = {"cuda": True, "store": store, "steps": 8}
     killed = {**run, "name": "killed"}
-    kill = {"rank": 1, "when": "in commit", "step": 5}
+    kill = {"rank": 1, "when": "in commit", "step": 3}
     execute(pools, {**run, "name": "calm"}, {**killed, "kill": kill}, killed)
     check_same(pools, "killed", "calm", 2)

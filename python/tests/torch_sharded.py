@@ -6,8 +6,9 @@ PLAN is JSON: a list of runs, one after another. Each forks `ranks` processes, w
 `steps` over FOLDER/NAME-r. To FOLDER/NAME-r.log they write lines "begins RUN" and "resumes n", then
 for each step its number and losses as hexadecimal floats, at the end a checksum of the model; or an
 error. What else a run may have: "kill" (one process), "fails" (a commit of one), "chunks", "pause",
-"idle", "export", "parts", "cuda", and what one process has otherwise under "of RANK". How processes
-end is written to FOLDER/NAME.ends. Between runs: "reshard", "copy", "snapshot", "restore".
+"idle", "never ahead", "export", "parts", "cuda" (NCCL, a GPU each), "store" ("cuda": on it, too),
+and what one process has otherwise under "of RANK". How processes end is written to
+FOLDER/NAME.ends. Between runs: "reshard", "copy", "snapshot", "restore".
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import signal
 import sys
 import time
 import warnings
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +82,9 @@ class Training:
 
     def __init__(self, folder: Path, run: dict[str, Any], rank: int) -> None:
         self.run, self.rank, self.ranks = run, rank, run["ranks"]
-        self.device = torch.device("cuda", rank) if run.get("cuda") else torch.device("cpu")
+        self.device = torch.device("cuda", 0) if run.get("cuda") else torch.device("cpu")
         if run.get("cuda"):
+            os.environ["CUDA_VISIBLE_DEVICES"] = str(rank)  # nobody has asked for a GPU yet
             torch.cuda.set_device(self.device)
         warnings.simplefilter("ignore")  # of DistributedDataParallel: none is unused
         torch.set_num_threads(1)
@@ -90,6 +93,7 @@ class Training:
             init_method=f"file://{folder}/{run['name']}.{run['number']}.{os.getppid()}",
             rank=rank,
             world_size=self.ranks,
+            timeout=timedelta(seconds=40) if run.get("cuda") else None,
         )
         self.log = (folder / f"{run['name']}-{rank}.log").open("a", buffering=1)
         self.log.write(f"begins {run['number']}\n")
@@ -103,7 +107,10 @@ class Training:
         rule = pt.Adam(lr=self.run.get("lr", 0.05))
         kinds = tables(not self.run.get("chunks"), self.run.get("dim", 8))
         made = self.path.exists()
-        self.store = perdure.open(self.path) if made else pt.create(self.path, kinds, rule)
+        on: dict[str, Any] = {"device": self.run.get("store", "cpu")}
+        self.store = (
+            perdure.open(self.path, **on) if made else pt.create(self.path, kinds, rule, **on)
+        )
         if "parts" in self.run and not made:
             load_parts(self.parts, self.store, kinds, rule)
         self.bags = pt.ShardedEmbeddingBagCollection(
@@ -151,7 +158,9 @@ class Training:
 
     def _whole(self, step: int) -> float:
         features, labels = chunk(step, self.rank, BATCH // self.ranks)
-        if step % 2:
+        to = self.store.device
+        features = {name: tuple(one.to(to) for one in some) for name, some in features.items()}
+        if step % 2 and not self.run.get("never ahead"):
             self.bags.begin(features)
         loss = self._loss(features, labels)
         self.optimizer.zero_grad()
@@ -279,14 +288,18 @@ def execute(folder: Path, run: dict[str, Any]) -> None:
             chosen.kill()
     if run.get("cuda") and kill is not None:
         # NCCL waits for a process that is gone; who began them ends the others, as torchrun does.
+        # Until then they have the time to commit the step that is to be taken back.
         processes[kill["rank"]].join(until - time.monotonic())
         until = time.monotonic() + 3
     ends = []
     for process in processes:
         process.join(max(0, until - time.monotonic()))
         ends.append(process.exitcode)
+    for process in processes:  # all before one is waited for: a driver may hold it that long
         process.kill()
-        process.join()
+    for process in processes:
+        process.join(20)
+        assert not process.is_alive(), f"process {process.pid} does not end though it was killed"
     with open(folder / f"{run['name']}.ends", "a") as to:
         to.write(json.dumps(ends) + "\n")
 

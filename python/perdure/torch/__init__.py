@@ -37,7 +37,8 @@ sharded       collections whose rows are spread over several processes
 buckets       which process has which id
 exchange      what processes send to one another
 agreement     whether they belong together
-commit_point  steps of several processes, and how one is taken back
+commit_point  steps of several processes
+undo          how one of them is taken back
 reshard       the same rows in another number of pools
 """
 

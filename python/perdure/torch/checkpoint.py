@@ -19,8 +19,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-from torch import Tensor
 from torch.distributed.checkpoint import StorageReader, StorageWriter
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 from torch.distributed.checkpoint.planner import (
@@ -28,8 +26,6 @@ from torch.distributed.checkpoint.planner import (
     LoadPlanner,
     SavePlan,
     SavePlanner,
-    WriteItem,
-    WriteItemType,
 )
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
@@ -39,9 +35,10 @@ from perdure.options import PathLike
 from perdure.torch import notes
 from perdure.torch.checkpoint_list import Catalogue, Checkpoint, Listing, Target, Where
 from perdure.torch.checkpoint_pools import RankPool, shared
-from perdure.torch.checkpoint_reads import Reads, Stored
+from perdure.torch.checkpoint_reads import Reads
+from perdure.torch.checkpoint_saves import Saving
 from perdure.torch.follower import Follower
-from perdure.torch.pieces import PIECE, ROW, Digests, batches, joined, octets_of
+from perdure.torch.pieces import PIECE, ROW, Digests
 
 __all__ = ["Checkpoint", "CheckpointReader", "CheckpointWriter"]
 
@@ -172,14 +169,14 @@ class CheckpointWriter(StorageWriter):
         self._pool = shared(RankPool, path, lambda: RankPool(path, part.piece, self._max_bytes))
         self._pool.begin(part.number, part.kept, part.token)
         try:
-            saving = _Saving(self._pool, part)
+            saving = Saving(self._pool, part.rank, Digests(part.seed))
             results = saving.all(plan.items, planner)
-            self._pool.end(saving.used)
+            used = self._pool.end()
         except BaseException:
             with suppress(perdure.Error):
                 self._pool.abandon()
             raise
-        self.pieces_put, self.pieces_used = saving.put, len(saving.used)
+        self.pieces_put, self.pieces_used = saving.put, used
         done: Future[list[WriteResult]] = Future()
         done.set_result(results)
         return done
@@ -205,68 +202,6 @@ class CheckpointWriter(StorageWriter):
 
     def storage_meta(self) -> StorageMeta | None:
         return StorageMeta(checkpoint_id=self._id)
-
-
-class _Saving:
-    """One rank's part. What of an item makes no whole piece follows that of the item before it,
-    in pieces that they share."""
-
-    def __init__(self, pool: RankPool, part: _Part) -> None:
-        self._pool, self._part = pool, part
-        self._digests = Digests(part.seed)
-        self._tails: list[Tensor] = []
-        self._tail_bytes = 0
-        self.used: set[bytes] = set()
-        self.put = 0
-
-    def all(self, items: list[WriteItem], planner: SavePlanner) -> list[WriteResult]:
-        saved = [(item, self._one(item, planner)) for item in sorted(items, key=_order)]
-        tails = self._cut(self._padded())
-        results = []
-        for item, stored in saved:
-            if stored.tail_bytes:
-                first = stored.tail_at // stored.piece
-                end = -(-(stored.tail_at + stored.tail_bytes) // stored.piece)
-                at = stored.tail_at - first * stored.piece
-                stored = replace(stored, tail=joined(tails[first:end]), tail_at=at)
-            results.append(WriteResult(item.index, stored.size, stored))
-        return results
-
-    def _one(self, item: WriteItem, planner: SavePlanner) -> Stored:
-        data = planner.resolve_data(item)
-        if item.type == WriteItemType.BYTE_IO:
-            content = bytearray(data.getbuffer())
-            octets = torch.frombuffer(content, dtype=torch.uint8) if content else torch.empty(0)
-            dtype, shape = None, (len(content),)
-        else:
-            octets, dtype, shape = octets_of(data), data.dtype, tuple(data.shape)
-        size, piece = octets.numel(), self._pool.piece
-        whole = size // piece * piece
-        at = self._tail_bytes
-        if whole < size:
-            self._tails.append(octets[whole:].cpu())
-            self._tail_bytes += size - whole
-        digests = joined(self._cut(octets))
-        return Stored(self._part.rank, piece, size, dtype, shape, digests, b"", at)
-
-    def _cut(self, octets: Tensor) -> list[bytes]:
-        """Digests of the whole pieces, which are in the pool then."""
-        digests: list[bytes] = []
-        for rows in batches(octets, self._pool.piece):
-            several = self._digests.of(rows)
-            self.put += self._pool.put(several, rows)
-            digests += several
-        self.used.update(digests)
-        return digests
-
-    def _padded(self) -> Tensor:
-        lacking = -self._tail_bytes % self._pool.piece
-        return torch.cat([*self._tails, torch.zeros(lacking, dtype=torch.uint8)])
-
-
-def _order(item: WriteItem) -> tuple[Any, ...]:
-    """The same in every save: what often changes its length is last."""
-    return item.type == WriteItemType.BYTE_IO, item.index.fqn, tuple(item.index.offset or ())
 
 
 class CheckpointReader(StorageReader):

@@ -25,7 +25,8 @@ from torch import Tensor
 
 import perdure
 from perdure import _native
-from perdure.torch.pieces import AT_ONCE, DIGEST, joined, split
+from perdure.torch.piece_names import NONE, Names, are_among, each_once, names_in, union, without
+from perdure.torch.pieces import AT_ONCE, DIGEST
 
 KEY = 24
 META_BYTES = 16 << 10  # a value of checkpoints.pool
@@ -38,9 +39,9 @@ _TRIES = 20
 Octets = np.ndarray[Any, np.dtype[np.uint8]]
 
 
-def piece_keys(digests: Sequence[bytes]) -> Octets:
-    keys = np.zeros((len(digests), KEY), np.uint8)
-    keys[:, :DIGEST] = np.frombuffer(joined(list(digests)), np.uint8).reshape(-1, DIGEST)
+def piece_keys(names: Names) -> Octets:
+    keys = np.zeros((len(names), KEY), np.uint8)
+    keys[:, :DIGEST] = np.ascontiguousarray(names).view(np.uint8)
     return keys
 
 
@@ -166,10 +167,8 @@ class RankPool:
         self._seen = b""  # the last save's token
         numbers = numbers_in(get_blob(self._own, STATE, 0) or b"")
         self._held = {number: self._named_by(number) for number in numbers}
-        self._there: set[bytes] = set()
-        self._added: list[bytes] = []
+        self._there = self._used = self._added = NONE
         self._parts = 0
-        self._waiting: list[tuple[list[bytes], Tensor]] = []
 
     def begin(self, number: int, kept: Sequence[int], token: bytes) -> None:
         """A save. Pieces that only other checkpoints have than those that are kept go first."""
@@ -182,66 +181,61 @@ class RankPool:
                     " one without enable_plan_caching"
                 )
             self._forget(set(kept))
-            self._number, self._added, self._parts = number, [], 0
-            self._waiting = []
+            self._number, self._parts = number, 0
+            self._used = self._added = NONE
             put_blob(self.store, STATE, 0, as_content([*self._held, number]))
             self._seen = token
         except BaseException:
             self._lock.release()
             raise
 
-    def put(self, digests: Sequence[bytes], rows: Tensor) -> int:
-        """Those pieces that are not there yet; how many. `rows` stay as they are up to `end`."""
+    def put(self, names: Names, rows_of: Callable[[Any], Sequence[Tensor]]) -> int:
+        """Those of these pieces that are not there yet, their names first; how many. `rows_of`
+        answers the bytes of some of them, by their positions: of each run that lies together."""
         assert self._number is not None
-        new: dict[bytes, int] = {}
-        for row, digest in enumerate(digests):
-            if digest not in self._there:
-                new.setdefault(digest, row)
-        if new:
-            chosen = list(new.values())
-            in_a_row = chosen[-1] - chosen[0] + 1 == len(chosen)
-            mine = rows[chosen[0] : chosen[-1] + 1] if in_a_row else rows[chosen]
-            self._waiting.append((list(new), mine))
-            self._there.update(new)
-            if sum(one.numel() for _, one in self._waiting) >= AT_ONCE:
-                self._put_waiting()
-        return len(new)
+        each, first = each_once(names)
+        self._used = union(self._used, each)
+        lacking = ~are_among(self._there, each)
+        if not lacking.any():
+            return 0
+        part, self._parts = self._parts, self._parts + 1
+        put_blob(self.store, ADDED, self._name_of(part), each[lacking].tobytes())
+        self._added = union(self._added, each[lacking])
+        chosen = np.sort(first[lacking])
+        at_once = max(1, AT_ONCE // self.piece)
+        for begin in range(0, len(chosen), at_once):
+            some = chosen[begin : begin + at_once]
+            keys, at = piece_keys(names[some]), 0
+            for rows in rows_of(some):
+                self.store.put(keys[at : at + len(rows)], rows.numpy())
+                at += len(rows)
+        self._there = union(self._there, each[lacking])
+        return len(chosen)
 
-    def _put_waiting(self) -> None:
-        """Names first."""
-        names = [digest for digests, _ in self._waiting for digest in digests]
-        if names:
-            part, self._parts = self._parts, self._parts + 1
-            put_blob(self.store, ADDED, self._name_of(part), joined(names))
-            self._added += names
-        for digests, rows in self._waiting:
-            self.store.put(piece_keys(digests), rows.cpu().numpy())
-        self._waiting = []
-
-    def end(self, used: set[bytes]) -> None:
-        """This rank's part is there."""
+    def end(self) -> int:
+        """This rank's part is there; of how many pieces."""
         assert self._number is not None
-        self._put_waiting()
-        put_blob(self.store, MANIFEST, self._number, joined(list(used)))
+        put_blob(self.store, MANIFEST, self._number, self._used.tobytes())
         self._erase_added(self._number, self._parts)
-        self._held[self._number] = used
+        self._held[self._number] = self._used
         self._number = None
         self._lock.release()
+        return len(self._used)
 
     def abandon(self) -> None:
         """After an error: what was added goes, as far as it can; the next save does the rest."""
         assert self._number is not None
         number, self._number = self._number, None
-        self._held[number], self._waiting = set(self._added), []
+        self._held[number] = self._added
         self._lock.release()
         self._forget(set(self._held) - {number})
 
     def _forget(self, kept: set[int]) -> None:
-        live = set[bytes]().union(*(self._held[one] for one in kept if one in self._held))
+        live = union(*(self._held[one] for one in kept if one in self._held))
         gone = [one for one in self._held if one not in kept]
-        dead = set[bytes]().union(*(self._held[one] for one in gone)) - live
-        if dead:
-            self.store.erase(piece_keys(list(dead)))
+        dead = without(union(*(self._held[one] for one in gone)), live)
+        if len(dead):
+            self.store.erase(piece_keys(dead))
         for number in gone:
             erase_blob(self.store, MANIFEST, number)
             self._erase_added(number, self._count_added(number))
@@ -252,11 +246,11 @@ class RankPool:
 
     # --- names of pieces
 
-    def _named_by(self, number: int) -> set[bytes]:
-        whole = set(split(get_blob(self._own, MANIFEST, number) or b""))
-        for part in range(self._count_added(number)):
-            whole.update(split(get_blob(self._own, ADDED, self._name_of(part, number)) or b""))
-        return whole
+    def _named_by(self, number: int) -> Names:
+        parts = range(self._count_added(number))
+        blobs = [get_blob(self._own, ADDED, self._name_of(part, number)) for part in parts]
+        blobs.append(get_blob(self._own, MANIFEST, number))
+        return each_once(names_in(b"".join(one or b"" for one in blobs)))[0]
 
     def _name_of(self, part: int, number: int | None = None) -> int:
         return ((self._number or 0) if number is None else number) << 32 | part

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import math
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +19,8 @@ from torch.distributed.checkpoint.planner import LoadItemType, LoadPlanner, Read
 import perdure
 from perdure.torch.checkpoint_list import Listing
 from perdure.torch.checkpoint_pools import _CORRUPT, _OK, Beside, Octets, piece_keys
-from perdure.torch.pieces import DIGEST, split
+from perdure.torch.piece_names import names_in
+from perdure.torch.pieces import DIGEST
 
 _TAILS = 64  # pieces that small items share, kept for the next item
 
@@ -95,14 +95,15 @@ class Reads:
             digests = stored.whole[first * DIGEST : last * DIGEST]
             part = to[: upto - begin]
             if begin == first * piece and upto == last * piece:
-                self._pieces(part, split(digests), item, stored)
+                self._pieces(part, digests, item, stored)
             else:
                 whole = np.empty((last - first) * piece, np.uint8)
-                self._pieces(whole, split(digests), item, stored)
+                self._pieces(whole, digests, item, stored)
                 part[:] = whole[begin - first * piece :][: part.size]
         if end > of_whole:
             from_tail = max(begin, of_whole)
-            parts = [self._tail(one, item, stored) for one in split(stored.tail)]
+            each = range(0, len(stored.tail), DIGEST)
+            parts = [self._tail(stored.tail[at : at + DIGEST], item, stored) for at in each]
             rest = parts[0] if len(parts) == 1 else np.concatenate(parts)
             at = stored.tail_at + from_tail - of_whole
             to[from_tail - begin :] = rest[at : at + end - from_tail]
@@ -111,15 +112,15 @@ class Reads:
         known = self._tails.get((stored.rank, digest))
         if known is None:
             known = np.empty(stored.piece, np.uint8)
-            self._pieces(known, [digest], item, stored)
+            self._pieces(known, digest, item, stored)
             self._tails[stored.rank, digest] = known
             if len(self._tails) > _TAILS:
                 self._tails.popitem(last=False)
         return known
 
-    def _pieces(self, to: Octets, digests: Sequence[bytes], item: ReadItem, stored: Stored) -> None:
-        pool = self._pool(stored.rank)
-        statuses = pool.read(piece_keys(digests), to)
+    def _pieces(self, to: Octets, digests: bytes, item: ReadItem, stored: Stored) -> None:
+        pool, names = self._pool(stored.rank), names_in(digests)
+        statuses = pool.read(piece_keys(names), to)
         if (statuses == _OK).all():
             return
         what = f"pool {pool.path}: of {item.storage_index.fqn!r} in checkpoint {self._number}"
@@ -130,10 +131,10 @@ class Reads:
             )
         if (statuses == _CORRUPT).any():
             raise perdure.Corrupt(
-                f"{what} {failed} of {len(digests)} pieces fail their checksum; {others}"
+                f"{what} {failed} of {len(names)} pieces fail their checksum; {others}"
             )
         raise perdure.Corrupt(
-            f"{what} {failed} of {len(digests)} pieces are missing: this is not the pool that saved"
+            f"{what} {failed} of {len(names)} pieces are missing: this is not the pool that saved"
             f" it, or it was damaged; copy that pool back, or {others}"
         )
 

@@ -3,13 +3,7 @@
 A step ends so: each process commits its part, and beside it what the step changed as it was before;
 then each tells the others. Who is killed between leaves others one step ahead. So `resume` begins
 with every process's last step, and those that are ahead take their last step back, each in one
-commit. A pool has, for that,
-
-    perdure.torch/before    row n: the n-th old row of the last step, as wide as the pool's
-    perdure.torch/changed   pairs of int64, table and id, several in a row; ~table: it was new
-    perdure.torch at 8      the step, and how many pairs
-
-and the dense state of two steps. Rows of both tables are written over by the next step.
+commit. A pool has, for that, what `undo` keeps, and the dense state of two steps.
 
 Invariant: pools of a training are at most one step apart, and one that is ahead can go back.
 """
@@ -20,22 +14,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 import perdure
-from perdure._named import widened
 from perdure.torch import notes
-from perdure.torch.embeddings import Changed, device_of
+from perdure.torch.embeddings import Changed
 from perdure.torch.exchange import Exchange
-from perdure.torch.keys import keys_of
-from perdure.torch.sharded import ShardedChanged, sharded
-from perdure.torch.trainer import _DENSE, Trainer, _at_work, ids_of
+from perdure.torch.sharded import sharded
+from perdure.torch.trainer import _DENSE, Trainer, _at_work
+from perdure.torch.undo import Kept, Undo
 
 _DENSE_BEFORE = "perdure_torch_dense_before"
-_BEFORE, _CHANGED = f"{notes.OURS}/before", f"{notes.OURS}/changed"
-_PAIR = 16
 _ENDS, _FAILED, _RESUMES = 1, 2, 3  # what processes tell one another
 _DOING = {_ENDS: "committed step", _FAILED: "could not commit step", _RESUMES: "resumes at step"}
 
@@ -68,6 +58,7 @@ class ShardedTrainer(Trainer):
         self._exchange: Exchange = self._sharded[0].exchange
         self._before: Tensor | None = None
         self._undo = Undo(store)
+        self._beside: Kept | None = None  # within a commit
 
     def _operations(self, rows: int) -> int:
         return 4 * rows + 16  # and their old rows, and their names
@@ -94,8 +85,15 @@ class ShardedTrainer(Trainer):
         super()._commit(number)
 
     def _write(self, changed: Sequence[Changed], evicted: dict[str, Any], number: int) -> None:
-        self._undo.keep(changed, evicted, self._evicted, number)
+        saying = bool(self._of_step)  # which checkpoints count
+        self._beside = self._undo.of(changed, evicted, self._evicted, number, saying)
         super()._write(changed, evicted, number)
+
+    def _put(self, changed: Sequence[Changed]) -> None:
+        """New rows and old ones in one batch, whatever their widths."""
+        beside, self._beside = self._beside, None
+        assert beside is not None
+        self.store.put(*self._undo.whole(changed, beside))
 
     def _register(self, room: int) -> None:
         if self._bytes is None:
@@ -149,122 +147,3 @@ class ShardedTrainer(Trainer):
             assert self._bytes is not None and self._before is not None
             self._undo.take_back(mine, self._bytes, self._before)
         return low or None
-
-
-class Undo:
-    """What a pool's last step changed, as it was before."""
-
-    def __init__(self, store: perdure.Store) -> None:
-        self.store = store
-        assert store.value_bytes is not None
-        self._width: int = store.value_bytes
-        self._rows = store.table(_BEFORE, self._width)
-        self._device = device_of(store)
-        self._names = store.table(_CHANGED, self._width // _PAIR * _PAIR)
-
-    def keep(
-        self,
-        changed: Sequence[Changed],
-        evicted: dict[str, Any],
-        evictions: dict[str, perdure.Table],
-        step: int,
-    ) -> None:
-        """Within the step's commit, before anything is written."""
-        there: list[Any] = []  # pairs of numbers of tables and ids
-        new: list[Any] = []
-        rows: list[Tensor] = []
-        for one in changed:
-            assert isinstance(one, ShardedChanged)
-            there.append(_pairs(one.keys[~one.new]))
-            new.append(_pairs(one.keys[one.new], new=True))
-            before = one.before[~one.new]
-            octets = before.shape[1] * before.element_size()
-            rows.append(widened(before, octets, self._width))
-        for name, table in evictions.items():
-            made = ids_of(changed, self.store.table(name).number, new=True)
-            self._found(table, made, there, rows)
-        for name, ids in evicted.items():
-            self._found(self.store.table(name), torch.from_numpy(ids), there, rows)
-            if name in evictions:
-                keys = keys_of(torch.from_numpy(ids), evictions[name].number)
-                new.append(_pairs(keys, new=True))
-        self._keep_checkpoints(there, new, rows)
-        pairs = np.concatenate([np.empty((0, 2), np.int64), *there, *new])
-        old = [_octets(one).to(self._device) for one in rows if one.shape[0]]
-        if old:
-            whole = torch.cat(old)
-            self._rows.put(torch.arange(whole.shape[0], device=whole.device), whole)
-        if len(pairs):
-            self._names.put(*self._packed(pairs))
-        notes.keep_undo(self.store, step, len(pairs))
-
-    def _keep_checkpoints(self, there: list[Any], new: list[Any], rows: list[Tensor]) -> None:
-        """Which checkpoints count, for a step's commit may say so anew."""
-        ours, at = self.store.table(notes.OURS), torch.tensor([notes.CHECKPOINTS])
-        before = len(there)
-        self._found(ours, at, there, rows)
-        if not len(there[before]):
-            new.append(_pairs(keys_of(at, ours.number), new=True))
-
-    def take_back(self, step: int, dense: Tensor, before: Tensor) -> None:
-        """One commit, after which the pool is as the step before left it."""
-        noted, count = notes.undo(self.store)
-        if noted != step:
-            raise perdure.InvalidArgument(
-                f"pool {self.store.path}: step {step} cannot be taken back, but {noted} could"
-            )
-        pairs = self._unpacked(count)
-        there, new = pairs[pairs[:, 0] >= 0], pairs[pairs[:, 0] < 0]
-        rows = self._rows.get(np.arange(len(there)))
-        if not rows.found.all():
-            raise perdure.Corrupt(f"pool {self.store.path}: old rows of step {step} are missing")
-        dense.copy_(before)
-        before.zero_()
-        with self.store.step(step - 1, max_operations=len(pairs) + 1):
-            if len(there):
-                self.store.put(_keys(there), rows.values)
-            if len(new):
-                self.store.erase(_keys(np.stack([~new[:, 0], new[:, 1]], axis=1)))
-            notes.keep_undo(self.store, 0, 0)
-
-    def _found(
-        self, table: perdure.Table, ids: Tensor, there: list[Any], rows: list[Tensor]
-    ) -> None:
-        """Rows that the table has of these ids."""
-        if not ids.numel():
-            return
-        held = table.get(ids.to(self._device))
-        found = torch.from_numpy(held.found)
-        there.append(_pairs(keys_of(ids.cpu()[found], table.number)))
-        values = _octets(held.values)[found.to(held.values.device)]
-        rows.append(widened(values, table.value_bytes, self._width))
-
-    def _packed(self, pairs: Any) -> tuple[Any, Any]:
-        a_row = self._width // _PAIR
-        records = -(-len(pairs) // a_row)
-        rows = np.zeros((records * a_row, 2), np.int64)
-        rows[: len(pairs)] = pairs
-        return np.arange(records), rows.reshape(records, a_row * 2)
-
-    def _unpacked(self, count: int) -> Any:
-        records = -(-count // (self._width // _PAIR))
-        found = self._names.get(np.arange(records), dtype=np.int64)
-        if not found.found.all():
-            raise perdure.Corrupt(f"pool {self.store.path}: what its last step changed is missing")
-        return np.asarray(found.values).reshape(-1, 2)[:count]
-
-
-def _octets(rows: Tensor) -> Tensor:
-    return rows.contiguous().view(torch.uint8)
-
-
-def _pairs(keys: Tensor, *, new: bool = False) -> Any:
-    pairs = keys.cpu().numpy()[:, ::-1].copy()
-    if new:
-        pairs[:, 0] = ~pairs[:, 0]
-    return pairs
-
-
-def _keys(pairs: Any) -> Any:
-    """The pool's: id, then table."""
-    return np.ascontiguousarray(pairs[:, ::-1])

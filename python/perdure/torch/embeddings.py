@@ -22,10 +22,10 @@ from perdure.torch import keyed, notes, ops, overlap
 from perdure.torch.admission import Sightings
 from perdure.torch.features import Feature, Lengths, check_bags, check_ids, weights_of_ids
 from perdure.torch.follower import Follower
-from perdure.torch.keys import Coming, Distinct, Keys, Sorting, distinct, of_table, told
+from perdure.torch.keys import Coming, Keys, Sorting, keys_of_each, of_table
 from perdure.torch.new_rows import new_weights
 from perdure.torch.optimizers import Optimizer
-from perdure.torch.passes import Group, Looked, Part, Request, Rows, none_of
+from perdure.torch.passes import Group, Looked, Part, Request, Rows, each_once, none_of
 from perdure.torch.pooling import Bags, divisors_of
 from perdure.torch.tables import SCORE_BYTES, TableConfig, row_bytes
 
@@ -249,18 +249,11 @@ class _Collection(nn.Module):
         Each key comes once where gradients are to be summed by it. Where none are, sorting takes
         longer than looking up twice; but a follower might answer two rows of two steps."""
         once = once or not isinstance(self.store, perdure.Store)
-        coming = [
-            (group, self._coming(names, features, once))
-            for group in self._groups
-            if (names := self._names_of(group, features))
-        ]
-        answers = told([*more, *(one for _, some in coming for one in some.asked)])
-        batches, at = [], len(more)
-        for group, some in coming:
-            end = at + len(some.asked)
-            batches.append((group, some.keys(answers[at:end])))
-            at = end
-        return batches, answers[: len(more)]
+        names = [(group, self._names_of(group, features)) for group in self._groups]
+        groups = [group for group, mine in names if mine]
+        coming = [self._coming(mine, features, once) for _, mine in names if mine]
+        keys, answers = keys_of_each(coming, more)
+        return list(zip(groups, keys, strict=True)), answers
 
     def _names_of(self, group: Group, features: Mapping[str, Any]) -> list[str]:
         """Of features of the group's tables, table by table."""
@@ -339,16 +332,18 @@ class _Collection(nn.Module):
         return [self._changed(several, step) for several in of_width.values()]
 
     def _changed(self, several: list[Looked], step: int) -> Changed:
-        first = several[0]
+        whole = several[0]
         if len(several) == 1:
-            batch, rows, missing, gradient = first.distinct, first.rows, first.missing, None
-            for one in first.gradients:
-                gradient = one if gradient is None else gradient + one
+            gradient = whole.gradient
         else:
-            batch, rows, missing, gradient = _together(several)
-        assert gradient is not None
-        self._update(first.group, rows, gradient, step)
-        return Changed(first.group.value_bytes, batch.keys, batch.are_numbers, rows, missing)
+            whole, where = each_once(several)
+            gradient = whole.gradient
+            for looked, at in zip(several, where, strict=True):
+                for one in looked.gradients:
+                    gradient[at] += one
+        group, batch, rows = whole.group, whole.batch, whole.rows
+        self._update(group, rows, gradient, step)
+        return Changed(group.value_bytes, batch.keys, batch.are_numbers, rows, whole.missing)
 
     def _admitting(self, group: Group) -> list[tuple[TableConfig, int]]:
         """Tables of the group that admit, and their numbers."""
@@ -392,27 +387,6 @@ class _Collection(nn.Module):
         scores = rows.view(torch.int32)
         scores.select(1, floats).add_(1)
         scores.select(1, floats + 1).fill_(step)
-
-
-def _together(several: list[Looked]) -> tuple[Distinct, Tensor, Tensor | None, Tensor]:
-    """Keys of several passes, each once; their rows, which are missing, and the sums of their
-    gradients."""
-    batch = distinct(torch.cat([looked.batch.keys for looked in several]))
-    count = len(batch.keys)
-    rows = several[0].rows.new_empty((count, several[0].rows.shape[1]))
-    missing = None
-    if any(looked.missing is not None for looked in several):
-        missing = none_of(batch.keys)
-    gradient = rows.new_zeros((count, several[0].group.dim))
-    sizes = [len(looked.batch.keys) for looked in several]
-    # Each pass has a key once, so nothing is added twice at one moment.
-    for looked, at in zip(several, batch.inverse.split(sizes), strict=True):
-        rows[at] = looked.rows
-        if missing is not None:
-            missing[at] = looked.new
-        for one in looked.gradients:
-            gradient[at] += one
-    return batch, rows, missing, gradient
 
 
 def new_of_each(changed: Sequence[Changed]) -> dict[int, int]:

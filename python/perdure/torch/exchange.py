@@ -48,9 +48,9 @@ class Exchange:
     def numbers(self, mine: Sequence[int]) -> list[list[int]]:
         """Integers of each process, in the order of ranks."""
         given = torch.tensor(list(mine), dtype=torch.int64, device=self.device)
-        every = [torch.empty_like(given) for _ in range(self.ranks)]
-        dist.all_gather(every, given, group=self.group)
-        return torch.stack(every).tolist()
+        every = given.new_empty(self.ranks * given.numel())
+        dist.all_gather_into_tensor(every, given, group=self.group)
+        return every.reshape(self.ranks, -1).tolist()
 
     def all_to_all(
         self, sent: Tensor, sizes: Sequence[int], coming: Sequence[int]

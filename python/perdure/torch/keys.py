@@ -155,6 +155,20 @@ def distinct(keys: Tensor) -> Distinct:
     return sorting.keys(told(sorting.asked))
 
 
+def keys_of_each(
+    coming: Sequence[Sorting | Coming], more: Sequence[Tensor] = ()
+) -> tuple[list[Keys], list[int]]:
+    """Of several batches of a device. And `more`, integers of it, as the host reads them: it waits
+    once for all that it asks."""
+    answers = told([*more, *(one for some in coming for one in some.asked)])
+    found, at = [], len(more)
+    for some in coming:
+        end = at + len(some.asked)
+        found.append(some.keys(answers[at:end]))
+        at = end
+    return found, answers[: len(more)]
+
+
 def told(asked: Sequence[Tensor]) -> list[int]:
     """Integers of a device as the host reads them, which waits once for each device."""
     if len({one.device for one in asked}) < 2:

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from perdure.torch.features import Feature
-from perdure.torch.keys import Distinct, Keys
+from perdure.torch.keys import Distinct, Keys, distinct
 from perdure.torch.pooling import Bags
 
 
@@ -54,6 +54,16 @@ class Looked:
         assert isinstance(self.batch, Distinct)
         return self.batch
 
+    @property
+    def gradient(self) -> Tensor:
+        """The sum of all, in their order; without any, zeros."""
+        if not self.gradients:
+            return self.rows.new_zeros((len(self.rows), self.group.dim))
+        summed = self.gradients[0]
+        for one in self.gradients[1:]:
+            summed = summed + one
+        return summed
+
     def weights(self, dim: int) -> Tensor:
         """Of each key of the batch."""
         weights = self.rows[:, :dim]
@@ -65,6 +75,22 @@ class Looked:
 def none_of(keys: Tensor) -> Tensor:
     """A mask."""
     return torch.zeros(len(keys), dtype=torch.bool, device=keys.device)
+
+
+def each_once(several: Sequence[Looked]) -> tuple[Looked, Sequence[Tensor]]:
+    """What several passes looked up, as one, but for gradients; and where in it rows of each are,
+    which has a key once."""
+    batch = distinct(torch.cat([looked.batch.keys for looked in several]))
+    where = batch.inverse.split([len(looked.batch.keys) for looked in several])
+    first = several[0]
+    rows, missing = first.rows.new_empty((len(batch.keys), first.rows.shape[1])), None
+    if any(looked.missing is not None for looked in several):
+        missing = none_of(batch.keys)
+    for looked, at in zip(several, where, strict=True):
+        rows[at] = looked.rows
+        if missing is not None:
+            missing[at] = looked.new
+    return Looked(first.group, batch, rows, missing), where
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,9 @@ from perdure._named import KEY_BYTES
 from perdure.options import PathLike
 from perdure.torch import dense, notes
 from perdure.torch.buckets import BUCKETS, check_buckets, owners_of
-from perdure.torch.commit_point import _DENSE_BEFORE, Undo
+from perdure.torch.commit_point import _DENSE_BEFORE
 from perdure.torch.trainer import _DENSE
+from perdure.torch.undo import Undo
 
 _PAGE_BYTES = 16 << 20
 

@@ -5,10 +5,10 @@ back. The end of a step sends the gradients the same way; who has a row sums wha
 of ranks, for each rank in the order of passes, and changes the row. So a sum is the same whoever
 has the row.
 
-Messages of a pass, from each process to each: how many keys of each group of tables (int64), and
-the keys, group by group; then back a float32 that says whether the pass is of a step, and the
-weights. At a step's end: for each pass and group a float32 that says whether there are gradients,
-and these, in the order of the keys that were sent.
+Messages of a pass, from each process to each: what kind of pass it is and how many keys of each
+group of tables (int64), the keys, group by group, and back the weights. At a step's end: of each
+pass and group a float32 that says whether there are gradients, then these, pass by pass and group
+by group, in the order of the keys that were sent.
 
 Invariant: a row is looked up, changed and evicted by the process that has its bucket, and by no
 other.
@@ -16,13 +16,14 @@ other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
 import perdure
 from perdure.torch.agreement import Agreed
@@ -38,9 +39,9 @@ from perdure.torch.embeddings import (
 )
 from perdure.torch.exchange import Exchange
 from perdure.torch.features import Feature
-from perdure.torch.keys import Keys, distinct, told
+from perdure.torch.keys import Coming, Keys, Sorting, keys_of_each, told
 from perdure.torch.optimizers import Optimizer
-from perdure.torch.passes import none_of
+from perdure.torch.passes import each_once, none_of
 from perdure.torch.tables import TableConfig
 
 
@@ -51,14 +52,18 @@ class ShardedChanged(Changed):
     before: Tensor
 
 
+_PASSES, _OF_STEP, _BEGUN = 0, 1, 2  # kinds of passes
+
+
 @dataclass
 class _Asked:
     """Keys of a pass on their way to whoever has their rows."""
 
     batches: Sequence[tuple[Group, Keys]]
-    order: dict[int, Tensor]  # of each group, by rank
+    orders: dict[int, Tensor]  # of each group's keys: by rank
     sent: list[list[int]]  # [rank][group]: how many
     coming: list[list[int]]
+    kind: int
     wait: Callable[[], Tensor]
 
 
@@ -68,8 +73,26 @@ class _Pass:
 
     asked: _Asked
     mine: dict[int, Looked]  # by group
-    owned: dict[int, Looked]  # of this pool: whatever processes asked for
-    at: dict[int, list[Tensor]]  # of each rank, which of these it asked for
+    owned: dict[int, Looked]  # of this pool: whatever processes asked for, in the order of ranks
+
+    def at(self, group: int) -> Sequence[Tensor]:
+        """Which rows of this pool each rank asked for."""
+        counts = [of_rank[group] for of_rank in self.asked.coming]
+        batch = self.owned[group].batch
+        where = batch.inverse
+        if where is None:
+            where = torch.arange(len(batch.keys), device=batch.keys.device)
+        return where.split(counts)
+
+
+@dataclass
+class _Gradient:
+    """Of rows of one group that a rank looked up in one pass."""
+
+    rank: int
+    of: _Pass
+    rows: Tensor
+    there: bool  # else it is zeros, and changes nothing
 
 
 class _Sharded(_Collection):
@@ -103,7 +126,7 @@ class _Sharded(_Collection):
         """Sends the ids of a pass, so that they travel while this process does other things; the
         forward pass with the same object goes on from there. All processes call it, or none."""
         self._check(features)
-        self._begun = features, self._ask(super()._batches(features, once=True)[0])
+        self._begun = features, self._ask(super()._batches(features, once=True)[0], _BEGUN)
 
     def forget_begun(self) -> None:
         """Of a pass that `begin` began and that never came; in all processes."""
@@ -121,6 +144,7 @@ class _Sharded(_Collection):
     def _batches(
         self, features: Mapping[str, Feature], more: Sequence[Tensor] = (), *, once: bool
     ) -> tuple[list[tuple[Group, Keys]], list[int]]:
+        self._ready = None  # of a pass that raised since
         if self._begun is not None and self._begun[0] is features:
             _, self._ready = self._begun
             self._begun = None
@@ -128,91 +152,103 @@ class _Sharded(_Collection):
         return super()._batches(features, more, once=True)  # for each key goes to a process
 
     def _rows_of(self, batches: Sequence[tuple[Group, Keys]], remember: bool) -> Sequence[Looked]:
-        asked, self._ready = self._ready or self._ask(batches), None
-        of_step = self.in_step and remember
-        owned, at = self._look_up_owned(asked)
-        wait = self._answer(asked, owned, at, of_step)
-        mine = self._weights(asked, wait(), of_step)
-        if of_step:
-            self._passes.append(_Pass(asked, mine, owned, at))
+        kind = _OF_STEP if self.in_step and remember else _PASSES
+        if self._ready is None:
+            asked = self._ask(batches, kind)
+        else:  # when it began, nobody knew yet
+            asked, self._ready = self._ready, None
+            _check_alike([kind for [kind] in self.exchange.numbers([kind])])
+        owned = self._look_up_owned(asked)
+        sizes = [list(map(sum, self._floats(one))) for one in (asked.coming, asked.sent)]
+        come = self.exchange.all_to_all(self._answer(asked, owned), *sizes)()
+        mine = self._weights(asked, come)
+        if kind == _OF_STEP:
+            self._passes.append(_Pass(asked, mine, owned))
         return list(mine.values())
 
-    def _ask(self, batches: Sequence[tuple[Group, Keys]]) -> _Asked:
+    def _ask(self, batches: Sequence[tuple[Group, Keys]], kind: int) -> _Asked:
+        """One sort for all ranks and groups, and one wait for how many keys go and come."""
         ranks, groups = self.exchange.ranks, len(self._groups)
-        order, pieces = {}, {}
-        sent = [[0] * groups for _ in range(ranks)]
-        for group, batch in batches:
-            owners = owners_of(batch.keys, self.shard.buckets, ranks)
-            g = group.number
-            order[g] = torch.argsort(owners, stable=True)
-            counts = torch.bincount(owners, minlength=ranks).tolist()
-            pieces[g] = batch.keys[order[g]].split(counts)
-            for rank, count in enumerate(counts):
-                sent[rank][g] = count
-        told = torch.tensor(sent, dtype=torch.int64).reshape(-1)
-        come = self.exchange.all_to_all(told, [groups] * ranks, [groups] * ranks)()
-        coming = come.reshape(ranks, groups).tolist()
-        parts = [pieces[g][rank].reshape(-1) for rank in range(ranks) for g in sorted(pieces)]
-        sizes, come_sizes = _doubled(sent), _doubled(coming)
-        wait = self.exchange.all_to_all(_cat(parts, told), sizes, come_sizes)
-        return _Asked(batches, order, sent, coming, wait)
+        device = batches[0][1].keys.device if batches else self.exchange.device
+        none = torch.empty((0, 2), dtype=torch.int64, device=device)
+        keys = torch.cat([none, *(batch.keys.to(device) for _, batch in batches)])
+        cells = owners_of(keys, self.shard.buckets, ranks) * groups
+        for (group, _), mine in zip(batches, cells.split(_lengths(batches)), strict=True):
+            if group.number:
+                mine += group.number
+        ascending, order = torch.sort(cells, stable=True)
+        every = torch.arange(ranks * groups, device=keys.device)
+        counts = torch.searchsorted(ascending, every, right=True).diff(prepend=every[:1])
+        numbers = nn.functional.pad(counts.reshape(ranks, groups), (1, 0), value=kind)
+        each = [1 + groups] * ranks
+        come = self.exchange.all_to_all(numbers.reshape(-1), each, each)()
+        sent, coming = torch.stack(
+            [numbers, come.to(numbers.device).reshape(numbers.shape)]
+        ).tolist()
+        _check_alike([of_rank.pop(0) for of_rank in coming])
+        for of_rank in sent:
+            del of_rank[0]
+        sizes = [[2 * sum(of_rank) for of_rank in counts] for counts in (sent, coming)]
+        wait = self.exchange.all_to_all(keys[order].reshape(-1), *sizes)
+        by_group = self._by_group(order, sent)
+        begins = itertools.accumulate(_lengths(batches), initial=0)
+        orders = {
+            group.number: (by_group[group.number] - begin).to(batch.keys.device)
+            for (group, batch), begin in zip(batches, begins, strict=False)
+        }
+        return _Asked(batches, orders, sent, coming, kind, wait)
 
-    def _look_up_owned(self, asked: _Asked) -> tuple[dict[int, Looked], dict[int, list[Tensor]]]:
+    def _look_up_owned(self, asked: _Asked) -> dict[int, Looked]:
         """Rows of this pool that processes ask for, each once."""
-        ranks, groups = self.exchange.ranks, len(self._groups)
         come = asked.wait().to(device_of(self.store)).reshape(-1, 2)
-        pieces = come.split([asked.coming[rank][g] for rank in range(ranks) for g in range(groups)])
-        every, at = [], {}
-        for group in self._groups:
-            of_group = pieces[group.number :: groups]
-            if any(len(one) for one in of_group):
-                batch = distinct(torch.cat(of_group))
-                every.append((group, batch))
-                at[group.number] = list(batch.inverse.split([len(one) for one in of_group]))
-        return {group.number: self._from_pool(group, batch) for group, batch in every}, at
+        groups, coming = [], []
+        for group, keys in zip(self._groups, self._by_group(come, asked.coming), strict=True):
+            asking = sum(of_rank[group.number] > 0 for of_rank in asked.coming)
+            if asking:  # keys of one process come each once, and ascending
+                groups.append(group)
+                coming.append((Sorting if asking > 1 else Coming)(*keys.unbind(1)))
+        batches, _ = keys_of_each(coming)
+        each = zip(groups, batches, strict=True)
+        return {group.number: self._from_pool(group, batch) for group, batch in each}
 
-    def _answer(
-        self,
-        asked: _Asked,
-        owned: Mapping[int, Looked],
-        at: Mapping[int, list[Tensor]],
-        of_step: bool,
-    ) -> Callable[[], Tensor]:
-        flag = torch.full((1,), float(of_step))
-        parts: list[Tensor] = []
-        for rank in range(self.exchange.ranks):
-            parts.append(flag)
-            for g in sorted(owned):
-                weights = owned[g].rows[:, : self._groups[g].dim]
-                parts.append(weights[at[g][rank]].reshape(-1))
-        sizes = [1 + self._floats(counts) for counts in asked.coming]
-        coming = [1 + self._floats(counts) for counts in asked.sent]
-        return self.exchange.all_to_all(_cat(parts, flag), sizes, coming)
+    def _by_group(self, come: Tensor, counts: list[list[int]]) -> list[Tensor]:
+        """Of each group what was by rank, then by group; in the order of ranks."""
+        groups = len(self._groups)
+        if groups == 1:
+            return [come]
+        pieces = come.split(_flat(counts))
+        return [torch.cat(pieces[g::groups]) for g in range(groups)]
 
-    def _floats(self, counts: Sequence[int]) -> int:
-        """Of weights of so many keys of each group."""
-        return sum(n * group.dim for n, group in zip(counts, self._groups, strict=True))
+    def _answer(self, asked: _Asked, owned: Mapping[int, Looked]) -> Tensor:
+        """Weights by rank, then by group."""
+        taken = {g: looked.weights(looked.group.dim) for g, looked in owned.items()}
+        if len(taken) == 1:
+            return next(iter(taken.values())).reshape(-1)
+        pieces = {
+            g: one.split([of_rank[g] for of_rank in asked.coming]) for g, one in taken.items()
+        }
+        parts = [
+            pieces[g][rank].reshape(-1)
+            for rank in range(self.exchange.ranks)
+            for g in sorted(pieces)
+        ]
+        return torch.cat([torch.empty(0, device=device_of(self.store)), *parts])
 
-    def _weights(self, asked: _Asked, come: Tensor, of_step: bool) -> dict[int, Looked]:
+    def _floats(self, counts: list[list[int]]) -> list[list[int]]:
+        """Of weights of so many keys, of each rank and group."""
+        return [
+            [n * group.dim for n, group in zip(of_rank, self._groups, strict=True)]
+            for of_rank in counts
+        ]
+
+    def _weights(self, asked: _Asked, come: Tensor) -> dict[int, Looked]:
         """Weights of each key, in the order of the keys."""
-        sizes = []
-        for counts in asked.sent:
-            sizes.append(1)
-            sizes += [n * group.dim for n, group in zip(counts, self._groups, strict=True)]
-        pieces = come.split(sizes)
-        a_rank = 1 + len(self._groups)
-        others = torch.cat(pieces[::a_rank]).tolist()
-        if any(one != float(of_step) for one in others):
-            raise RuntimeError(
-                f"forward: of the processes {[bool(one) for one in others]} are within"
-                " trainer.step(), in training mode and with gradients; call it alike in all"
-            )
-        mine = {}
+        by_group, mine = self._by_group(come, self._floats(asked.sent)), {}
         for group, batch in asked.batches:
             g, keys = group.number, batch.keys
-            by_rank = torch.cat(pieces[1 + g :: a_rank]).reshape(-1, group.dim)
-            rows = torch.empty(by_rank.shape, device=keys.device)
-            rows[asked.order[g]] = by_rank.to(keys.device)
+            by_rank = by_group[g].to(keys.device).reshape(-1, group.dim)
+            rows = torch.empty_like(by_rank)
+            rows[asked.orders[g]] = by_rank
             mine[g] = Looked(group, batch, rows, missing=None)
         return mine
 
@@ -232,96 +268,100 @@ class _Sharded(_Collection):
         self.end_step()
         if not passes:
             return []
-        come = self._send_gradients(passes)()
-        pieces = iter(
-            come.split(
-                [
-                    size
-                    for rank in range(self.exchange.ranks)
-                    for one in passes
-                    for group in self._groups
-                    for size in (1, one.asked.coming[rank][group.number] * group.dim)
-                ]
-            )
-        )
-        gradients: dict[int, list[tuple[int, _Pass, Tensor]]] = {}
-        for rank in range(self.exchange.ranks):
-            for one in passes:
-                for group in self._groups:
-                    there, gradient = next(pieces), next(pieces)
-                    if gradient.numel() and there.item():
-                        gradients.setdefault(group.number, []).append((rank, one, gradient))
-        return [self._changed_by(g, several, step) for g, several in sorted(gradients.items())]
+        come = self._send_gradients(passes)().to(device_of(self.store))
+        each = [(one, group) for one in passes for group in self._groups]
+        sizes = self._gradient_sizes([one.asked.coming for one in passes])
+        pieces = come.split(_flat(sizes))
+        a_rank = 1 + len(each)
+        there = torch.stack(pieces[::a_rank]).tolist()  # what the host waits for
+        several: dict[int, list[_Gradient]] = {}
+        for rank, flags in enumerate(there):
+            of_rank = pieces[rank * a_rank + 1 : (rank + 1) * a_rank]
+            for (one, group), flag, gradient in zip(each, flags, of_rank, strict=True):
+                if gradient.numel():
+                    rows = gradient.reshape(-1, group.dim)
+                    of_group = several.setdefault(group.number, [])
+                    of_group.append(_Gradient(rank, one, rows, flag > 0))
+        return [
+            self._changed_by(g, some, step)
+            for g, some in sorted(several.items())
+            if any(one.there for one in some)
+        ]
 
     def _send_gradients(self, passes: Sequence[_Pass]) -> Callable[[], Tensor]:
-        ranks = self.exchange.ranks
-        of_rank: list[list[Tensor]] = [[] for _ in range(ranks)]
+        looked = [one.mine.get(group.number) for one in passes for group in self._groups]
+        flags = [float(bool(one and one.gradients)) for one in looked]
+        there = torch.tensor(flags, device=self.exchange.device)
+        of_rank = [[there] for _ in range(self.exchange.ranks)]
         for one in passes:
-            for group in self._groups:
-                looked = one.mine.get(group.number)
-                there = torch.full((1,), float(looked is not None and bool(looked.gradients)))
-                for rank in range(ranks):
-                    of_rank[rank].append(there)
-                if looked is None:
-                    continue
-                summed = torch.zeros_like(looked.rows)
-                for gradient in looked.gradients:
-                    summed += gradient
-                counts = [one.asked.sent[rank][group.number] for rank in range(ranks)]
-                pieces = summed[one.asked.order[group.number]].split(counts)
-                for rank, piece in enumerate(pieces):
-                    of_rank[rank].append(piece.reshape(-1))
-        flags = len(self._groups)
-        sizes = [
-            sum(flags + self._floats(one.asked.sent[rank]) for one in passes)
-            for rank in range(ranks)
-        ]
-        coming = [
-            sum(flags + self._floats(one.asked.coming[rank]) for one in passes)
-            for rank in range(ranks)
-        ]
-        whole = _cat([part for parts in of_rank for part in parts], torch.zeros(0))
-        return self.exchange.all_to_all(whole, sizes, coming)
+            for g, mine in one.mine.items():
+                summed = mine.gradient
+                orders = one.asked.orders[g].split([of[g] for of in one.asked.sent])
+                for parts, at in zip(of_rank, orders, strict=True):
+                    parts.append(summed.index_select(0, at).reshape(-1).to(there.device))
+        counts = [one.asked.sent for one in passes], [one.asked.coming for one in passes]
+        sizes = [list(map(sum, self._gradient_sizes(one))) for one in counts]
+        return self.exchange.all_to_all(torch.cat(_flat(of_rank)), *sizes)
 
-    def _changed_by(
-        self, g: int, several: list[tuple[int, _Pass, Tensor]], step: int
-    ) -> ShardedChanged:
+    def _gradient_sizes(self, counts: Sequence[list[list[int]]]) -> list[list[int]]:
+        """Of a message of each rank: flags, then of each pass and group."""
+        of_passes = [self._floats(one) for one in counts]
+        flags = len(of_passes) * len(self._groups)
+        return [[flags, *_flat(of_rank)] for of_rank in zip(*of_passes, strict=True)]
+
+    def _changed_by(self, g: int, several: list[_Gradient], step: int) -> ShardedChanged:
         """Rows of a group by gradients of ranks and passes, which are added in this order."""
-        group, taken = self._groups[g], {id(one): one for _, one, _ in several}
-        owned = {key: one.owned[g] for key, one in taken.items()}
-        batch = distinct(torch.cat([looked.batch.keys for looked in owned.values()]))
-        sizes = [len(looked.batch.keys) for looked in owned.values()]
-        where = dict(zip(owned, batch.inverse.split(sizes), strict=True))
-        first = next(iter(owned.values())).rows
-        rows = first.new_empty((len(batch.keys), first.shape[1]))
-        new = none_of(batch.keys)
-        for key, looked in owned.items():
-            rows[where[key]], new[where[key]] = looked.rows, looked.new
-        gradient = first.new_zeros((len(batch.keys), group.dim))
-        touched = torch.zeros_like(new)
-        for rank, one, part in several:
-            at = where[id(one)][one.at[g][rank]]  # each key once
-            gradient[at] += part.reshape(-1, group.dim).to(gradient.device)
-            touched[at] = True
-        before = rows[touched]
-        rows = before.clone()
-        self._update(group, rows, gradient[touched], step)
-        any_new = any(looked.missing is not None for looked in owned.values())
-        missing = new[touched] if any_new else None
-        mine = batch.only(touched)
-        return ShardedChanged(group.value_bytes, mine.keys, mine.are_numbers, rows, missing, before)
+        group, passes = self._groups[g], {id(one.of): one.of for one in several if one.there}
+        looked = [one.owned[g] for one in passes.values()]
+        whole, at = looked[0], {key: one.at(g) for key, one in passes.items()}
+        if len(looked) > 1:
+            whole, where = each_once(looked)
+            at = {
+                key: [of[one] for one in ranks]
+                for (key, ranks), of in zip(at.items(), where, strict=True)
+            }
+        keys, old, missing = whole.batch.keys, whole.rows, whole.missing
+        gradient = old.new_zeros((len(keys), group.dim))
+        touched = None  # all: a row is there because somebody asked for it
+        if not all(one.there for one in several):
+            touched = none_of(keys)
+        for one in several:
+            if one.there:
+                mine = at[id(one.of)][one.rank]  # each key once
+                gradient.index_add_(0, mine, one.rows)
+                if touched is not None:
+                    touched[mine] = True
+        if touched is not None:
+            some = touched.nonzero()[:, 0]
+            keys, old, gradient = keys[some], old[some], gradient[some]
+            missing = None if missing is None else missing[some]
+        rows = old.clone()
+        self._update(group, rows, gradient, step)
+        are_numbers = whole.batch.are_numbers
+        return ShardedChanged(group.value_bytes, keys, are_numbers, rows, missing, old)
 
 
-def _doubled(counts: Sequence[Sequence[int]]) -> list[int]:
-    """Numbers of so many keys, of each rank."""
-    return [2 * sum(of_rank) for of_rank in counts]
+def _flat(parts: Iterable[Iterable[Any]]) -> list[Any]:
+    return list(itertools.chain.from_iterable(parts))
 
 
-def _cat(parts: Sequence[Tensor], like: Tensor) -> Tensor:
-    """One column; parts may be on several devices."""
-    devices = {one.device for one in parts if one.numel()}
-    to = devices.pop() if len(devices) == 1 else torch.device("cpu")
-    return torch.cat([like[:0].to(to), *(one.to(to) for one in parts)])
+def _lengths(batches: Sequence[tuple[Group, Keys]]) -> list[int]:
+    return [len(batch.keys) for _, batch in batches]
+
+
+def _check_alike(kinds: Sequence[int]) -> None:
+    """All processes see the same, so all raise or none does."""
+    if len(set(kinds)) == 1:
+        return
+    if _BEGUN in kinds:
+        raise RuntimeError(
+            f"begin: of the processes {[kind == _BEGUN for kind in kinds]} began this pass ahead;"
+            " call it in all or in none"
+        )
+    raise RuntimeError(
+        f"forward: of the processes {[kind == _OF_STEP for kind in kinds]} are within"
+        " trainer.step(), in training mode and with gradients; call it alike in all"
+    )
 
 
 def _of_one(config: TableConfig, ranks: int) -> TableConfig:
