@@ -216,7 +216,8 @@ class SessionOn final : public Session {
 
   Result<Downloaded> download(Download what) override {
     PERDURE_ASSERT(step_ != Step::none && (what != Download::columns || call_.keep));
-    PERDURE_ASSERT(what == Download::statuses || step_ == Step::published);
+    PERDURE_ASSERT(what == Download::statuses || what == Download::columns ||
+                   step_ == Step::published);
     Downloaded result;
     Status const done = [&]() -> Status {
       switch (what) {
