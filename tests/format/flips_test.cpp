@@ -338,6 +338,7 @@ class Flips : public ::testing::TestWithParam<Kind> {
 
 class FlipsOfGphash : public Flips {};
 class FlipsOfDash : public Flips {};
+class FlipsOfInPlace : public Flips {};
 
 TEST_P(Flips, OfOneBitAreTold) {
   for (Places const& group : groups()) {
@@ -387,6 +388,22 @@ TEST_P(FlipsOfGphash, OfARecordAndWhatMakesARepairLookAreTold) {
     for (std::uint64_t const of_record : {record + 6, slot.word_offset, slot.word_offset + 1}) {
       Flip const two[] = {{pm::kClosingNoteOffset + 63, 1}, {of_record, 7}};
       examine(two);
+    }
+  }
+}
+
+/// A key in a slot is put right by its state. Then the sum says which record another slot led to:
+/// records of `in_place` do not say whose they are, and an older version may be one bit away.
+TEST_P(FlipsOfInPlace, OfAKeyAndAnotherSlotsAddressArePutRight) {
+  std::vector<Image::Slot> taken;
+  for (auto const& slot : whole_->slots())
+    if (whole_->taken(slot)) taken.push_back(slot);
+  std::uint64_t examined = 0;
+  for (std::size_t i = 0; i + 1 < taken.size() && !HasFailure(); ++i) {
+    for (unsigned const bit : {4u, 5u, 6u}) {
+      Flip const two[] = {{taken[i].address_offset, bit}, {taken[i + 1].key_offset + i % 8, bit}};
+      examine(two);
+      EXPECT_EQ(mended_, ++examined);
     }
   }
 }
@@ -476,6 +493,8 @@ auto const kName = [](auto const& one) { return std::string(one.param.name); };
 INSTANTIATE_TEST_SUITE_P(Pools, Flips, ::testing::ValuesIn(kKinds), kName);
 INSTANTIATE_TEST_SUITE_P(Pools, FlipsOfGphash, ::testing::ValuesIn(std::span(kKinds).first(4)),
                          kName);
+INSTANTIATE_TEST_SUITE_P(Pools, FlipsOfInPlace,
+                         ::testing::ValuesIn(std::span(kKinds).subspan(2, 1)), kName);
 INSTANTIATE_TEST_SUITE_P(Pools, FlipsOfDash, ::testing::ValuesIn(std::span(kKinds).subspan(4)),
                          kName);
 

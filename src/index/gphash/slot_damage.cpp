@@ -145,7 +145,7 @@ std::optional<SlotDamage::Change> SlotDamage::change_for(std::uint64_t number,
              slots_.record_at(slots_.locate(other)) == e->record;
     });
     if (belongs && alone && word == right && !what.starts_with("key stands")) return std::nullopt;
-    if (belongs && alone && slots_.intact(*e) && two_bits_apart(word, right))
+    if (belongs && alone && word != right && slots_.intact(*e) && two_bits_apart(word, right))
       return put_right(number, slots_.word_of(at), right, what);
   }
   if (slots_.is_in_place() && slots_.view().key_bytes != 0) {
@@ -159,7 +159,8 @@ std::optional<SlotDamage::Change> SlotDamage::change_for(std::uint64_t number,
 }
 
 std::vector<SlotDamage::Change> SlotDamage::changes(Survey const& found,
-                                                    std::optional<std::uint64_t> missing) const {
+                                                    std::optional<std::uint64_t> missing,
+                                                    bool last) const {
   if (missing.value_or(0) != 0) {
     if (auto one = change_by_sum(*missing)) return {*one};
   }
@@ -173,11 +174,14 @@ std::vector<SlotDamage::Change> SlotDamage::changes(Survey const& found,
   std::vector<Change> all;
   for (std::uint64_t number = 0; number < slots_.slots(); ++number) {
     SlotAt const at = slots_.locate(number);
-    if (slots_.holds_entry(at) && shared.contains(slots_.record_at(at).bytes))
-      all.push_back(drop(number, "another slot leads to its record"));
-    else if (auto change = change_for(number, words_right))
-      all.push_back(std::move(*change));
+    bool const twice = slots_.holds_entry(at) && shared.contains(slots_.record_at(at).bytes);
+    auto change = change_for(number, words_right);
+    if (twice && (last || !change || change->drops))
+      change = drop(number, "another slot leads to its record");
+    if (change) all.push_back(std::move(*change));
   }
+  auto const drops = [](Change const& c) { return c.drops; };
+  if (!last && !std::ranges::all_of(all, drops)) std::erase_if(all, drops);
   return all;
 }
 

@@ -20,9 +20,10 @@ class SlotDamage {
   /// that one or two flipped bits changed is found by it. Where that does not explain it, slots are
   /// looked at one by one: a word or key that one or two bits explain gets them back; other entries
   /// that cannot be right are dropped. Records whose own checksum fails stay, where all else says
-  /// that the slot is theirs.
-  SlotDamage(Slots& slots, Survey const& found, std::optional<std::uint64_t> missing)
-      : slots_(slots), changes_(changes(found, missing)) {}
+  /// that the slot is theirs. Unless it is the `last` pass, nothing is dropped while anything can
+  /// be put right: the sum may then explain the rest.
+  SlotDamage(Slots& slots, Survey const& found, std::optional<std::uint64_t> missing, bool last)
+      : slots_(slots), changes_(changes(found, missing, last)) {}
 
   /// `note(lines)` comes before anything is changed. Then survey() again.
   template <class Note>
@@ -55,7 +56,7 @@ class SlotDamage {
   [[nodiscard]] std::optional<std::uint64_t> word_nearby(std::uint64_t number) const;
   [[nodiscard]] bool explains(std::uint64_t number, std::uint64_t word) const;
   [[nodiscard]] std::vector<Change> changes(Survey const& found,
-                                            std::optional<std::uint64_t> missing) const;
+                                            std::optional<std::uint64_t> missing, bool last) const;
 
   Slots& slots_;
   std::vector<Change> changes_;

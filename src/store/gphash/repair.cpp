@@ -89,18 +89,26 @@ gphash::Survey Recovery::repair(std::vector<std::string> const& wrong) {
                              ", put right");
   if (!headers.empty()) say(mended_headers);
   heads.mend(headers);
-  gphash::Survey const damaged = gphash::survey(core_.table, core_.workers);
+  gphash::Survey found = gphash::survey(core_.table, core_.workers);
   // While the table grew, or where it was grown since, the sum says nothing.
   bool const comparable = left_ && !core_.table.growing() && !core_.recovery.resize_resumed;
   // An older version of a record, still whole where it was freed, may be what a damaged slot or
   // record leads to now.
-  if (!comparable)
-    say({"no sum says which records the slots led to: values may have changed to older ones"});
-  auto const missing = comparable ? std::optional(left_->sum - damaged.sum) : std::nullopt;
-  repair_dropped_ = gphash::SlotDamage(core_.table, damaged, missing).mend(say).dropped;
-  pm::order();
-  core_.heap.forget();
-  gphash::Survey const found = gphash::survey(core_.table, core_.workers);
+  std::string const older = "values may have changed to older ones";
+  if (!comparable) say({"no sum says which records the slots led to: " + older});
+  // What one pass puts right may leave a single word, which the sum then explains.
+  constexpr int kPasses = 3;
+  for (int pass = 1; pass <= kPasses && repair_dropped_ == 0; ++pass) {
+    auto const missing = comparable ? std::optional(left_->sum - found.sum) : std::nullopt;
+    bool const last = !comparable || pass == kPasses;
+    gphash::Mended const mended = gphash::SlotDamage(core_.table, found, missing, last).mend(say);
+    repair_dropped_ += mended.dropped;
+    pm::order();
+    core_.heap.forget();
+    found = gphash::survey(core_.table, core_.workers);
+    if (last || found.sum == left_->sum || mended.lines.empty()) break;
+  }
+  if (comparable && found.sum != left_->sum) say({"the sum of its slots still differs: " + older});
   bool const as_it_was = left_ && found.sum == left_->sum && found.astray <= left_->astray;
   say({as_it_was ? "all slots are as the last close left them again"
                  : std::to_string(found.records) + " records are left" +
