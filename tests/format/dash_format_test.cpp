@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <random>
 
 #include "base/hash.hpp"
 #include "golden.hpp"
@@ -325,6 +326,57 @@ INSTANTIATE_TEST_SUITE_P(Pools, DashFormat,
                          ::testing::Values(Kind{"slots", 8, 8}, Kind{"records", 8, 16},
                                            Kind{"variable", 0, 0}),
                          [](auto const& one) { return std::string(one.param.name); });
+
+/// Nobody has entered most of these segments when the pool is closed for the first time; later, few
+/// are touched, some merge, and some are split.
+TEST(ClosedDash, IsWholeWhateverWasTouchedOfIt) {
+  for (Index const index : {Index::dash_eh, Index::dash_lh}) {
+    SCOPED_TRACE(static_cast<int>(index));
+    PoolPath path;
+    CreateOptions create;
+    create.index = index;
+    create.value_bytes = 8;
+    create.expected_records = 200'000;  // more segments than an opening sweeps at once
+    auto made = Store::create(path.str(), create);
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    ASSERT_TRUE(made->close().ok());
+    Contents contents;
+    std::mt19937_64 draw{index == Index::dash_eh ? 1u : 2u};
+    for (std::uint64_t const changes : {0u, 1u, 200u, 20000u, 5u, 0u, 30000u, 1u, 0u}) {
+      auto store = Store::open(path.str());
+      ASSERT_TRUE(store.ok()) << store.status().message();
+      Strings keys(8), values(8), erased(8);
+      for (std::uint64_t i = 0; i < changes; ++i) {
+        std::string const key = u64_text(draw() % 60000 * 0x9e3779b97f4a7c15u),
+                          value = u64_text(draw());
+        keys.add(key);
+        values.add(value);
+        contents[key] = value;
+      }
+      Status const put = store->put(keys.column(), values.column());
+      ASSERT_TRUE(put.ok()) << put.message();
+      if (changes == 30000) {  // most of it goes, and segments merge
+        std::size_t n = 0;
+        std::erase_if(contents, [&](auto const& entry) {
+          bool const goes = ++n % 10 != 0;
+          if (goes) erased.add(entry.first);
+          return goes;
+        });
+        Status const gone = store->erase(erased.column());
+        ASSERT_TRUE(gone.ok()) << gone.message();
+      }
+      ASSERT_TRUE(store->close().ok());
+      OpenOptions reading;
+      reading.read_only = true;
+      auto again = Store::open(path.str(), reading);
+      ASSERT_TRUE(again.ok()) << again.status().message();
+      auto const report = again->verify();
+      ASSERT_TRUE(report.ok());
+      EXPECT_EQ(report.value().fault_count, 0u) << report.value().faults.front();
+      EXPECT_TRUE(scan_all(*again) == contents);
+    }
+  }
+}
 
 }  // namespace
 }  // namespace perdure::test
