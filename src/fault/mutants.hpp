@@ -112,6 +112,7 @@ inline constexpr char const* kMutantNames[] = {
     "abort_releases_replaced",
     "abort_releases_nothing",
     "abort_keeps_count",
+    "stash_not_copied",
     // Named tables.
     "table_ahead_of_its_step",
     "state_before_weight",

@@ -21,10 +21,11 @@ struct OpenTransaction {
   std::vector<std::byte> logged;  // durability power: its batches, encoded
   std::uint64_t records_before = 0;
   std::optional<std::uint64_t> step;  // written
-  // An atomic batch by itself: its records may be the lease's, and this session, which took them,
-  // gives back what it unlinked and did not use.
-  bool alone = false;
-  std::unique_ptr<Session> session;
+  bool alone = false;  // an atomic batch by itself
+  // Of batches whose records are the lease's. Each session gives back what its batch unlinked and
+  // did not use, unless Transactions::take_over() comes first.
+  std::vector<std::unique_ptr<Session>> leased;
+  std::uint64_t leased_operations = 0;
 };
 
 }  // namespace perdure

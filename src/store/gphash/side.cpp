@@ -1,6 +1,7 @@
 #include "store/gphash/side.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/assert.hpp"
 #include "store/gphash/core.hpp"
@@ -11,10 +12,11 @@ Status answer(Session& session, std::span<KeyStatus> statuses) {
   if (statuses.empty()) return {};
   auto const fetched = session.download(Download::statuses);
   if (!fetched) return fetched.status();
-  PERDURE_ASSERT(fetched.value().statuses.size() == statuses.size());
-  PERDURE_ASSERT(!kCostlyAssertions || std::ranges::count(fetched.value().statuses, kPending) == 0);
-  for (std::size_t i = 0; i < statuses.size(); ++i)
-    statuses[i] = static_cast<KeyStatus>(fetched.value().statuses[i]);
+  std::span<std::uint8_t const> const status = fetched.value().statuses;
+  PERDURE_ASSERT(status.size() == statuses.size());
+  PERDURE_ASSERT(!kCostlyAssertions || std::ranges::count(status, kPending) == 0);
+  static_assert(sizeof(KeyStatus) == 1);
+  std::memcpy(statuses.data(), status.data(), status.size());
   return {};
 }
 

@@ -13,6 +13,19 @@
 #include "store/gphash/logged_batch.hpp"
 
 namespace perdure {
+namespace {
+
+// Batches of a transaction whose sessions are kept until it ends, each with arrays as long as its
+// batch: so many, or one more than has so many operations in all.
+#if defined(PERDURE_EXPLORE)
+constexpr std::size_t kMostLeased = 2;
+#else
+constexpr std::size_t kMostLeased = 8;
+#endif
+constexpr std::uint64_t kMostLeasedOperations = std::uint64_t{1} << 22;
+
+}  // namespace
+
 Status transaction_ended() { return {Code::closed, "this transaction has ended already"}; }
 
 Transactions::Transactions(Core& core, Records& records, Growth& growth, BatchWriter& writer,
@@ -55,6 +68,7 @@ Status Transactions::finish(OpenTransaction& tx, bool commit) {
   health.changing = true;
   health.unlogged = commit && core_.power && !tx.logged.empty();
   health.half_undoable = true;
+  if (Status s = commit ? Status{} : take_over(tx); !s.ok()) return health.fail(s);
   if (Status s = commit ? undoing_->commit(tx) : undoing_->abort(tx); !s.ok())
     return health.fail(s);
   health.half_undoable = false;
@@ -62,8 +76,10 @@ Status Transactions::finish(OpenTransaction& tx, bool commit) {
   if (Status s = release_leased(tx); !s.ok()) return health.fail(s);
   bool const replaced = commit || mutated("abort_releases_replaced");
   std::vector<std::uint64_t> const& released = replaced ? tx.unlinked : tx.used;
-  if (!released.empty() && (commit || !mutated("abort_releases_nothing")))
+  if (!released.empty() && (commit || !mutated("abort_releases_nothing"))) {
+    if (Status s = records_.end_lease(); !s.ok()) return health.fail(s);
     records_.release(released);
+  }
   if (!health.unlogged) return {};
   std::span<std::byte const> const piece(tx.logged);
   if (Status s = log_.append_pieces({&piece, 1}); !s.ok()) return health.fail(s);
@@ -120,15 +136,16 @@ Status Transactions::write_in(OpenTransaction& tx, Call const& call,
   }
 }
 
-/// `waiting`: how many new keys want room, where some of them found none. In a transaction of
-/// several batches the heap has the records, for those of a batch that may be undone are noted one
-/// by one.
+/// `waiting`: how many new keys want room, where some of them found none.
 Status Transactions::attempt(OpenTransaction& tx, Call const& call, std::span<KeyStatus> statuses,
                              std::uint64_t& waiting) {
   Health& health = core_.health;
   WriteBatch batch(call, statuses);
   batch.undoable = true;
-  if (Status s = writer_.prepare(batch, tx.alone && records_.can_lease()); !s.ok()) return s;
+  if (tx.leased.size() == kMostLeased || tx.leased_operations >= kMostLeasedOperations) {
+    if (Status s = take_over(tx); !s.ok()) return health.fail(s);
+  }
+  if (Status s = writer_.prepare(batch, records_.can_lease()); !s.ok()) return s;
   health.changing = health.half_undoable = true;
   if (Status s = undoing_->run(tx, batch); !s.ok()) return health.fail(s);
   auto const status = writer_.answer(batch);
@@ -183,16 +200,45 @@ Status Transactions::release_refused(WriteBatch& batch) {
   return {};
 }
 
-/// The atomic batch has committed, and its arrays are the caller's again when this returns.
+/// The transaction has committed.
 Status Transactions::release_leased(OpenTransaction& tx) {
-  if (tx.session == nullptr) return {};
-  PERDURE_ASSERT(tx.alone && records_.leased());
-  if (!mutated("unlinked_released_before_commit")) {
-    if (Status s = tx.session->release_records(); !s.ok()) return s;
+  if (!records_.leased()) return take_over(tx);  // a growth ended the lease
+  for (auto& session : tx.leased) {
+    if (!mutated("unlinked_released_before_commit")) {
+      if (Status s = session->release_records(); !s.ok()) return s;
+    }
+    if (Status s = session->finish(); !s.ok()) return s;
+    core_.sessions.give(std::move(session));
   }
-  if (Status s = tx.session->finish(); !s.ok()) return s;
-  core_.sessions.give(std::move(tx.session));
+  tx.leased.clear();
   return {};
+}
+
+/// Records of the lease are noted one by one, as those of the heap are. What a batch did not use is
+/// released however the transaction ends.
+Status Transactions::take_over(OpenTransaction& tx) {
+  for (auto& session : tx.leased) {
+    auto const reserved = session->download(Download::reserved);
+    if (!reserved) return reserved.status();
+    auto const outcome = session->download(Download::outcome);
+    if (!outcome) return outcome.status();
+    std::span<std::uint64_t const> const records = reserved.value().reserved;
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      if (records[i] == 0) continue;
+      tx.used.push_back(records[i]);
+      if (outcome.value().used[i] == 0) tx.unlinked.push_back(records[i]);
+    }
+    if (!mutated("unlinked_released_before_commit")) note_unlinked(tx, outcome.value());
+    if (Status s = session->finish(); !s.ok()) return s;
+    core_.sessions.give(std::move(session));
+  }
+  tx.leased.clear();
+  tx.leased_operations = 0;
+  return {};
+}
+
+void Transactions::note_unlinked(OpenTransaction& tx, Downloaded const& outcome) {
+  tx.unlinked.insert(tx.unlinked.end(), outcome.unlinked.begin(), outcome.unlinked.end());
 }
 
 /// Notes what the batch took and unlinked, and, with durability power, what will be logged.
@@ -201,15 +247,9 @@ Status Transactions::keep_attempt(OpenTransaction& tx, WriteBatch& batch,
   if (batch.from_lease && !records_.leased()) {  // a growth ended the lease
     if (Status s = writer_.take_over_records(batch); !s.ok()) return s;
   }
-  if (batch.from_lease) {
-    tx.operations += batch.call.keys.count;
-    if (Status s = keep_for_log(tx, batch, status); !s.ok()) return s;
-    if (mutated("unlinked_released_before_commit")) {
-      if (Status s = batch.session->release_records(); !s.ok()) return s;
-    }
-    tx.session = std::move(batch.session);
-    return {};
-  }
+  tx.operations += batch.call.keys.count;
+  if (mutated("table_ahead_of_its_step")) core_.undo.end();
+  if (batch.from_lease) return keep_leased(tx, batch, status);
   auto const came_to = writer_.outcome(batch);
   if (!came_to) return came_to.status();
   Downloaded const& outcome = came_to.value();
@@ -221,11 +261,21 @@ Status Transactions::keep_attempt(OpenTransaction& tx, WriteBatch& batch,
   if (mutated("unlinked_released_before_commit"))
     records_.release(outcome.unlinked);
   else
-    tx.unlinked.insert(tx.unlinked.end(), outcome.unlinked.begin(), outcome.unlinked.end());
-  tx.operations += batch.call.keys.count;
+    note_unlinked(tx, outcome);
   PERDURE_ASSERT(tx.used.size() <= tx.operations);  // a record an operation at most
-  if (mutated("table_ahead_of_its_step")) core_.undo.end();
   return keep_for_log(tx, batch, status);
+}
+
+Status Transactions::keep_leased(OpenTransaction& tx, WriteBatch& batch,
+                                 std::span<std::uint8_t const> status) {
+  if (Status s = keep_for_log(tx, batch, status); !s.ok()) return s;
+  if (mutated("unlinked_released_before_commit")) {
+    if (Status s = batch.session->release_records(); !s.ok()) return s;
+  }
+  if (Status s = tx.alone ? Status{} : batch.session->keep_records(); !s.ok()) return s;
+  tx.leased_operations += batch.call.keys.count;
+  tx.leased.push_back(std::move(batch.session));
+  return {};
 }
 
 Status Transactions::keep_for_log(OpenTransaction& tx, WriteBatch& batch,
@@ -289,6 +339,7 @@ Status Transactions::end(Transaction::State& transaction, bool commit) {
     store_lock = std::move(transaction.store_lock);
     PERDURE_ASSERT(store_lock.way() == Way::lock);
     keep = std::move(core_.transaction);
+    transaction.open.leased.clear();  // of a store that failed: the engine's, which may go first
     transaction.store = nullptr;
     core_.lock.hold_no_more();
   }

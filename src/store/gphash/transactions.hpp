@@ -55,7 +55,10 @@ class Transactions {
                                std::span<std::uint8_t const> status) const;
   Status release_refused(WriteBatch& batch);
   Status release_leased(OpenTransaction& tx);
+  Status take_over(OpenTransaction& tx);
   Status keep_attempt(OpenTransaction& tx, WriteBatch& batch, std::span<std::uint8_t const> status);
+  Status keep_leased(OpenTransaction& tx, WriteBatch& batch, std::span<std::uint8_t const> status);
+  static void note_unlinked(OpenTransaction& tx, Downloaded const& outcome);
   Status keep_for_log(OpenTransaction& tx, WriteBatch& batch,
                       std::span<std::uint8_t const> status) const;
   void start(OpenTransaction& tx, std::uint64_t operations);

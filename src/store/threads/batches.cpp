@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstring>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -60,7 +61,8 @@ class Outcome {
   Status answer(std::vector<std::uint8_t> const& from, std::span<KeyStatus> to, std::size_t n) {
     PERDURE_ASSERT(to.size() <= from.size());
     PERDURE_ASSERT(!kCostlyAssertions || std::ranges::count(from, kPending) == 0);
-    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<KeyStatus>(from[i]);
+    static_assert(sizeof(KeyStatus) == 1);
+    if (!to.empty()) std::memcpy(to.data(), from.data(), to.size());
     core_.counters.add_batch();
     PERDURE_ASSERT(damaged_ <= n && refused_ <= n);
     if (damaged_ != 0)

@@ -103,6 +103,8 @@ class Session {
   virtual Status order() = 0;
   /// Once the batch is durable: releases to the lease what it unlinked, and what it did not use.
   virtual Status release_records() = 0;
+  /// That can come after other batches: the records which this one took are noted in the session.
+  virtual Status keep_records() = 0;
 
   virtual Result<Downloaded> download(Download what) = 0;
   /// Results are in the caller's arrays.

@@ -201,13 +201,21 @@ class EngineOn final : public Engine {
   template <class F>
   Status copy_each(std::span<PoolCopy const> copies, CUstream_st* stream, F one) {
     if constexpr (Machine::kPoolIsFar) {
-      Machine machine(state_.machines);
-      if (Status s = machine.begin(stream); !s.ok()) return s;
+      std::unique_ptr<Machine> machine;
+      {
+        std::lock_guard const lock(state_.mutex);
+        machine = std::move(copier_);
+      }
+      if (machine == nullptr) machine = std::make_unique<Machine>(state_.machines);
+      if (Status s = machine->begin(stream); !s.ok()) return s;
       for (PoolCopy const& copy : copies) {
         PERDURE_ASSERT(copy.bytes > 0 && copy.pool > state_.options.base);
-        if (Status s = one(machine, copy); !s.ok()) return s;
+        if (Status s = one(*machine, copy); !s.ok()) return s;
       }
-      return machine.wait();
+      if (Status s = machine->wait(); !s.ok()) return s;
+      std::lock_guard const lock(state_.mutex);
+      copier_ = std::move(machine);
+      return {};
     }
     return {Code::unsupported, "this machine has no memory of its own"};
   }
@@ -217,6 +225,7 @@ class EngineOn final : public Engine {
   RecordLeaseOn<Machine> lease_{state_};
   EntriesOn<Machine, Ops> entries_{state_};
   CacheLoads cache_{state_};
+  std::unique_ptr<Machine> copier_;  // that no copy_each() has now; the state's mutex guards it
 };
 
 }  // namespace perdure

@@ -214,6 +214,15 @@ class SessionOn final : public Session {
         GiveBackBody{state_->records, batch_.reserved, batch_.unlinked, batch_.used}, batch_.n);
   }
 
+  Status keep_records() override {
+    PERDURE_ASSERT(step_ == Step::published && from_lease_ && !released_);
+    std::uint64_t* const mine = writes_.reserved.data();
+    if (batch_.reserved == mine || mutated("stash_not_copied")) return {};
+    Status const copied = launcher_.machine.copy(mine, batch_.reserved, batch_.n);
+    batch_.reserved = mine;
+    return copied;
+  }
+
   Result<Downloaded> download(Download what) override {
     PERDURE_ASSERT(step_ != Step::none && (what != Download::columns || call_.keep));
     PERDURE_ASSERT(what == Download::statuses || what == Download::columns ||
@@ -226,10 +235,8 @@ class SessionOn final : public Session {
           result.statuses = {status_.twin(), batch_.n};
           return {};
         case Download::reserved:
-          if (from_lease_ && leased_.stashed()) {
-            Status const copied =
-                launcher_.machine.copy(writes_.reserved.data(), batch_.reserved, batch_.n);
-            if (!copied.ok()) return copied;
+          if (from_lease_) {
+            if (Status s = keep_records(); !s.ok()) return s;
           }
           return fetch(writes_.reserved, result.reserved);
         case Download::columns: return fetch_columns(result.columns);
