@@ -61,7 +61,8 @@ void add_bounds(CLI::App& program, Bounds& bounds) {
       ->check(CLI::Range(1, 16));
   program.add_flag("--mirrored", bounds.mirrored, "residency mirrored (layout word)");
   program.add_flag("--cached", bounds.cached,
-                   "a bucket cache, loaded before each batch (layout in_place)");
+                   "a bucket cache (layout in_place), or a record cache (with --mirrored), loaded "
+                   "before each batch");
   program.add_flag(
       "--device-ops", bounds.device_ops,
       "device sessions: each warp its own operations, one by one (layout word, model fence)");
@@ -129,8 +130,9 @@ char const* contradiction(Options const& o) {
     return "--steps makes each batch a transaction, in layout word or log";
   if (b.full_medium && (b.atomic || b.device_ops || b.steps))
     return "--full-medium is for plain batches";
-  if (b.cached && o.layout != Layout::in_place)
-    return "--cached is about the bucket cache, which layout in_place has";
+  if (b.cached && o.layout != Layout::in_place && !b.mirrored)
+    return "--cached is about the bucket cache, which layout in_place has, or, with --mirrored, "
+           "about the record cache";
   if (o.layout == Layout::log && b.mirrored)
     return "--mirrored is about slot words on PM, which layout log has none of";
   if (b.power && (b.atomic || b.steps || b.device_ops || b.full_medium || b.cached || b.mirrored))

@@ -298,6 +298,7 @@ constexpr Kind kKinds[] = {
     {"log-steps", "", System::store, Layout::log, &Bounds::steps},
     {"mirrored", "", System::store, Layout::word, &Bounds::mirrored},
     {"mirrored-atomic", "", System::store, Layout::word, &Bounds::mirrored, false, &Bounds::atomic},
+    {"mirrored-cached", "", System::store, Layout::word, &Bounds::mirrored, false, &Bounds::cached},
     {"device", "", System::store, Layout::word, &Bounds::device_ops},
     {"full", "", System::store, Layout::word, &Bounds::full_medium},
     {"power", "", System::store, Layout::word, &Bounds::power},

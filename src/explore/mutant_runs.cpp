@@ -198,6 +198,8 @@ constexpr MutantInfo kMutants[] = {
     {"epoch_ends_before_publish", "tables",
      "a step's epoch ends before the rows of its tables are there"},
     {"mirror_not_stored", "mirrored", "a slot's word is stored on PM alone"},
+    {"cache_keeps_old_value", "mirrored-cached",
+     "a cached record that a batch replaced is still the one of before"},
     {"mirror_not_refreshed", "mirrored", "the mirror is empty after recovery"},
     {"identity_outlives_record", "mirrored",
      "the mirror keeps the key of a slot that another took"},

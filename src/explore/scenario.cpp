@@ -137,7 +137,7 @@ std::string Scenario::describe() const {
                      "H-" + std::to_string(shape.slots) + "S, " + std::to_string(machine.warps) +
                      " warps, windows of 2^" + std::to_string(machine.window_bits) + " buckets, " +
                      (machine.stage_by_stage ? "stage by stage" : "item by item") +
-                     (machine.cached ? ", bucket cache" : "") + kWriting[static_cast<int>(writing)];
+                     (machine.cached ? ", cache" : "") + kWriting[static_cast<int>(writing)];
   auto const add = [&](char const* name, std::vector<Batch> const& list,
                        std::vector<Stepping> const& how) {
     for (std::size_t b = 0; b < list.size(); ++b) {

@@ -68,7 +68,7 @@ struct Bounds {
   bool atomic = false;  // batches are atomic, or make up one transaction
   bool mirrored = false;  // probes go to a mirror of the slots
   bool full_medium = false;  // tables soon find no room to grow
-  bool cached = false;  // layout in_place: a bucket cache, loaded before each batch
+  bool cached = false;  // a bucket cache, or a record cache, loaded before each batch
   bool steps = false;  // each batch is a transaction that writes a step of dense buffers
   bool power = false;  // durability power: a log, checkpoints and snapshots on a disk
   // batches are device sessions: each warp its own operations, one after the other

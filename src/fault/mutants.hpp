@@ -128,6 +128,7 @@ inline constexpr char const* kMutantNames[] = {
     "step_word_keeps_copy",
     "dense_room_named_before_header",
     // Mirror and record map.
+    "cache_keeps_old_value",
     "mirror_not_stored",
     "mirror_not_refreshed",
     "mirror_not_refreshed_after_undo",

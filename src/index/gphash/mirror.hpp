@@ -46,8 +46,8 @@ struct Mirror {
   std::byte* identities = nullptr;
   std::uint32_t identity_bytes = 0;
   std::uint32_t entry_bytes = 0;  // stride of the record cache
-  std::byte const* entries = nullptr;  // copies of whole records
-  std::uint64_t const* sources = nullptr;  // the place of each on PM, in kRecordAlign units
+  std::byte* entries = nullptr;  // copies of whole records
+  std::uint64_t* sources = nullptr;  // the place of each on PM, in kRecordAlign units
   std::uint32_t* uses = nullptr;  // by slot number: how often, or how lately, its record was got
 
   static constexpr std::uint64_t kCached = std::uint64_t{1} << 39;  // of the 40 bits that say where

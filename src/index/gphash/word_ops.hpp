@@ -115,7 +115,10 @@ struct WordOps {
     else if (!stays)
       mirror.set<W>(slot, key->data, key->bytes, {plan->value_sum, plan->known});
     W::store(mirror.tags + slot, tag_of(word, word::kAddressBits));
-    W::store(mirror.words + slot, word);
+    // A cache entry that has followed the change (FollowChangesBody) stays the record's.
+    std::uint64_t const there = mirror.entries == nullptr ? 0 : W::load(mirror.words + slot);
+    if ((there & Mirror::kCached) == 0 || on_pm(t, there) != word)
+      W::store(mirror.words + slot, word);
   }
 
   template <exec::Warp W, pm::DurableMemory<W> M, class Lanes>

@@ -179,6 +179,10 @@ class SessionOn final : public Session {
     step_ = Step::published;
     ordered_ = false;
     if (chained_) return {};
+    if (std::uint64_t const items = changes_to_follow()) {
+      FollowChangesBody<Ops> const follow{batch_, state_->table};
+      if (Status s = launcher_.template run<Warp>(follow, items); !s.ok()) return s;
+    }
     PublishBody<Ops> const body{batch_, state_->table};
     if (Status s = launcher_.template count<PublishWarp>(body, batch_.n); !s.ok()) return s;
     return mutated("planned_gets_follow_publish") ? gather_planned() : Status{};
@@ -350,6 +354,7 @@ class SessionOn final : public Session {
     PlanBody<Ops> const rest{batch_, state_->table, left, counters};
     GatherBody<Ops> const gather{batch_, state_->table, planned_, gets};
     UndoBody<Ops> const undo{batch_, undo_.value_or(wal::UndoRegion{})};
+    FollowChangesBody<Ops> const follow{batch_, state_->table};
     PublishBody<Ops> const publish{batch_, state_->table};
     GiveBackWhenDoneBody const release{
         {state_->records, batch_.reserved, batch_.unlinked, batch_.used}, launcher_.counts_here()};
@@ -363,7 +368,9 @@ class SessionOn final : public Session {
         launcher_.template count_step<Warp>(plan, items_of(n)),
         launcher_.template count_step<Warp>(rest, n, counters),
         launcher_.template count_step<Warp>(gather, items_of(gets)),
-        launcher_.template count_step<PublishWarp>(undo, undo_ ? n : 0), Machine::order_step(),
+        Machine::both_steps(launcher_.template count_step<PublishWarp>(undo, undo_ ? n : 0),
+                            launcher_.template run_step<Warp>(follow, changes_to_follow())),
+        Machine::order_step(),
         launcher_.template count_step<PublishWarp>(publish, n), Machine::order_step(),
         Machine::both_steps(launcher_.template run_step<Solo>(release, releases ? n : 0),
                             Machine::threads_step(tell.items(), tell)));
@@ -373,6 +380,12 @@ class SessionOn final : public Session {
     exec::Counts const counts = *launcher_.counts_twin();
     released_ = releases && counts[BatchCounts::pending] == 0;
     return counts;
+  }
+
+  /// Records that the batch may replace in the cache.
+  [[nodiscard]] std::uint64_t changes_to_follow() const {
+    bool const cached = Ops::kMirrored && !Ops::kLogged && state_->table.mirror.entries != nullptr;
+    return cached && !batch_.replays ? batch_.n : 0;
   }
 
   /// Gets of a mixed batch whose values lanes have planned, by position: see Deferred.

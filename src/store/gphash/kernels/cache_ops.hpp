@@ -1,12 +1,13 @@
 // Bodies that load the record cache: copies of whole records in the machine's own memory, which the
-// mirror's words lead to (GPHash section 3.3, BktCache: frozen between loads). Loading reads the
-// pool in the order of its addresses. Gets may run meanwhile: a word is changed last, and either of
-// its values leads to the record.
+// mirror's words lead to (GPHash section 3.3, BktCache). What is in it is chosen by loads alone.
+// Loading reads the pool in the order of its addresses. Gets may run meanwhile: a word is changed
+// last, and either of its values leads to the record.
 #pragma once
 
 #include <cstdint>
 
 #include "base/assert.hpp"
+#include "store/gphash/kernels/batch_ops.hpp"
 #include "store/gphash/kernels/mirror_ops.hpp"
 
 namespace perdure {
@@ -154,6 +155,45 @@ struct FillCacheBody {
       W::store(&word, (word & ~gphash::word::kAddressMask) | gphash::Mirror::kCached |
                           (item * kKeysPerItem + lane));
     });
+  }
+};
+
+/// Between the phases of a batch: entries whose records it replaces become copies of the new ones,
+/// so that they stay in the cache (WordOps::reflect). Until phase two the slots' words lead to the
+/// old ones; where that does not come, a refresh finds entries that lead elsewhere than their slots,
+/// and lets them go. No get runs.
+template <class Ops>
+struct FollowChangesBody {
+  static constexpr int kStages = 1;
+  WriteView batch;
+  gphash::TableView table;
+  template <class W>
+  struct State {};
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M&, std::uint64_t j, State<W>&, Counts&) const {
+    Plan const plan = batch.plans[j];
+    if (plan.change != Change::replace || plan.writer == Plan::kNoWriter) return;
+    std::uint64_t const word = W::load(table.mirror.words + plan.claim[0]);
+    if ((word & gphash::Mirror::kCached) == 0) return;
+    std::uint64_t const number = word & gphash::Mirror::kEntryMask;
+    if (!mutated("cache_keeps_old_value")) write_entry(warp, j, plan, number);
+    warp.elect([&] {
+      table.mirror.sources[number] = plan.value & gphash::word::kAddressMask;
+      return std::uint64_t{0};
+    });
+  }
+
+ private:
+  template <class W>
+  PERDURE_FN void write_entry(W& warp, std::uint64_t j, Plan const& plan,
+                              std::uint64_t number) const {
+    std::byte* const entry = table.mirror.entries + number * table.mirror.entry_bytes;
+    pm::RecordShape const& records = table.records;
+    pm::RecordHeader const header{0, table.value_bytes, table.key_bytes, 0, batch.sequence};
+    pm::write_record(warp, {entry, records.split() ? entry + records.value_stride : nullptr},
+                     {header, batch.keys.at(batch.order[j].index), batch.values.at(plan.writer)},
+                     false);
   }
 };
 

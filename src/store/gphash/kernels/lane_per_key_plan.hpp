@@ -208,6 +208,7 @@ struct LanePerKeyPlanBody {
                      batch.values.at(s.folded.writer)};
       PERDURE_ASSERT(!kCostlyAssertions || (s.folded.writer < batch.n && !s.folded.arithmetic));
       Ops::complete(s.plan, hash[lane], at);
+      s.plan.writer = static_cast<std::uint32_t>(s.folded.writer);
     });
     mem.write_each(mask);
     typename W::template Each<std::uint32_t> sums;
