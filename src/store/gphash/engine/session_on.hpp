@@ -370,8 +370,8 @@ class SessionOn final : public Session {
         launcher_.template count_step<Warp>(gather, items_of(gets)),
         Machine::both_steps(launcher_.template count_step<PublishWarp>(undo, undo_ ? n : 0),
                             launcher_.template run_step<Warp>(follow, changes_to_follow())),
+        Machine::order_step(), launcher_.template count_step<PublishWarp>(publish, n),
         Machine::order_step(),
-        launcher_.template count_step<PublishWarp>(publish, n), Machine::order_step(),
         Machine::both_steps(launcher_.template run_step<Solo>(release, releases ? n : 0),
                             Machine::threads_step(tell.items(), tell)));
     if (!launched.ok()) return launched;

@@ -160,8 +160,8 @@ struct FillCacheBody {
 
 /// Between the phases of a batch: entries whose records it replaces become copies of the new ones,
 /// so that they stay in the cache (WordOps::reflect). Until phase two the slots' words lead to the
-/// old ones; where that does not come, a refresh finds entries that lead elsewhere than their slots,
-/// and lets them go. No get runs.
+/// old ones; where that does not come, a refresh finds entries that lead elsewhere than their
+/// slots, and lets them go. No get runs.
 template <class Ops>
 struct FollowChangesBody {
   static constexpr int kStages = 1;
