@@ -288,6 +288,49 @@ TEST_P(Transactions, ManyThatAreAbortedOrCommittedTakeNoMoreRoomThanOne) {
   driver_->check_all();
 }
 
+/// More than whose sessions are kept.
+TEST_P(Transactions, OfManyBatchesTakeNoMoreRoomThanOne) {
+  if (!room_is_sure()) GTEST_SKIP() << "too few candidates a key";
+  std::uint64_t used = 0;
+  for (std::uint64_t round = 0; round < volume(60); ++round) {
+    auto t = store().begin({200});
+    ASSERT_TRUE(t.ok()) << t.status().message();
+    for (std::uint64_t at = 0; at < 100; at += 5) {
+      ASSERT_TRUE(put(0, 5, round + 1000, in(*t)).ok());  // again and again
+      ASSERT_TRUE(put(at, at + 5, round, in(*t)).ok());
+    }
+    bool const commits = round % 2 == 0;
+    ASSERT_TRUE((commits ? t->commit() : t->abort()).ok());
+    if (commits) believe(5, 100, round);
+    if (commits) believe(0, 5, round + 1000);
+    if (round == 4) used = store().stats().space.used_bytes;
+  }
+  EXPECT_LE(store().stats().space.used_bytes, used + (4u << 20));
+  driver_->check_all();
+}
+
+TEST_P(Transactions, GetsOfAMixedBatchAreAnsweredBeforeTheNextOne) {
+  if (GetParam().value_bytes == 0) GTEST_SKIP() << "no gets in mixed batches";
+  auto t = store().begin({300});
+  ASSERT_TRUE(t.ok()) << t.status().message();
+  driver_->how = in(*t);
+  for (std::uint64_t round = 1; round < 4; ++round) {
+    std::vector<Op> ops;
+    for (std::uint64_t n = 0; n < 50; ++n) {
+      ops.push_back({OpKind::get, key(n), {}});
+      ops.push_back({OpKind::put, key(n), value(n, round)});
+    }
+    std::vector<Answer> answers;
+    ASSERT_TRUE(driver_->mixed(ops, Rmw::replace, Element::u8, answers).ok());
+    for (std::uint64_t n = 0; n < 50; ++n)
+      EXPECT_EQ(answers[2 * n].value, driver_->model.held[key(n)]) << n;
+    believe(0, 50, round);
+  }
+  driver_->how = {};
+  ASSERT_TRUE(t->commit().ok());
+  driver_->check_all();
+}
+
 TEST_P(Transactions, WritesMustNameTheTransactionThatIsOpen) {
   auto t = store().begin();
   ASSERT_TRUE(t.ok()) << t.status().message();

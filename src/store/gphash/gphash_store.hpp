@@ -31,7 +31,11 @@ namespace perdure {
 class GphashStore final : public Store::Impl {
  public:
   GphashStore(std::string path, OpenOptions const& options, pm::Pool pool);
-  ~GphashStore() override { changes_.end(process == this_process()); }
+  ~GphashStore() override {
+    // In a child that was forked inside one, which may outlive the engine.
+    if (core_.transaction) core_.transaction->open.leased.clear();
+    changes_.end(process == this_process());
+  }
 
   static Result<std::unique_ptr<Impl>> create(std::string const& path, CreateOptions const& create,
                                               OpenOptions const& open);

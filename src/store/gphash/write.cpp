@@ -179,8 +179,10 @@ Status BatchWriter::prepare_reserved(WriteBatch& batch) {
 Status BatchWriter::prepare_leased(WriteBatch& batch) {
   std::size_t const n = batch.call.keys.count;
   batch.sequence = core_.next_sequence();
-  Reservation reservation{
-      .leased = records_for(batch.call), .from_lease = true, .sequence = batch.sequence};
+  Reservation reservation{.leased = records_for(batch.call),
+                          .from_lease = true,
+                          .sequence = batch.sequence,
+                          .told = batch.undoable};
   if (core_.logged()) entries_.show_room(batch, reservation);
   if (Status s = begin_session(batch, {}); !s.ok()) return s;
   Status const taken = records_.take_leased(reservation.leased, [&]() -> Result<bool> {

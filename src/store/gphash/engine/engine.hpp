@@ -36,6 +36,7 @@ struct Reservation {
   std::span<std::uint64_t const> segments = {};
   wal::EntryRegion entries = {};
   bool undoable = false;  // behind them it writes as many that undo them
+  bool told = false;  // download() may be asked for its records, and then needs no more memory
 };
 
 /// Layout `log`: cells to put into the table again.
@@ -103,7 +104,8 @@ class Session {
   virtual Status order() = 0;
   /// Once the batch is durable: releases to the lease what it unlinked, and what it did not use.
   virtual Status release_records() = 0;
-  /// That can come after other batches: the records which this one took are noted in the session.
+  /// Results are in the caller's arrays, and what is left to the session are the records that its
+  /// batch took: release_records(), or a download of them, may come after other batches.
   virtual Status keep_records() = 0;
 
   virtual Result<Downloaded> download(Download what) = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "store/gphash/engine/launcher.hpp"
@@ -35,6 +36,13 @@ class LeasedRecords {
   [[nodiscard]] bool any_fits() const { return stashed_ || records_ == operations_; }
   /// Whether they are of the stash, and stand there.
   [[nodiscard]] bool stashed() const { return stashed_; }
+
+  /// What it took, where no other batch writes: a stash is filled anew now and then.
+  Status keep(WriteView& batch) {
+    std::uint64_t* const mine = writes_->reserved.data();
+    auto const* const taken = std::exchange(batch.reserved, mine);
+    return taken == mine ? Status{} : launcher_->machine.copy(mine, taken, batch.n);
+  }
 
   /// For the batch's `reserved`; false: so many are not free.
   Result<bool> take(WriteView& batch) {

@@ -105,8 +105,11 @@ class SessionOn final : public Session {
     from_lease_ = reservation.from_lease;
     if (Status s = show_entries(reservation); !s.ok()) return s;
     Status const room = from_lease_ ? leased_.make_room(batch_.n, reservation.leased)
-                                    : make_room_to_send(reservation);
+                                    : launcher_.send(writes_.reserved, reservation.records);
     if (!room.ok()) return room;
+    if (!from_lease_ || reservation.told) {
+      if (Status s = writes_.need_twins(batch_.n); !s.ok()) return s;
+    }
     batch_.any_fits = from_lease_ ? leased_.any_fits() : reservation.any_fits;
     if (Status s = group_by_key(); !s.ok()) return s;
     step_ = Step::prepared;
@@ -220,11 +223,13 @@ class SessionOn final : public Session {
 
   Status keep_records() override {
     PERDURE_ASSERT(step_ == Step::published && from_lease_ && !released_);
-    std::uint64_t* const mine = writes_.reserved.data();
-    if (batch_.reserved == mine || mutated("stash_not_copied")) return {};
-    Status const copied = launcher_.machine.copy(mine, batch_.reserved, batch_.n);
-    batch_.reserved = mine;
-    return copied;
+    if (Status s = download_values(); !s.ok()) return s;
+    Status const kept = mutated("stash_not_copied") ? Status{} : leased_.keep(batch_);
+    if (!kept.ok()) return kept;
+    call_ = {};
+    if (Status s = launcher_.machine.wait(); !s.ok()) return s;
+    gets_.ended();
+    return {};
   }
 
   Result<Downloaded> download(Download what) override {
@@ -240,7 +245,7 @@ class SessionOn final : public Session {
           return {};
         case Download::reserved:
           if (from_lease_) {
-            if (Status s = keep_records(); !s.ok()) return s;
+            if (Status s = leased_.keep(batch_); !s.ok()) return s;
           }
           return fetch(writes_.reserved, result.reserved);
         case Download::columns: return fetch_columns(result.columns);
@@ -311,12 +316,6 @@ class SessionOn final : public Session {
     if (Status s = launcher_.send(writes_.segments, reservation.segments); !s.ok()) return s;
     batch_.entries.segments = writes_.segments.data();
     return {};
-  }
-
-  Status make_room_to_send(Reservation const& reservation) {
-    if (Status s = launcher_.send(writes_.reserved, reservation.records); !s.ok()) return s;
-    if (Status s = writes_.unlinked.need_twin(batch_.n); !s.ok()) return s;  // for download()
-    return writes_.used.need_twin(batch_.n);
   }
 
   /// Sorts the operations by hash. All that planning and the end of the batch will need is there

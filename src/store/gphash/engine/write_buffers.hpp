@@ -36,6 +36,12 @@ struct WriteBuffers {
     }
     return decided.resize(n);
   }
+  /// For what Session::download() says of records.
+  Status need_twins(std::uint64_t n) {
+    if (Status s = reserved.need_twin(n); !s.ok()) return s;
+    if (Status s = unlinked.need_twin(n); !s.ok()) return s;
+    return used.need_twin(n);
+  }
   void show(WriteView& batch) {
     batch.order = order.data();
     batch.plans = plans.data();
