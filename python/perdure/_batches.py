@@ -13,7 +13,7 @@ from perdure._columns import Columns
 from perdure._deferred import Deferred
 from perdure._scan import refuse_rows
 from perdure.options import Operation
-from perdure.results import Outcome, Result, checked, done_mask, first
+from perdure.results import Outcome, Result, all_done, checked, done_mask, first
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,9 +104,11 @@ class Batches(Columns):
             values, column = self._destination(given, out, dtype, shape, handle, zeros=False)
             self._engine.get(given.column, column, statuses, handle, self._mine())
             found = done_mask(statuses)
+            answer = Result(values, found, statuses)
+            if all_done(statuses):
+                return answer
             if out is None:
                 _made.clear_absent(values, found)
-            answer = Result(values, found, statuses)
         return checked(self._path, "get", answer, check)
 
     def view(self, keys: Keys, *, dtype: DType | None = None, check: bool = True) -> Result:

@@ -91,6 +91,10 @@ def done_mask(statuses: Statuses) -> Mask:
     return np.equal(statuses, _OK)
 
 
+def all_done(statuses: Statuses) -> bool:
+    return bool(statuses.max(initial=_OK) == _OK)
+
+
 def with_outcome(answer: Callable[[], Any], run: Callable[[], None]) -> None:
     """Runs a write; when the pool ran out of space the exception tells key by key how far it
     came."""

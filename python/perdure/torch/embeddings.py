@@ -287,7 +287,7 @@ class _Collection(nn.Module):
             self.store, lambda: ops.rows_of(self.store, keys, group.value_bytes, whole=True)
         )
         missing = None
-        if not found.all():
+        if found is not None and not found.all():
             absent = torch.from_numpy(~found)
             missing = absent.to(keys.device)
             self._begin_rows(group, keys, rows, absent.nonzero()[:, 0])

@@ -25,7 +25,7 @@ from torch import Tensor
 import perdure
 from perdure import _arrays, _native
 from perdure.errors import Unsupported
-from perdure.results import Result, checked, done_mask
+from perdure.results import Result, all_done, checked, done_mask
 from perdure.torch.passes import Part, Request, gradients_of
 
 if TYPE_CHECKING:
@@ -97,8 +97,9 @@ def number_of(store: perdure.Store | Follower) -> int:
 def rows_of(
     store: perdure.Store | Follower, keys: Tensor, row_bytes: int, *, whole: bool = False
 ) -> tuple[Tensor, Any]:
-    """Rows of float32 where the keys are, and which are there: a bool array in host memory. With
-    `whole` rows may be as wide as the pool's, which saves a copy. Raises as `Store.get`."""
+    """Rows of float32 where the keys are, and which are there: a bool array in host memory, or
+    None for all. With `whole` rows may be as wide as the pool's, which saves a copy. Raises as
+    `Store.get`."""
     if keys.is_cuda:
         _arrays.check_near("keys", "cuda", keys.get_device(), "cuda")
     if not native or store._value_width is None:
@@ -112,6 +113,8 @@ def rows_of(
         _native.raise_row_error()
         raise
     statuses = each.numpy()
+    if all_done(statuses):
+        return rows, None
     result = Result(rows, done_mask(statuses), statuses)
     return rows, checked(store._path, "get", result, True).found
 

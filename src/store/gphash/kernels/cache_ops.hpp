@@ -165,35 +165,53 @@ struct FillCacheBody {
 template <class Ops>
 struct FollowChangesBody {
   static constexpr int kStages = 1;
+  static constexpr std::uint32_t kKeys = kKeysPerItem;
   WriteView batch;
   gphash::TableView table;
   template <class W>
   struct State {};
 
   template <int kStage, class W, class M>
-  PERDURE_FN void stage(W& warp, M&, std::uint64_t j, State<W>&, Counts&) const {
-    Plan const plan = batch.plans[j];
-    if (plan.change != Change::replace || plan.writer == Plan::kNoWriter) return;
-    std::uint64_t const word = W::load(table.mirror.words + plan.claim[0]);
-    if ((word & gphash::Mirror::kCached) == 0) return;
-    std::uint64_t const number = word & gphash::Mirror::kEntryMask;
-    if (!mutated("cache_keeps_old_value")) write_entry(warp, j, plan, number);
-    warp.elect([&] {
-      table.mirror.sources[number] = plan.value & gphash::word::kAddressMask;
-      return std::uint64_t{0};
+  PERDURE_FN void stage(W& warp, M&, std::uint64_t item, State<W>&, Counts&) const {
+    typename W::template Each<std::uint64_t> entry;
+    std::uint32_t const mask = warp.ballot([&](std::uint32_t lane) {
+      std::uint64_t const j = item * kKeysPerItem + lane;
+      return j < batch.n && is_cached<W>(batch.plans[j], entry[lane]);
+    });
+    if (mask == 0) return;
+    if (!mutated("cache_keeps_old_value")) write_entries(warp, mask, item, entry);
+    warp.each([&](std::uint32_t lane) {
+      if ((mask >> lane & 1) == 0) return;
+      table.mirror.sources[entry[lane]] =
+          batch.plans[item * kKeysPerItem + lane].value & gphash::word::kAddressMask;
     });
   }
 
  private:
   template <class W>
-  PERDURE_FN void write_entry(W& warp, std::uint64_t j, Plan const& plan,
-                              std::uint64_t number) const {
-    std::byte* const entry = table.mirror.entries + number * table.mirror.entry_bytes;
+  PERDURE_FN bool is_cached(Plan const& plan, std::uint64_t& entry) const {
+    if (plan.change != Change::replace || plan.writer == Plan::kNoWriter) return false;
+    std::uint64_t const word = W::load(table.mirror.words + plan.claim[0]);
+    entry = word & gphash::Mirror::kEntryMask;
+    return (word & gphash::Mirror::kCached) != 0;
+  }
+
+  template <class W>
+  PERDURE_FN void write_entries(W& warp, std::uint32_t mask, std::uint64_t item,
+                                typename W::template Each<std::uint64_t> const& entry) const {
     pm::RecordShape const& records = table.records;
+    typename W::template Each<pm::RecordParts> parts;
+    warp.each([&](std::uint32_t lane) {
+      if ((mask >> lane & 1) == 0) return;
+      std::uint64_t const j = item * kKeysPerItem + lane;
+      std::byte* const to = table.mirror.entries + entry[lane] * table.mirror.entry_bytes;
+      parts[lane] = {{to, records.split() ? to + records.value_stride : nullptr},
+                     batch.keys.at(batch.order[j].index),
+                     batch.values.at(batch.plans[j].writer)};
+    });
     pm::RecordHeader const header{0, table.value_bytes, table.key_bytes, 0, batch.sequence};
-    pm::write_record(warp, {entry, records.split() ? entry + records.value_stride : nullptr},
-                     {header, batch.keys.at(batch.order[j].index), batch.values.at(plan.writer)},
-                     false);
+    typename W::template Each<std::uint32_t> sums;
+    pm::write_each(warp, mask, 0, records, header, parts, sums);
   }
 };
 

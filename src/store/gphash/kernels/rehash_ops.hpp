@@ -133,8 +133,10 @@ struct LanePerSlotRehashBody {
       Plan plan;
       plan.value_sum = table.mirror.template value_sum<W>(number(first + lane));
       plan.known = table.mirror.template known<W>(number(first + lane));
-      Ops::template reflect<W>(table, s.where[lane].slot_number(table, to[lane]), s.word[lane],
-                               &key, &plan);
+      std::uint64_t const into = s.where[lane].slot_number(table, to[lane]);
+      Ops::template reflect<W>(table, into, s.word[lane], &key, &plan);
+      std::uint64_t const there = W::load(table.mirror.words + number(first + lane));
+      if ((there & gphash::Mirror::kCached) != 0) W::store(table.mirror.words + into, there);
     });
     append_each(warp, leaves, left, left_count, [&](std::uint32_t lane) { return first + lane; });
     counts[BatchCounts::left] += exec::popcount(leaves);
