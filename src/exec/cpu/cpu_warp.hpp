@@ -21,8 +21,8 @@
 //   copy_each(mask, bytes, to, from, sums)  copies, for each lane i of the mask, `bytes` bytes from
 //                                           from(i)
 //                                 to to(i); `sums` (or null) gets their CRC-32C
-//   equal_bytes(row_of, byte)     bit g*8+s is set where byte s of the 8 at row_of(g), g < 4, equals
-//                                 `byte`; by one lane (CPU warps only: kReadsBackCheaply)
+//   equal_bytes(row_of, byte)     bit g*8+s: byte s of the 8 at row_of(g), g < 4, is `byte`; by one
+//                                 lane (CPU warps only: kReadsBackCheaply)
 //   row<slots>(at)                one thread's own row, for bodies that never compare lanes (not
 //                                 CudaWarp)
 // Algorithms branch only on what these return, which is the same in every lane.
