@@ -4,19 +4,23 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
 namespace perdure::exec {
 namespace {
 
-constexpr std::size_t kParts = 256;
+constexpr int kPartBits = 8;
+constexpr std::size_t kParts = std::size_t{1} << kPartBits;
 constexpr std::size_t kSmall = 1024;  // below it, splitting costs more than it saves
 // Up to here by insertion: the library asks the system for random numbers at each sort, which takes
 // as long as this.
 constexpr std::size_t kFew = 32;
 
-void sort_few(Sorted* items, std::size_t n) {
+/// As fast as they are nearly sorted.
+void sort_by_insertion(Sorted* items, std::size_t n) {
   for (std::size_t i = 1; i < n; ++i) {
     Sorted const item = items[i];
     std::size_t at = i;
@@ -30,7 +34,7 @@ void sort_few(Sorted* items, std::size_t n) {
 }
 
 void sort_part(Sorted* items, std::size_t n) {
-  if (n <= kFew) return sort_few(items, n);
+  if (n <= kFew) return sort_by_insertion(items, n);
   thread_local hwy::Sorter const sorter;
   static_assert(sizeof(Sorted) == sizeof(hwy::uint128_t));
   sorter(reinterpret_cast<hwy::uint128_t*>(items), n, hwy::SortAscending());
@@ -39,6 +43,35 @@ void sort_part(Sorted* items, std::size_t n) {
 void sort_part(std::uint64_t* words, std::size_t n) {
   thread_local hwy::Sorter const sorter;
   sorter(words, n, hwy::SortAscending());
+}
+
+/// Sorts a part of a batch, whose hashes agree in their top bits, from `part` to `to`: hashes are
+/// even, so by as many bits more as there are items nearly all come to their places at once. Where
+/// they are not, by reason of a key that repeats or of somebody's intent, the library sorts them.
+void sort_into(Sorted* to, Sorted const* part, std::size_t n) {
+  constexpr std::size_t kBuckets = 4096, kCrowd = 32;
+  std::array<std::uint32_t, kBuckets> begin;
+  std::size_t const buckets = std::clamp<std::size_t>(std::bit_ceil(n), 2, kBuckets);
+  int const shift = 64 - kPartBits - std::countr_zero(buckets);
+  auto const bucket = [&](Sorted const& item) { return item.hash >> shift & (buckets - 1); };
+  std::fill_n(begin.begin(), buckets, 0u);
+  for (std::size_t i = 0; i < n; ++i) ++begin[bucket(part[i])];
+  std::uint32_t sum = 0, most = 0;
+  for (std::size_t b = 0; b < buckets; ++b) {
+    most = std::max(most, begin[b]);
+    sum += std::exchange(begin[b], sum);
+  }
+  if (most > kCrowd) {
+    std::copy(part, part + n, to);
+    return sort_part(to, n);
+  }
+  for (std::size_t i = 0; i < n; ++i) to[begin[bucket(part[i])]++] = part[i];
+  sort_by_insertion(to, n);
+}
+
+void sort_into(std::uint64_t* to, std::uint64_t const* part, std::size_t n) {
+  std::copy(part, part + n, to);
+  sort_part(to, n);
 }
 
 // One pass splits by `part_of`, each worker over its own stretch, so that the parts are independent
@@ -68,10 +101,7 @@ void sort_in_parts(Workers& workers, std::span<T> items, std::span<T> spare, Par
   });
   workers.for_chunks(kParts, 8, [&](std::size_t first, std::size_t last) {
     for (std::size_t p = first; p < last; ++p) {
-      sort_part(spare.data() + begin[p], begin[p + 1] - begin[p]);
-      std::copy(spare.begin() + static_cast<std::ptrdiff_t>(begin[p]),
-                spare.begin() + static_cast<std::ptrdiff_t>(begin[p + 1]),
-                items.begin() + static_cast<std::ptrdiff_t>(begin[p]));
+      sort_into(items.data() + begin[p], spare.data() + begin[p], begin[p + 1] - begin[p]);
     }
   });
 }
@@ -82,14 +112,15 @@ void sort_words(std::span<std::uint64_t> words) { sort_part(words.data(), words.
 
 void sort_words(Workers& workers, std::span<std::uint64_t> words, std::span<std::uint64_t> spare,
                 std::uint32_t bits) {
-  std::uint32_t const below = bits > 8 ? bits - 8 : 0;
+  std::uint32_t const below = bits > kPartBits ? bits - kPartBits : 0;
   sort_in_parts(workers, words, spare,
                 [=](std::uint64_t word) { return static_cast<std::size_t>(word >> below); });
 }
 
 void sort_batch(Workers& workers, std::span<Sorted> items, std::span<Sorted> spare) {
-  sort_in_parts(workers, items, spare,
-                [](Sorted const& item) { return static_cast<std::size_t>(item.hash >> 56); });
+  sort_in_parts(workers, items, spare, [](Sorted const& item) {
+    return static_cast<std::size_t>(item.hash >> (64 - kPartBits));
+  });
 }
 
 }  // namespace perdure::exec

@@ -14,17 +14,22 @@
 namespace perdure {
 namespace {
 
+template <class T>
+struct PlainBuffer {
+  std::vector<T> items;
+  Status resize(std::size_t n) {
+    items.resize(std::max(n, items.size()));
+    return {};
+  }
+  [[nodiscard]] T* data() { return items.data(); }
+};
+
 /// What take_records() asks of a machine, one element after the other.
+template <bool kLaunchesInChains>
 struct PlainMachine {
   template <class T>
-  struct Buffer {
-    std::vector<T> items;
-    Status resize(std::size_t n) {
-      items.resize(std::max(n, items.size()));
-      return {};
-    }
-    [[nodiscard]] T* data() { return items.data(); }
-  };
+  using Buffer = PlainBuffer<T>;
+  static constexpr bool kChains = kLaunchesInChains;
   template <class F>
   Status threads(std::size_t n, F body) {
     for (std::size_t i = 0; i < n; ++i) body(i);
@@ -49,8 +54,9 @@ constexpr std::uint64_t kSuperblocks = 5;
 
 class Records {
  public:
-  Records() {
-    map.shape.superblock_bytes = 1u << 14;
+  /// `whole`: the machine looks at the whole map each time.
+  explicit Records(bool whole = false) : whole_(whole) {
+    map.shape.superblock_bytes = 1u << 17;
     map.stride = 64;
     std::uint64_t const capacity = map.shape.capacity(map.stride);
     map.words_each = (capacity + 63) / 64 * 2;
@@ -74,8 +80,10 @@ class Records {
 
   /// Whether so many were free; then they are no more.
   bool take(std::uint64_t n, std::vector<std::uint64_t>& taken) {
-    PlainMachine machine;
-    auto const done = take_records(machine, map, at_least_, n, counts_, before_, into_);
+    PlainMachine<true> whole;
+    PlainMachine<false> in_parts;
+    auto const done = whole_ ? take_records(whole, map, at_least_, n, counts_, before_, into_)
+                             : take_records(in_parts, map, at_least_, n, counts_, before_, into_);
     EXPECT_TRUE(done.status().ok());
     at_least_ = 0;  // so that it counts
     if (!done.value()) return false;
@@ -89,21 +97,22 @@ class Records {
   std::set<std::uint64_t> free;
 
  private:
+  bool whole_;
   std::vector<std::uint32_t> bits_;
   std::uint8_t leased_[kSuperblocks] = {0, 1, 1, 1, 1};
   std::uint64_t next_[2] = {};
   std::uint64_t at_least_ = 0;
-  PlainMachine::Buffer<std::uint32_t> counts_, before_;
-  PlainMachine::Buffer<std::uint64_t> into_;
+  PlainBuffer<std::uint32_t> counts_, before_;
+  PlainBuffer<std::uint64_t> into_;
 };
 
 TEST(RecordMap, WhatIsTakenWasFreeAndAllThatIsFreeCanBeTaken) {
   std::mt19937_64 random(11);
   for (int run = 0; run < 20; ++run) {
-    Records records;
+    Records records(run % 2 == 0);
     std::vector<std::uint64_t> taken, in_use;
     for (int step = 0; step < 200; ++step) {
-      std::uint64_t const n = random() % 300;
+      std::uint64_t const n = random() % 2400;
       bool const enough = records.free.size() >= n;
       ASSERT_EQ(records.take(n, taken), enough) << n << " of " << records.free.size();
       if (enough) in_use.insert(in_use.end(), taken.begin(), taken.end());
@@ -115,6 +124,19 @@ TEST(RecordMap, WhatIsTakenWasFreeAndAllThatIsFreeCanBeTaken) {
     }
     ASSERT_TRUE(records.take(records.free.size(), taken));
     EXPECT_TRUE(records.free.empty());
+  }
+}
+
+TEST(RecordMap, TakesWhatIsLeftFarFromWhereTakingGoesOn) {
+  for (bool const whole : {false, true}) {
+    Records records(whole);
+    std::vector<std::uint64_t> all, taken;
+    ASSERT_TRUE(records.take(records.free.size(), all));
+    std::vector<std::uint64_t> const few{all[all.size() / 2], all[all.size() / 2 + 700]};
+    for (std::uint64_t const record : few) records.give(record);
+    EXPECT_FALSE(records.take(3, taken));
+    ASSERT_TRUE(records.take(2, taken));
+    EXPECT_EQ(taken, few);
   }
 }
 

@@ -21,6 +21,8 @@
 //   copy_each(mask, bytes, to, from, sums)  copies, for each lane i of the mask, `bytes` bytes from
 //                                           from(i)
 //                                 to to(i); `sums` (or null) gets their CRC-32C
+//   equal_bytes(row_of, byte)     bit g*8+s: byte s of the 8 at row_of(g), g < 4, is `byte`; by one
+//                                 lane (CPU warps only: kReadsBackCheaply)
 //   row<slots>(at)                one thread's own row, for bodies that never compare lanes (not
 //                                 CudaWarp)
 // Algorithms branch only on what these return, which is the same in every lane.
@@ -104,6 +106,18 @@ class CpuWarp {
       found |= static_cast<std::uint32_t>(bits[0]) << i;
     }
     return found;
+  }
+
+  template <class RowOf>
+  static HWY_INLINE std::uint32_t equal_bytes(RowOf row_of, std::uint8_t byte) {
+    auto const row = [&](std::uint32_t g) {
+      long long bytes;
+      std::memcpy(&bytes, row_of(g), sizeof bytes);
+      return bytes;
+    };
+    __m256i const rows = _mm256_setr_epi64x(row(0), row(1), row(2), row(3));
+    __m256i const equal = _mm256_cmpeq_epi8(rows, _mm256_set1_epi8(static_cast<char>(byte)));
+    return static_cast<std::uint32_t>(_mm256_movemask_epi8(equal));
   }
 
   template <class FirstOf>

@@ -345,12 +345,16 @@ struct WordOps {
     return Verdict::done;
   }
 
-  /// After publish: nothing in this phase claims, so others may come in any order.
+  /// After publish: nothing in this phase claims or looks at claims, and none outlives it. So
+  /// whoever comes first lets go of all that a word has, without an atomic.
   template <class W>
   PERDURE_FN static void release_claims(W& warp, TableView const& t, Plan const& plan) {
     if (mutated("claims_never_let_go")) return;
-    unclaim(warp, t, plan.claim[0]);
-    unclaim(warp, t, plan.claim[1]);
+    warp.elect([&] {
+      for (std::uint64_t const slot : plan.claim)
+        if (slot != Plan::kNoClaim) W::store(t.claims + slot / 32, std::uint32_t{0});
+      return std::uint64_t{0};
+    });
   }
 
   /// Brings the record near that rehash() will read for its key.

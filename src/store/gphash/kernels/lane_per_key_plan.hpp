@@ -31,7 +31,7 @@ struct LanePerKeyPlanBody {
   struct State {
     typename W::template Each<Where> where;
     typename W::template Each<std::uint64_t> hash;
-    typename W::template Each<std::uint32_t> candidates;
+    typename W::template Each<std::uint32_t> candidates, empties;  // no tag changes in this phase
     std::uint32_t heads;
   };
 
@@ -55,11 +55,11 @@ struct LanePerKeyPlanBody {
       });
     } else if constexpr (kStage == 1) {
       warp.each([&](std::uint32_t lane) {
-        s.candidates[lane] =
-            in(s.heads, lane) ? search().candidates(s.where[lane], s.hash[lane]) : 0;
-        if constexpr (W::kReadsBackCheaply) {
-          if (in(s.heads, lane)) prefetch_to_claim(warp, s.where[lane], s.candidates[lane]);
-        }
+        s.candidates[lane] = s.empties[lane] = 0;
+        if (!in(s.heads, lane)) return;
+        s.candidates[lane] = search().template candidates<W>(s.where[lane], s.hash[lane]);
+        s.empties[lane] = search().template empties<W>(s.where[lane]);
+        if constexpr (W::kReadsBackCheaply) prefetch_to_claim(warp, s, lane);
         if (s.candidates[lane] == 0) return;
         warp.prefetch(table.mirror.words +
                           s.where[lane].slot_number(table, exec::lowest_bit(s.candidates[lane])),
@@ -93,13 +93,13 @@ struct LanePerKeyPlanBody {
     if (batch.values.data != nullptr) warp.prefetch(batch.values.at(i), table.value_bytes);
   }
   template <class W>
-  PERDURE_FN void prefetch_to_claim(W& warp, Where const& where, std::uint32_t candidates) const {
-    if (candidates != 0)
-      return search().prefetch_identity(warp,
-                                        where.slot_number(table, exec::lowest_bit(candidates)));
-    std::uint32_t const empties = search().empties(where);
-    if (empties == 0) return;
-    std::uint64_t const slot = where.slot_number(table, Where::less_loaded(table, empties));
+  PERDURE_FN void prefetch_to_claim(W& warp, State<W> const& s, std::uint32_t lane) const {
+    Where const& where = s.where[lane];
+    if (s.candidates[lane] != 0)
+      return search().prefetch_identity(
+          warp, where.slot_number(table, exec::lowest_bit(s.candidates[lane])));
+    if (s.empties[lane] == 0) return;
+    std::uint64_t const slot = where.slot_number(table, Where::less_loaded(table, s.empties[lane]));
     warp.prefetch_to_write(table.claims + slot / 32, 4);
   }
   PERDURE_FN MirrorSearch<Ops> search() const { return {table}; }
@@ -109,7 +109,7 @@ struct LanePerKeyPlanBody {
 
   template <class W>
   PERDURE_FN void decide(std::uint64_t j, KeyRef const& key, Where const& where,
-                         std::uint32_t candidates, Decided& s) const {
+                         std::uint32_t candidates, std::uint32_t empties, Decided& s) const {
     s.left = runs_long(batch, j);
     if (s.left) return;
     MirrorHit const hit = search().template look_up<W>(where, key, candidates, gphash::kKeyKnown);
@@ -119,7 +119,7 @@ struct LanePerKeyPlanBody {
         for_group_lanewise<W>(batch, j, key, [&](std::uint64_t i) { step(batch, s.folded, i); });
     if (mutated("lane_per_key_keeps_first_writer")) s.folded.writer = batch.order[j].index;
     s.left = hit.source == Source::record || s.folded.arithmetic ||
-             (s.folded.gives && !gives<W>(hit, s)) || !claim<W>(where, hit, s);
+             (s.folded.gives && !gives<W>(hit, s)) || !claim<W>(where, empties, hit, s);
   }
 
   /// Whether the stored value can be had without a look at its record.
@@ -134,14 +134,14 @@ struct LanePerKeyPlanBody {
   }
 
   template <class W>
-  PERDURE_FN bool claim(Where const& where, MirrorHit const& hit, Decided& s) const {
+  PERDURE_FN bool claim(Where const& where, std::uint32_t empties, MirrorHit const& hit,
+                        Decided& s) const {
     Change const change = s.folded.change(s.was_there);
     if (change == Change::none) return true;
     std::uint64_t slot = hit.slot;
     s.plan.lane = hit.lane;
     if (change == Change::insert) {
-      if (!Ops::template claim_empty<W>(table, where, search().empties(where), s.plan.lane))
-        return false;
+      if (!Ops::template claim_empty<W>(table, where, empties, s.plan.lane)) return false;
       slot = where.slot_number(table, s.plan.lane);
     } else {
       if (!Ops::template claim<W>(table, slot)) return false;
@@ -160,7 +160,8 @@ struct LanePerKeyPlanBody {
     warp.each([&](std::uint32_t lane) {
       std::uint64_t const j = first + lane;
       if (in(s.heads, lane))
-        decide<W>(j, key_at(j, s.hash[lane]), s.where[lane], s.candidates[lane], decided[lane]);
+        decide<W>(j, key_at(j, s.hash[lane]), s.where[lane], s.candidates[lane], s.empties[lane],
+                  decided[lane]);
     });
     std::uint32_t const leaves =
         warp.ballot([&](std::uint32_t lane) { return decided[lane].left; });

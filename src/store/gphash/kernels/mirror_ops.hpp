@@ -88,19 +88,26 @@ struct MirrorSearch {
     return table.mirror.tags + where.first_slot(table, group);
   }
 
+  template <class W>
   PERDURE_FN std::uint32_t tagged(Where const& where, std::uint8_t tag) const {
     std::uint32_t const slots = Ops::slots(table);
+    if constexpr (W::kReadsBackCheaply) {
+      if (slots == 8 && Where::groups(table) == 4)
+        return W::equal_bytes([&](std::uint32_t g) { return row(where, g); }, tag);
+    }
     std::uint32_t hits = 0;
     for (std::uint32_t g = 0; g < Where::groups(table); ++g)
       hits |= gphash::matching_tags(row(where, g), slots, tag) << (g * slots);
     return hits;
   }
+  template <class W>
   PERDURE_FN std::uint32_t candidates(Where const& where, std::uint64_t hash) const {
-    return tagged(where,
-                  gphash::tag_of(gphash::word::fingerprint(hash), gphash::word::kAddressBits));
+    return tagged<W>(where,
+                     gphash::tag_of(gphash::word::fingerprint(hash), gphash::word::kAddressBits));
   }
+  template <class W>
   PERDURE_FN std::uint32_t empties(Where const& where) const {
-    return tagged(where, 0) & where.distinct_lanes(table);
+    return tagged<W>(where, 0) & where.distinct_lanes(table);
   }
 
   template <class W>
@@ -171,7 +178,8 @@ struct MirrorGetBody {
     } else if constexpr (kStage == 1) {
       warp.each([&](std::uint32_t lane) {
         std::uint64_t const i = item * kKeysPerItem + lane;
-        s.candidates[lane] = live(i) ? search().candidates(s.where[lane], s.hash[lane]) : 0;
+        s.candidates[lane] =
+            live(i) ? search().template candidates<W>(s.where[lane], s.hash[lane]) : 0;
         if (s.candidates[lane] == 0) return;
         std::uint64_t const slot =
             s.where[lane].slot_number(table, exec::lowest_bit(s.candidates[lane]));

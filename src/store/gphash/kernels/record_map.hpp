@@ -7,6 +7,7 @@
 // marks what slots lead to.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/assert.hpp"
@@ -65,12 +66,14 @@ PERDURE_FN std::uint64_t word_from(std::uint64_t begin, std::uint64_t i, std::ui
 /// the first word each time would find what the last batches freed, records that lie one by one.
 struct CountFreeBody {
   RecordMap map;
+  std::uint64_t looks;  // at so many words; one more element, 0, ends their counts
   std::uint32_t* counts;
   PERDURE_FN void operator()(std::uint64_t i) const {
     std::uint64_t const words = map.words();
+    PERDURE_ASSERT(!kCostlyAssertions || (i <= looks && looks <= words));
     std::uint64_t const begin = map.next[0] < words ? map.next[0] : 0;
     if (i == 0) map.next[1] = begin;
-    counts[i] = i < words ? exec::popcount(~map.bits[word_from(begin, i, words)]) : 0;
+    counts[i] = i < looks ? exec::popcount(~map.bits[word_from(begin, i, words)]) : 0;
   }
 };
 
@@ -181,6 +184,20 @@ struct ReleaseUnusedBody {
   }
 };
 
+/// How many words take_records() looks at first. Where a launch costs nothing, as many as have room
+/// for the records and their neighbours, so that a batch does not look at the whole pool's map;
+/// elsewhere all: to wait for how many are free there takes longer than to count.
+template <class Machine>
+std::uint64_t words_to_look_at(RecordMap const& map, std::uint64_t n) {
+#if defined(PERDURE_EXPLORE)  // whose maps have a few words
+  constexpr std::uint64_t kAnyhow = 1;
+#else
+  constexpr std::uint64_t kAnyhow = 64;
+#endif
+  if (Machine::kChains) return map.words();
+  return std::min(map.words(), n / 16 + kAnyhow);
+}
+
 /// Takes n free records, from the next word on; false: so many are not free. `at_least` is
 /// how many are known to be, and is asked for only where that is too few: to wait for the answer
 /// takes longer than a small batch. All memory it needs comes first.
@@ -194,18 +211,22 @@ Result<bool> take_records(Machine& machine, RecordMap const& map, std::uint64_t&
   if (Status s = into.resize(n); !s.ok()) return s;
   if (Status s = free.resize(words + 1); !s.ok()) return s;
   if (Status s = before.resize(words + 1); !s.ok()) return s;
-  if (Status s = machine.threads(words + 1, CountFreeBody{map, free.data()}); !s.ok()) return s;
-  if (Status s = machine.sums_before(free.data(), before.data(), words + 1); !s.ok()) return s;
-  if (at_least < n) {
-    if (Status s = machine.copy(free.data(), before.data() + words, 1); !s.ok()) return s;
+  std::uint64_t looks = words_to_look_at<Machine>(map, n);
+  for (;; looks = std::min(words, 4 * looks)) {
+    CountFreeBody const count{map, looks, free.data()};
+    if (Status s = machine.threads(looks + 1, count); !s.ok()) return s;
+    if (Status s = machine.sums_before(free.data(), before.data(), looks + 1); !s.ok()) return s;
+    if (looks == words && at_least >= n) break;
+    if (Status s = machine.copy(free.data(), before.data() + looks, 1); !s.ok()) return s;
     auto total = machine.fetch(free, 1);
     if (!total) return total.status();
-    PERDURE_ASSERT((*total)[0] <= words * 32);
-    at_least = (*total)[0];
-    if (at_least < n) return false;
+    PERDURE_ASSERT((*total)[0] <= looks * 32);
+    at_least = looks == words ? (*total)[0] : std::max<std::uint64_t>(at_least, (*total)[0]);
+    if ((*total)[0] >= n) break;
+    if (looks == words) return false;
   }
   at_least -= n;
-  if (Status s = machine.threads(words, TakeRecordsBody{map, before.data(), n, into.data()});
+  if (Status s = machine.threads(looks, TakeRecordsBody{map, before.data(), n, into.data()});
       !s.ok())
     return s;
   return true;
