@@ -343,6 +343,8 @@ constexpr MutantInfo kMutants[] = {
      nullptr,
      {1, 20}},
     {"dash_split_twice", "dash-lh", "who waited for a split splits the segment once more"},
+    {"dash_shortcut_noted_late", "dash-lh",
+     "a shortcut is stored although its hashes have another segment by then"},
     {"dash_link_before_bucket", "dash-lh", "a bucket is chained before it is ordered"},
     {"dash_chain_end_missed",
      "dash-lh",

@@ -217,6 +217,7 @@ inline constexpr char const* kMutantNames[] = {
     "dash_halving_not_flushed",
     "dash_halving_beside_split",
     "dash_split_twice",
+    "dash_shortcut_noted_late",
     "dash_locks_out_of_order",
     "dash_merge_locks_out_of_order",
     "dash_write_not_touched",

@@ -120,6 +120,25 @@ std::uint64_t buckets_in(pm::Pool& pool, SegmentShape shape) {
   return buckets;
 }
 
+/// So no shortcut leads past a segment that was named after it was stored.
+TEST(DashLinear, WhoeverWantsANewSegmentSplitsItOff) {
+  TableInPool<LH> t(kSmall, 1);
+  std::mt19937_64 draw(5);
+  for (std::uint64_t n = 0; n < 20000; ++n) {
+    std::uint64_t const key = draw();
+    ASSERT_EQ(t.write(key, ~key, LH::Write::insert), Answer::done);
+    std::uint64_t const named = t.table().segments(t.host());
+    if (n % 97 != 0 || named < 64) continue;
+    // A hash of the last one, whose first bits are its number backwards.
+    exec::EpochGuard const guard(t.table().epochs());
+    std::uint64_t const least = start_of(named - 1);
+    std::uint64_t const address = t.table().segment_of(t.host(), least);
+    auto const* const header = reinterpret_cast<SegmentHeader const*>(t.pool().base() + address);
+    ASSERT_EQ(header->start, least) << "of " << named << " segments";
+  }
+  EXPECT_GT(t.table().segments(t.host()), 200u);
+}
+
 TEST(DashLinear, ItsBucketsAreThoseOfAllItTookFromThePool) {
   TableInPool<LH> t(kSmall, 1);
   bool chained = false;

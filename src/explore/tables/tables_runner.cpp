@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "explore/pool_identity.hpp"
+#include "index/gphash/candidates.hpp"
 
 namespace perdure::explore {
 namespace {

@@ -88,7 +88,7 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
   /// Brings near what an operation on this hash will read first: its directory entry.
   template <class Host>
   void prefetch_entry(Host& host, std::uint64_t hash) {
-    host.prefetch(&directory_.entry_at(directory_.index_of(host, hash)));
+    host.prefetch(directory_.shortcuts().look_up(host, hash).address);
   }
 
   // --- Walking
@@ -166,9 +166,18 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
   /// Address of the segment that has this hash, made what it is to be; or, where there is no memory
   /// for that, and in read-only pools, of the one that still has what it is to have.
   template <class Host>
-  std::uint64_t holder(Host& host, std::uint64_t hash) {
-    for (std::uint64_t i = directory_.index_of(host, hash);; i &= ~std::bit_floor(i)) {
-      if (std::uint64_t const address = entry_of(host, i); address != 0) return address;
+  PERDURE_HOT std::uint64_t holder(Host& host, std::uint64_t hash) {
+    std::uint64_t const found = host.load(directory_.shortcuts().look_up(host, hash).address);
+    return found != 0 ? found : holder_by_number(host, hash);
+  }
+  template <class Host>
+  std::uint64_t holder_by_number(Host& host, std::uint64_t hash) {
+    std::uint64_t const own = directory_.index_of(host, hash);
+    for (std::uint64_t i = own;; i &= ~std::bit_floor(i)) {
+      std::uint64_t const address = entry_of(host, i);
+      if (address == 0) continue;
+      if (i == own && address != kDamaged) directory_.note(host, hash, address);
+      return address;
     }
   }
   template <class Host>
@@ -183,15 +192,15 @@ class Linear : public Segmented<Linear<Keys, K>, Keys, K> {
   template <class Host, class F>
   PERDURE_HOT Answer until_settled(Host& host, std::uint64_t hash, F operation) {
     for (;; host.pause()) {
-      auto const entry = directory_.look_up(host, hash);
-      std::uint64_t address = host.load(entry.address);
+      auto const shortcut = directory_.shortcuts().look_up(host, hash);
+      std::uint64_t address = host.load(shortcut.address);
       if (address == 0) [[unlikely]] {
-        address = holder(host, hash);
+        address = holder_by_number(host, hash);
         if (address == kDamaged) return Answer::damaged;
       }
       auto const right = [&] {
-        if (mutated("dash_segment_not_checked") || directory_.leads_to(host, entry, address))
-            [[likely]]
+        if (mutated("dash_segment_not_checked") ||
+            directory_.shortcuts().leads_to(host, shortcut, address)) [[likely]]
           return true;
         return holds(host, address, hash);
       };

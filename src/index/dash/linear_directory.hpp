@@ -5,15 +5,18 @@
 // it does; an entry is 0 until its segment has been entered.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 
 #include "base/annotate.hpp"
 #include "base/assert.hpp"
+#include "base/hooks.hpp"
 #include "base/zero_words.hpp"
 #include "exec/reader_writer_lock.hpp"
 #include "index/dash/layout.hpp"
+#include "index/dash/shortcuts.hpp"
 #include "index/dash/table_core.hpp"
 
 namespace perdure::dash {
@@ -47,26 +50,23 @@ class LinearDirectory {
     depth_ = static_cast<std::uint32_t>(std::countr_zero(first_));
     PERDURE_ASSERT(std::has_single_bit(first_) && depth_ > 0);
     host.store(&extents_, host.load(&core_.root->directory));
-    entries_ = ZeroWords(most_segments());
-    PERDURE_ASSERT(segments(host) <= most_segments());
+    std::uint64_t const most = std::max<std::uint64_t>(most_segments(), 2);
+    entries_ = ZeroWords(most);
+    PERDURE_ASSERT(segments(host) <= most);
+    shortcuts_.begin(host, bits_for(segments(host)), bits_for(most));
   }
 
-  /// Where a hash leads, and how many segments there were when it was looked up.
-  struct Entry {
-    std::uint64_t extents = 0;
-    std::uint64_t const* address = nullptr;
-  };
+  /// What searches go by; where a shortcut leads to nothing, its hashes' segment is found by its
+  /// number, and note() may store it.
+  [[nodiscard]] Shortcuts const& shortcuts() const { return shortcuts_; }
+  /// This hash's segment was found by its number to be the one at `address`: if it still is, the
+  /// shortcut leads there. Nobody names more segments meanwhile: a shortcut stored after that would
+  /// lead to a segment that is split by then.
   template <class Host>
-  [[nodiscard]] PERDURE_HOT Entry look_up(Host& host, std::uint64_t hash) const {
-    Extents const now{host.load(&extents_)};
-    return {now.word, &entries_[index_in(now, hash)]};
-  }
-  /// Whether it still leads to `address`. While there are as many segments as there were, a hash
-  /// has the same entry, so the hash is not looked up again.
-  template <class Host>
-  [[nodiscard]] PERDURE_HOT bool leads_to(Host& host, Entry const& entry,
-                                          std::uint64_t address) const {
-    return host.load(&extents_) == entry.extents && host.load(entry.address) == address;
+  void note(Host& host, std::uint64_t hash, std::uint64_t address) {
+    bool const late = mutated("dash_shortcut_noted_late");
+    exec::SharedHold held(host, growing_);
+    if (late || present(host, hash) == address) shortcuts_.store(host, hash, address);
   }
 
   template <class Host>
@@ -118,6 +118,10 @@ class LinearDirectory {
     PERDURE_ASSERT(i < most_segments());
     bool const ends = now.next() + 1 == all;
     std::uint64_t const word = ends ? std::uint64_t{now.rounds() + 1} << 32 : now.word + 1;
+    // What is stored for these bits leads astray from now on, and nobody stores it again before the
+    // new segment is named.
+    shortcuts_.use_bits(host, bits_for(i + 1));
+    shortcuts_.store(host, start_of(i), 0);
     host.store(&core_.root->directory, word);
     host.persist(&core_.root->directory, sizeof word);
     host.store(&extents_, word);
@@ -132,6 +136,10 @@ class LinearDirectory {
     std::uint64_t const was_split = -std::uint64_t{(bits & (all - 1)) < now.next()};
     return bits & ((all - 1) | (all & was_split));
   }
+  /// Bits of a hash that tell so many segments apart.
+  [[nodiscard]] static std::uint32_t bits_for(std::uint64_t segments) {
+    return static_cast<std::uint32_t>(std::bit_width(segments - 1));
+  }
   /// As many as the pool's addresses have room for.
   [[nodiscard]] std::uint64_t most_segments() const {
     return core_.pool->addresses().size() / core_.ops.shape().bytes();
@@ -140,9 +148,8 @@ class LinearDirectory {
   std::uint64_t first_ = 0;  // segments to begin with, 2^depth_
   std::uint32_t depth_ = 0;
   std::uint64_t extents_ = 0;  // what word `directory` says
-  // One run for all that there can ever be: pages that nobody uses cost nothing, and an entry is
-  // found without a branch on how large the table was when it was opened.
-  ZeroWords entries_;
+  ZeroWords entries_;  // of all segments that there can ever be; see Shortcuts
+  Shortcuts shortcuts_;
   exec::ReaderWriterLock growing_;
   Core& core_;
 };
