@@ -58,8 +58,10 @@ struct LanePerKeyPlanBody {
         s.candidates[lane] = s.empties[lane] = 0;
         if (!in(s.heads, lane)) return;
         s.candidates[lane] = search().template candidates<W>(s.where[lane], s.hash[lane]);
-        s.empties[lane] = search().template empties<W>(s.where[lane]);
-        if constexpr (W::kReadsBackCheaply) prefetch_to_claim(warp, s, lane);
+        if constexpr (W::kReadsBackCheaply) {
+          s.empties[lane] = search().template empties<W>(s.where[lane]);
+          prefetch_to_claim(warp, s, lane);
+        }
         if (s.candidates[lane] == 0) return;
         warp.prefetch(table.mirror.words +
                           s.where[lane].slot_number(table, exec::lowest_bit(s.candidates[lane])),
@@ -141,7 +143,10 @@ struct LanePerKeyPlanBody {
     std::uint64_t slot = hit.slot;
     s.plan.lane = hit.lane;
     if (change == Change::insert) {
-      if (!Ops::template claim_empty<W>(table, where, empties, s.plan.lane)) return false;
+      // A GPU looks for them here, for it has other warps to run and registers to save.
+      std::uint32_t const some =
+          W::kReadsBackCheaply ? empties : search().template empties<W>(where);
+      if (!Ops::template claim_empty<W>(table, where, some, s.plan.lane)) return false;
       slot = where.slot_number(table, s.plan.lane);
     } else {
       if (!Ops::template claim<W>(table, slot)) return false;
