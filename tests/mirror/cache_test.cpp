@@ -98,6 +98,18 @@ TEST_P(Cache, AReplacedRecordStaysAndOneThatIsErasedOrComputedLeavesIt) {
   EXPECT_EQ(get(keys(0, kRecords)).pm_reads, 0u);
 }
 
+TEST_P(Cache, GrowthKeepsMostOfIt) {
+  make_cached(2000, CachePolicy::lfu, 2000);
+  put(0, 2000);
+  ASSERT_EQ(load().records, 2000u);
+  std::uint64_t const growths = driver_->store().stats().growths;
+  for (std::uint64_t at = 2000; at < 8000; at += 500) put(at, at + 500);
+  ASSERT_GT(driver_->store().stats().growths, growths);
+  get(keys(0, 2000));  // what a displacement moved is read, and then known
+  EXPECT_LE(get(keys(0, 2000)).pm_reads, 400u);
+  driver_->check_all();
+}
+
 TEST_P(Cache, SurvivesGrowthAndDisplacement) {
   make_cached(2000, CachePolicy::lfu, 1);
   put(0, 2000);

@@ -35,8 +35,7 @@ struct Plan {
   std::uint32_t lane = 0;
   std::uint32_t value_sum = 0;  // of the new value, for the mirror: IdentityTail
   std::uint32_t known = 0;      // what the mirror may say of the new record
-  std::uint32_t writer =
-      kNoWriter;  // the operation whose value the record has, where that is known
+  std::uint32_t writer = kNoWriter;  // the operation whose value it has, if one's
 
   static constexpr std::uint64_t kNoClaim = ~std::uint64_t{0};
   static constexpr std::uint32_t kNoWriter = ~std::uint32_t{0};

@@ -34,8 +34,6 @@ class LeasedRecords {
   /// A stash has a record for each position, though not each may write: so nobody need count those
   /// that do.
   [[nodiscard]] bool any_fits() const { return stashed_ || records_ == operations_; }
-  /// Whether they are of the stash, and stand there.
-  [[nodiscard]] bool stashed() const { return stashed_; }
 
   /// What it took, where no other batch writes: a stash is filled anew now and then.
   Status keep(WriteView& batch) {
