@@ -110,6 +110,21 @@ PERDURE_FN bool intact(W& warp, RecordView const& r) {
   return intact(warp, r, r.value);
 }
 
+/// Whether a record that lies split, with a head, is whole; `value_sum` is the CRC-32C of its
+/// value. By one lane.
+template <class W>
+PERDURE_FN bool head_says(W& warp, RecordShape const& shape, std::byte const* head,
+                          std::byte const* value, [[maybe_unused]] std::uint32_t value_sum) {
+  RecordView const r = view_split(shape, head, value);
+  if constexpr (W::kReadsBackCheaply) {
+    return intact(warp, r);
+  } else {
+    std::uint32_t const before = summed_before_key(true);
+    std::uint32_t const front = exec::crc_serial(0, r.key - before, before + r.header.key_bytes);
+    return W::joined_sum(front, value_sum, shape.value_bytes) == r.header.crc;
+  }
+}
+
 /// Values so long are copied and summed in one pass, which is then as fast as a copy alone: a copy
 /// for which every line is fetched that is to be overwritten, and a sum of what has left the caches
 /// by then, take half as long again.

@@ -166,8 +166,12 @@ struct InPlaceOps {
       Offset const at = load_address(warp, mem, t, where, found.lane);
       if (!t.may_hold(at)) continue;
       found.at = at;
-      read_record(mem, t, found);
       found.hit = true;
+      if (t.key_bytes == 0 || t.value_bytes == 0) {
+        read_record(mem, t, found);
+      } else {  // the slot has the key, and the pool says the sizes
+        found.record.header = {0, t.value_bytes, 0, 0, 0};
+      }
     }
   }
 

@@ -43,12 +43,21 @@ struct Plan {
 
 enum class Verdict : std::uint8_t { done, conflict, full };
 
-/// A key with this hash found no room: its unit, if it has not moved, wants to.
+/// A key with this hash found no room: its unit, if it has not moved, wants to. Many keys of a
+/// batch may say so of one unit.
 template <class W>
-PERDURE_FN void note_refusal(W& warp, TableView const& t, std::uint64_t hash) {
+PERDURE_FN void note_refusal_by_lane(TableView const& t, std::uint64_t hash) {
   std::uint64_t const unit = t.unit_of(hash);
   PERDURE_ASSERT(!kCostlyAssertions || (t.refused != nullptr && unit >> t.unit_bits == 0));
-  warp.elect([&] { return std::uint64_t{W::fetch_or(t.refused + unit / 32, 1u << (unit % 32))}; });
+  std::uint32_t const bit = 1u << (unit % 32);
+  if ((W::load(t.refused + unit / 32) & bit) == 0) W::fetch_or(t.refused + unit / 32, bit);
+}
+template <class W>
+PERDURE_FN void note_refusal(W& warp, TableView const& t, std::uint64_t hash) {
+  warp.elect([&] {
+    note_refusal_by_lane<W>(t, hash);
+    return std::uint64_t{0};
+  });
 }
 
 }  // namespace perdure::gphash

@@ -61,6 +61,9 @@ class GetOn {
       if (Ops::mirrored(state_->table)) return copy_timed();
     }
     note_uses();
+    if constexpr (Ops::kCachesBuckets) {
+      if (finds_first()) return find_then_gather();
+    }
     return launcher_.run_gets(GetBody<Ops, GetMode::copy>{batch_, state_->table}, batch_.n);
   }
 
@@ -188,6 +191,32 @@ class GetOn {
     if (before / gets == (before + batch_.n) / gets) return {};
     AgeUsesBody const body{state_->table.mirror.uses, slots};
     return launcher_.template run<typename Machine::Warp>(body, items_of(slots));
+  }
+
+  /// Whether keys are found without their records, which are then read in the order of their
+  /// addresses.
+  [[nodiscard]] bool finds_first() const {
+    gphash::TableView const& table = state_->table;
+    Gather const asked = state_->options.gather;
+    bool const can = table.key_bytes != 0 && table.records.split() && table.value_bytes % 4 == 0 &&
+                     AddressesSorted::in(table).shift == 0;
+    bool const pays = Machine::kPoolIsFar && batch_.n >= kPlannedSorted;
+    return can && (asked == Gather::in_order || (asked == Gather::automatic && pays));
+  }
+
+  Status find_then_gather() {
+    if (Status s = lists_.entries.resize(batch_.n); !s.ok()) return s;
+    if (Status s = lists_.spare.resize(batch_.n); !s.ok()) return s;
+    batch_.located = lists_.entries.data();
+    if (Status s = machine_.fill(batch_.located, 0xff, batch_.n); !s.ok()) return s;
+    GetBody<Ops, GetMode::find> const find{batch_, state_->table};
+    if (Status s = launcher_.run_gets(find, batch_.n); !s.ok()) return s;
+    int const bits = AddressesSorted::in(state_->table).bits;
+    auto sorted =
+        machine_.sort_words(lists_.entries.data(), lists_.spare.data(), batch_.n, 32, 32 + bits);
+    if (!sorted) return sorted.status();
+    GatherFoundBody const gather{batch_, state_->table, *sorted};
+    return launcher_.run_gets(gather, items_of(batch_.n));
   }
 
   static double since(Clock::time_point start) {

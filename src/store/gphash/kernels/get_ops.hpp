@@ -8,6 +8,7 @@
 #include "base/hash.hpp"
 #include "batch/groups.hpp"
 #include "index/gphash/ops.hpp"
+#include "store/gphash/kernels/deferred.hpp"
 
 namespace perdure {
 
@@ -16,7 +17,11 @@ using exec::Counts;
 /// Bytes of a value worth prefetching.
 inline constexpr std::uint64_t kPrefetch = 128;
 
-enum class GetMode { copy, locate };
+enum class GetMode {
+  copy,
+  locate,
+  find,  // its record stays unread: GatherFoundBody comes to it
+};
 
 /// One get an item, in the caller's order. Stages: candidates; slot words; record.
 template <class Ops, GetMode kMode>
@@ -52,8 +57,22 @@ struct GetBody {
       if (!s.live) return;
       auto found = Ops::find(warp, mem, table, s.where, s.lanes, s.key);
       if constexpr (Ops::kCachesBuckets) note_buckets(warp, i, s.where, found, counts);
-      answer(warp, mem, i, found, counts);
+      if constexpr (kMode == GetMode::find) {
+        put_aside(warp, i, found);
+      } else {
+        answer(warp, mem, i, found, counts);
+      }
     }
+  }
+
+  /// Of a pool whose addresses fit an entry.
+  template <class W>
+  PERDURE_FN void put_aside(W& warp, std::uint64_t i, gphash::Found const& found) const {
+    warp.elect([&] {
+      batch.status[i] = code(found.hit ? KeyStatus::ok : KeyStatus::not_found);
+      batch.located[i] = found.hit ? Deferred::entry(found.at, 0, i) : Deferred::kNone;
+      return std::uint64_t{0};
+    });
   }
 
   /// What the bucket cache's next load goes by: where the key was found, or all the places where it
@@ -127,6 +146,71 @@ struct CopyLocatedBody {
     if (!at) return;
     PERDURE_ASSERT(!kCostlyAssertions || table.may_hold(at));  // the get looked
     warp.copy(batch.out + batch.out_offsets[i], table.value_of(mem, at), batch.lengths[i]);
+  }
+};
+
+/// After gets that found records: copies and checks their values, 32 entries an item, in the order
+/// of their addresses. Of records that lie split, with heads.
+struct GatherFoundBody {
+  static constexpr int kStages = 2;
+  static constexpr std::uint32_t kKeys = kKeysPerItem;
+  static constexpr bool kWaitsForLink = true;  // as GatherBody
+  BatchView batch;
+  gphash::TableView table;
+  std::uint64_t const* entries = nullptr;
+
+  template <class W>
+  struct State {
+    typename W::template Each<std::uint64_t> entry;
+    std::uint32_t found;  // lanes that have one
+  };
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>& s, Counts& counts) const {
+    std::uint64_t const first = item * kKeysPerItem;
+    if constexpr (kStage == 0) {
+      s.found = warp.ballot([&](std::uint32_t lane) {
+        s.entry[lane] = first + lane < batch.n ? entries[first + lane] : Deferred::kNone;
+        return Deferred::is_entry(s.entry[lane]);
+      });
+      warp.each([&](std::uint32_t lane) {
+        if ((s.found >> lane & 1) == 0) return;
+        warp.prefetch(mem.peek(at(s.entry[lane])), table.value_bytes);
+        warp.prefetch(head(mem, s.entry[lane]), table.records.head_stride);
+      });
+    } else {
+      copy(warp, mem, s, counts);
+    }
+  }
+
+ private:
+  PERDURE_FN static Offset at(std::uint64_t entry) {
+    return Offset{Deferred::address(entry) * pm::kRecordAlign};
+  }
+  template <class M>
+  PERDURE_FN std::byte const* head(M& mem, std::uint64_t entry) const {
+    return mem.peek(table.records.head(at(entry)));
+  }
+
+  template <class W, class M>
+  PERDURE_FN void copy(W& warp, M& mem, State<W>& s, Counts& counts) const {
+    auto const to = [&](std::uint32_t lane) {
+      return batch.out + Deferred::operation(s.entry[lane]) * table.value_bytes;
+    };
+    auto const from = [&](std::uint32_t lane) { return mem.peek(at(s.entry[lane])); };
+    typename W::template Each<std::uint32_t> sums;
+    mem.read_each(s.found);
+    warp.copy_each(s.found, table.value_bytes, to, from, batch.verify ? &sums : nullptr);
+    if (!batch.verify) return;
+    std::uint32_t const corrupt = warp.ballot([&](std::uint32_t lane) {
+      return (s.found >> lane & 1) != 0 &&
+             !pm::head_says(warp, table.records, head(mem, s.entry[lane]), from(lane), sums[lane]);
+    });
+    counts[BatchCounts::corrupt] += exec::popcount(corrupt);
+    warp.each([&](std::uint32_t lane) {
+      if ((corrupt >> lane & 1) != 0)
+        batch.status[Deferred::operation(s.entry[lane])] = code(KeyStatus::corrupt);
+    });
   }
 };
 

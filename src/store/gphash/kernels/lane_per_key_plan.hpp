@@ -2,9 +2,9 @@
 // item. Each lane folds its own group, finds its key and claims a slot in the mirror; then all
 // lanes together write the records of all 32. Where a get's value comes from is noted at its
 // position, and GatherBody copies it before phase two. What wants more is left to PlanBody:
-// arithmetic, long runs on one key, keys and values that the mirror does not know, full rows (for
-// displacement), slots that another has claimed. Invariant: as PlanBody's; what is left has neither
-// claimed nor written anything.
+// arithmetic, long runs on one key, keys and values that the mirror does not know, full rows where
+// entries may be displaced, slots that another has claimed. Invariant: as PlanBody's; what is left
+// has neither claimed nor written anything.
 #pragma once
 
 #include <cstdint>
@@ -82,6 +82,7 @@ struct LanePerKeyPlanBody {
     Offset at;
     bool was_there = false;
     bool left = false;
+    bool full = false;  // an insert that found all its slots taken; none may be displaced
   };
 
   PERDURE_FN static bool in(std::uint32_t mask, std::uint32_t lane) {
@@ -122,6 +123,9 @@ struct LanePerKeyPlanBody {
     if (mutated("lane_per_key_keeps_first_writer")) s.folded.writer = batch.order[j].index;
     s.left = hit.source == Source::record || s.folded.arithmetic ||
              (s.folded.gives && !gives<W>(hit, s)) || !claim<W>(where, empties, hit, s);
+    if (!s.full) return;
+    gphash::note_refusal_by_lane<W>(table, key.hash);
+    leave(batch, j);
   }
 
   /// Whether the stored value can be had without a look at its record.
@@ -146,7 +150,10 @@ struct LanePerKeyPlanBody {
       // A GPU looks for them here, for it has other warps to run and registers to save.
       std::uint32_t const some =
           W::kReadsBackCheaply ? empties : search().template empties<W>(where);
-      if (!Ops::template claim_empty<W>(table, where, some, s.plan.lane)) return false;
+      if (!Ops::template claim_empty<W>(table, where, some, s.plan.lane)) {
+        s.full = !batch.displacement;
+        return s.full;
+      }
       slot = where.slot_number(table, s.plan.lane);
     } else {
       if (!Ops::template claim<W>(table, slot)) return false;
@@ -172,7 +179,8 @@ struct LanePerKeyPlanBody {
         warp.ballot([&](std::uint32_t lane) { return decided[lane].left; });
     append_each(warp, leaves, left, left_count, [&](std::uint32_t lane) { return first + lane; });
     write(warp, mem, first, s.hash, decided);
-    std::uint32_t const mine = s.heads & ~leaves;
+    std::uint32_t const full = warp.ballot([&](std::uint32_t lane) { return decided[lane].full; });
+    std::uint32_t const mine = s.heads & ~leaves & ~full;
     warp.each([&](std::uint32_t lane) {
       if (in(mine, lane)) carry_out<W>(first + lane, s.hash[lane], decided[lane]);
     });
@@ -181,6 +189,8 @@ struct LanePerKeyPlanBody {
           warp.ballot([&](std::uint32_t lane) { return in(mine, lane) && of(decided[lane]); }));
     };
     counts[BatchCounts::left] += exec::popcount(leaves);
+    counts[BatchCounts::full] += exec::popcount(full);
+    counts[BatchCounts::pending] += exec::popcount(full);
     counts[BatchCounts::pending] += number([](Decided const& l) { return l.folded.others_wait; });
     counts[BatchCounts::used] += number([](Decided const& l) { return writes(l); });
     counts[BatchCounts::inserted] +=
