@@ -21,7 +21,7 @@ cmake -G Ninja -S . -B "$tree" -DCMAKE_BUILD_TYPE=Release -DPERDURE_CUDA=ON -DCM
   tail -n 30 "$tree/configure.log" >&2
   exit 1
 }
-cmake --build "$tree" --target perdure-bench perdure_conformance >"$tree/build.log" || {
+cmake --build "$tree" --target perdure-bench perdure_conformance perdure_mirror_test >"$tree/build.log" || {
   tail -n 40 "$tree/build.log" >&2
   exit 1
 }
@@ -34,6 +34,8 @@ check() {
       --gtest_filter='*/cuda_mirrored_key8_*:*/cuda_inplace_key8_*' >"$tree/check-$shard.log" 2>&1 &
     pids+=($!)
   done
+  "$tree/tests/mirror/perdure_mirror_test" --gtest_brief=1 --gtest_filter='*cuda*' >"$tree/check-mirror.log" 2>&1 &
+  pids+=($!)
   for pid in "${pids[@]}"; do
     wait "$pid" || {
       tail -n 20 "$tree"/check-*.log >&2
@@ -42,10 +44,10 @@ check() {
   done
   passed=$(sed -n 's/.*PASSED *\] *\([0-9]*\) test.*/\1/p' "$tree"/check-*.log | awk '{n += $1} END {print n}')
   [ "${passed:-0}" -gt 0 ] || {
-    echo "bench-gpu: no conformance test ran" >&2
+    echo "bench-gpu: no test ran" >&2
     return 1
   }
-  echo "$passed conformance tests passed"
+  echo "$passed tests passed"
 }
 check
 echo "checked after $SECONDS s"
@@ -69,7 +71,7 @@ bench log batches --records "$records" --batches 20 --layout log --steady 100000
 bench log_large batches --records "$large" --batches 20,22 --write-batch 22 --layout log
 bench in_place batches --records "$records" --batches 20 --layout in_place --repeats 3
 bench in_place_fifth batches --records "$records" --batches 12,16,20 --layout in_place --cache 0.2 --repeats 3
-bench calls calls --records $((records / 4)) --batches 256,4096,65536,1048576
+bench calls calls --records $((records / 4)) --batches 256,4096,65536,1048576 --steady 3000
 bench fill fill --records "$records" --batch 1048576 --system word
 bench load_factor load-factor --layout word --top-levels 22 --seeds 1 --value-bytes 128
 bench reopen reopen --records "$large" --batch 1048576 --layout log

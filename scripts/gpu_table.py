@@ -86,7 +86,7 @@ RUNS = {
         Row("update", 20, 32),
     ),
 }
-MIXED_OVER_PARTS, ATOMIC_OVER_PLAIN = 0.8, 1.1
+MIXED_OVER_PARTS, ATOMIC_OVER_PLAIN, SLOWEST_OVER_MEDIAN = 0.8, 1.1, 5
 
 
 class Limits:
@@ -166,6 +166,9 @@ def show_calls(folder: Path) -> None:
         show(f"put of {n}", row["put_us"], None, "us")
         show(f"atomic put over a plain one, {n}", atomic, ATOMIC_OVER_PLAIN, "times", most=True)
         show(f"YCSB A mixed over its parts, {n}", row["apart_over_mixed"], MIXED_OVER_PARTS, "")
+    mix = calls["steady"]
+    what = f"p99.9 over the median, {mix['batches']} mixed batches of {mix['batch']}"
+    show(what, mix["p999_us"] / mix["p50_us"], SLOWEST_OVER_MEDIAN, "times", most=True)
 
 
 def show_growth(folder: Path) -> None:
