@@ -23,6 +23,10 @@ using exec::Counts;
 constexpr std::uint64_t kSlotsAnOperation = 4;
 constexpr std::uint64_t kShare = 8;
 
+// The load up to which keys find room, as the default shape reaches it (benchmarks/
+// load-factor-and-accesses.md).
+constexpr double kMostLoad = 0.97;
+
 // A bulk load: new keys of one batch that found no room are so many, at least one to so many slots
 // of the table, and more than it can take. It then grows as a whole, to this load at most. Unit by
 // unit it would grow once for each pass of the batch, and each pass looks at all keys that wait.
@@ -116,8 +120,10 @@ Status Growth::advance(std::uint64_t operations) {
 /// More than it has slots for, so that no search for one is worth its time.
 bool Growth::is_bulk(std::uint64_t waiting) const {
   return waiting >= kBulkKeys && waiting * kSlotsABulkKey >= core_.table.slots() &&
-         load_with(waiting) > 1;
+         !may_take(waiting);
 }
+
+bool Growth::may_take(std::uint64_t more) const { return load_with(more) <= kMostLoad; }
 
 double Growth::load_with(std::uint64_t more) const {
   PERDURE_ASSERT(core_.table.usable_slots() > 0);

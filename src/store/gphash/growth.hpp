@@ -24,12 +24,14 @@ class Growth {
   /// Grows the table until `more` records would leave it with this load at most, if it may grow.
   Status grow_for(std::uint64_t more, double most_load);
   Status complete();
-  /// More than the table has slots for, so that no search for one is worth its time.
+  /// So many, and more than the table can take, that no search for room is worth its time.
   [[nodiscard]] bool is_bulk(std::uint64_t waiting) const;
-  /// The load with so many records more.
-  [[nodiscard]] double load_with(std::uint64_t more) const;
+  /// Whether so many more records may all find room.
+  [[nodiscard]] bool may_take(std::uint64_t more) const;
 
  private:
+  /// The load with so many records more.
+  [[nodiscard]] double load_with(std::uint64_t more) const;
   Status check_worth_growing();
   Status make_level(std::function<Status()> const& make);
   Status begin();

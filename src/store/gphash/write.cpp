@@ -248,7 +248,7 @@ Status BatchWriter::passes(WriteBatch& batch) {
   std::uint64_t const operations = batch.call.keys.count;
   bool const many = operations >= kManyOperations;
   // else most searches for room may be in vain
-  bool displace = !many || growth_.load_with(operations) <= 1;
+  bool displace = !many || growth_.may_take(operations);
   bool refused = false;  // growth
   std::uint64_t waited = 0, last_full = operations;
   for (int number = 0; number < kMostPasses; ++number) {

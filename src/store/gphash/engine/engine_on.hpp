@@ -143,7 +143,9 @@ class EngineOn final : public Engine {
     return Status{Code::unsupported, "this layout marks records on the host"};
   }
 
-  RecordLease* lease() override { return Ops::kMirrored ? &lease_ : nullptr; }
+  RecordLease* lease() override {
+    return Ops::kMirrored || Machine::kPoolIsFar ? &lease_ : nullptr;
+  }
   CacheLoader& cache() override { return cache_; }
 
   Result<std::unique_ptr<DeviceRun>> device_run() override {
