@@ -121,7 +121,9 @@ enum class Residency : std::uint8_t { automatic, pm, mirrored };
 /// host's threads into memory that the device reads in one go, or some in order and some by the
 /// host at the same time (`shared`). `automatic`: whatever is fastest here for so many, measured
 /// while running. The host takes part for pools up to 64 GiB; beyond, values are gathered in order,
-/// and MemoryStats::note says so if the host was asked for.
+/// and MemoryStats::note says so if the host was asked for. A store of layout `in_place` has no
+/// mirror: of keys and values of fixed sizes it reads records as they come, or, on a GPU for
+/// batches of 2^13 keys and more, or with `in_order`, by address once all keys are found.
 enum class Gather : std::uint8_t { automatic, at_once, in_order, by_host, shared };
 
 /// Who answers gets whose arrays lie in host memory; index gphash. `device`: the store's device.

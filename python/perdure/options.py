@@ -92,7 +92,8 @@ class Options:
         ("pm"). "automatic" mirrors on a GPU as far as the memory budget goes.
     gather : {"automatic", "at_once", "in_order", "by_host", "shared"}
         How values that were found are fetched: by each warp at once, in the order of addresses, by
-        the host, or by both sides. "automatic" measures and chooses.
+        the host, or by both sides. "automatic" measures and chooses. Layout "in_place" knows the
+        first two; on a GPU it takes the second for batches of 8,192 keys and more.
     gets_by : {"automatic", "device", "host", "both", "measured"}
         Who answers gets whose arrays lie in host memory: the device, the host's threads, which read
         the pool themselves, or both, each a part of the batch. "measured" is the device, unless

@@ -30,7 +30,7 @@ constexpr double kMostLoad = 0.97;
 // A bulk load: new keys of one batch that found no room are so many, at least one to so many slots
 // of the table, and more than it can take. It then grows as a whole, to this load at most. Unit by
 // unit it would grow once for each pass of the batch, and each pass looks at all keys that wait.
-constexpr std::uint64_t kBulkKeys = 1u << 14, kSlotsABulkKey = 16;
+constexpr std::uint64_t kBulkKeys = 1u << 14, kSlotsABulkKey = 32;
 constexpr double kBulkLoad = 0.7;
 
 /// The same part of the table in units of a larger one.
