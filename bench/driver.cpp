@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <span>
 
 #include "common.hpp"
 
 namespace perdure::bench {
 namespace {
+
+constexpr std::size_t kLot = std::size_t{1} << 17;  // requests
 
 OpKind kind_of(Action action) {
   switch (action) {
@@ -47,11 +50,18 @@ Driver::Driver(Dataset const& dataset, std::size_t batch, MemorySpace space, std
 }
 
 Pass Driver::run(Store& store, RequestStream& stream, std::uint64_t ops) {
+  // Drawn at once, by all cores; but what scans find depends on how far their stream has come.
+  std::size_t const batches = stream.scans() ? 1 : std::max<std::size_t>(1, kLot / batch_);
   Pass pass;
+  std::vector<Request> lot;
   while (pass.ops < ops) {
-    requests_.resize(std::min<std::uint64_t>(batch_, ops - pass.ops));
-    stream.fill(requests_);
-    stream.scans() ? call_with_scans(store, stream, pass) : call(store, pass);
+    lot.resize(std::min<std::uint64_t>(batches * batch_, ops - pass.ops));
+    stream.fill(lot);
+    for (std::size_t at = 0; at < lot.size(); at += batch_) {
+      auto const batch = std::span(lot).subspan(at, std::min(batch_, lot.size() - at));
+      requests_.assign(batch.begin(), batch.end());
+      stream.scans() ? call_with_scans(store, stream, pass) : call(store, pass);
+    }
   }
   return pass;
 }

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "common.hpp"
+
 namespace perdure::bench {
 namespace {
 
@@ -32,6 +34,13 @@ Mix mix_of(Workload workload) {
 
 constexpr std::array<std::string_view, 7> kNames{"load", "a", "b", "c", "d", "e", "f"};
 
+double unit_of(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
+
+std::uint64_t below_of(std::uint64_t bits, std::uint64_t n) {
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<std::uint64_t>((Wide{bits} * n) >> 64);
+}
+
 }  // namespace
 
 Workload workload_named(std::string_view name) {
@@ -45,12 +54,9 @@ Workload workload_named(std::string_view name) {
 
 std::string_view name(Workload workload) { return kNames[static_cast<std::size_t>(workload)]; }
 
-double unit(Random& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
+double unit(Random& random) { return unit_of(random()); }
 
-std::uint64_t below(Random& random, std::uint64_t n) {
-  __extension__ using Wide = unsigned __int128;
-  return static_cast<std::uint64_t>((Wide{random()} * n) >> 64);
-}
+std::uint64_t below(Random& random, std::uint64_t n) { return below_of(random(), n); }
 
 Zipf::Zipf(std::uint64_t n, double theta) : theta_(theta) {
   if (!(theta >= 0 && theta < 1))
@@ -70,17 +76,18 @@ void Zipf::grow(std::uint64_t n) {
 
 void Zipf::derive() {
   auto const n = static_cast<double>(n_);
-  double const zeta2 = 1 + std::pow(0.5, theta_);
+  half_ = std::pow(0.5, theta_);
+  double const zeta2 = 1 + half_;
   alpha_ = 1 / (1 - theta_);
   eta_ = n_ <= 2 ? 0 : (1 - std::pow(2 / n, 1 - theta_)) / (1 - zeta2 / zeta_);
 }
 
-std::uint64_t Zipf::operator()(Random& random) const {
-  if (theta_ == 0) return below(random, n_);
-  double const u = unit(random);
+std::uint64_t Zipf::rank_of(std::uint64_t bits) const {
+  if (theta_ == 0) return below_of(bits, n_);
+  double const u = unit_of(bits);
   double const uz = u * zeta_;
   if (uz < 1 || n_ == 1) return 0;
-  if (uz < 1 + std::pow(0.5, theta_) || n_ == 2) return 1;
+  if (uz < 1 + half_ || n_ == 2) return 1;
   auto const rank =
       static_cast<std::uint64_t>(static_cast<double>(n_) * std::pow(eta_ * u - eta_ + 1, alpha_));
   return std::min(rank, n_ - 1);
@@ -113,7 +120,21 @@ RequestStream::RequestStream(Workload workload, std::uint64_t records, double th
       versions_(records_, 0) {}
 
 void RequestStream::fill(std::span<Request> requests) {
-  std::generate(requests.begin(), requests.end(), [this] { return next(); });
+  Mix const mix = mix_of(workload_);
+  if (mix.inserts > 0) {  // whose records others choose from
+    std::generate(requests.begin(), requests.end(), [this] { return next(); });
+    return;
+  }
+  for (Request& r : requests) {
+    double const draw = unit(random_);
+    r = {random_(), 0,
+         draw < mix.updates              ? Action::write
+         : draw < mix.read_modify_writes ? Action::read_modify_write
+                                         : Action::read};
+  }
+  on_all_cores(requests.size(),
+               [&](std::size_t i) { requests[i].id = scramble_(zipf_.rank_of(requests[i].id)); });
+  for (Request& r : requests) r.version = versions_[r.id] += r.action == Action::read ? 0 : 1;
 }
 
 Request RequestStream::next() {
@@ -125,8 +146,6 @@ Request RequestStream::next() {
     auto const length = static_cast<std::uint16_t>(1 + below(random_, kLongestScan));
     return {id, versions_[id], Action::scan, length};
   }
-  if (draw < mix.updates) return {id, ++versions_[id], Action::write};
-  if (draw < mix.read_modify_writes) return {id, ++versions_[id], Action::read_modify_write};
   return {id, versions_[id], Action::read};
 }
 

@@ -44,7 +44,9 @@ class Zipf {
  public:
   Zipf(std::uint64_t n, double theta);
 
-  [[nodiscard]] std::uint64_t operator()(Random& random) const;
+  [[nodiscard]] std::uint64_t operator()(Random& random) const { return rank_of(random()); }
+  /// The rank that one draw of the generator gives.
+  [[nodiscard]] std::uint64_t rank_of(std::uint64_t bits) const;
   /// More ranks; costs one term a new rank.
   void grow(std::uint64_t n);
   /// The probability that a rank is below k, as drawn here (the two highest apart: k >= 2).
@@ -57,6 +59,7 @@ class Zipf {
   double theta_;
   std::uint64_t n_ = 0;
   double zeta_ = 0;  // sum of 1 / i^theta for i in 1..n
+  double half_ = 0;  // 0.5^theta
   double alpha_ = 0;
   double eta_ = 0;
 };
@@ -90,6 +93,7 @@ class RequestStream {
  public:
   RequestStream(Workload workload, std::uint64_t records, double theta, std::uint64_t seed);
 
+  /// On all cores where they are many.
   void fill(std::span<Request> requests);
 
   [[nodiscard]] bool scans() const { return workload_ == Workload::e; }

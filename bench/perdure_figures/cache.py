@@ -99,7 +99,8 @@ def plan_policies(setting: Setting) -> list[Run]:
     for workload in ("a", "c"):
         for system, policy in kinds:
             for size in _SIZES:
-                more = [*_WITH_CACHES[system], "--cache-policy", policy, "--cache", size]
+                chosen = policy if size else _POLICIES[0]  # none chooses: one run for all
+                more = [*_WITH_CACHES[system], "--cache-policy", chosen, "--cache", size]
                 counted = ["--count-accesses"] if workload == "c" else []
                 run = ycsb(setting, workload, *more, *counted)
                 runs.append(Run(f"{workload} {system} {policy} {size}", run))

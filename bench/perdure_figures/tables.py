@@ -93,7 +93,8 @@ def plan_configurations(setting: Setting) -> list[Run]:
 
 
 def ycsb(setting: Setting, workload: str, *more: str | int | float) -> list[str | int | float]:
-    """The arguments of `perdure-bench ycsb` at the setting's sizes, without counting."""
+    """The arguments of `perdure-bench ycsb` at the setting's sizes, without counting, and with
+    arrays where the device has them nearest."""
     scale = setting.scale
     arguments = [
         "ycsb",
@@ -105,6 +106,7 @@ def ycsb(setting: Setting, workload: str, *more: str | int | float) -> list[str 
         scale.records,
     ]
     arguments += ["--ops", scale.ops, "--batch", scale.batch, "--repeats", scale.repeats]
+    arguments += ["--arrays", "near"]
     return [*arguments, *(more if "--count-accesses" in more else ("--no-count-accesses", *more))]
 
 

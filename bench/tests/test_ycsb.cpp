@@ -38,6 +38,20 @@ double zeta(std::uint64_t n, double theta) {
   return sum;
 }
 
+TEST(RequestStream, GivesTheSameAtOnceAsOneByOne) {
+  for (Workload const workload : {Workload::a, Workload::c, Workload::d, Workload::f}) {
+    auto const at_once = requests(workload, 5000, 0.9, 3, 70'000);
+    RequestStream stream(workload, 5000, 0.9, 3);
+    for (Request const& expected : at_once) {
+      Request one;
+      stream.fill({&one, 1});
+      ASSERT_EQ(one.id, expected.id) << name(workload);
+      ASSERT_EQ(one.version, expected.version) << name(workload);
+      ASSERT_EQ(one.action, expected.action) << name(workload);
+    }
+  }
+}
+
 TEST(Zipf, TwoHighestRanksAreExact) {
   for (double const theta : {0.5, 0.9, 0.99}) {
     Zipf const zipf(10'000, theta);
