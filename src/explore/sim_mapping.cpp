@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "explore/sim_arena.hpp"
+#include "pm/extension.hpp"
 #include "pm/host_verbs.hpp"
 #include "pm/pool_format.hpp"
 
@@ -41,6 +42,7 @@ bool Arena::shadow_agrees() const {
 
 namespace perdure::pm {
 
+Mapping::Mapping() = default;
 Mapping::Mapping(Mapping&& other) noexcept { *this = std::move(other); }
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
   file_ = std::exchange(other.file_, {});

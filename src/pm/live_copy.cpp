@@ -100,6 +100,7 @@ Result<Mapping> Mapping::copy_live(std::string const& path, MapOptions const& op
     bytes = size_of(path, file->get());
     if (!bytes) return bytes.status();
     if (copy->size() > *bytes) {  // its owner gave back what it had prepared
+      copy->close();
       copy = in_memory(path, file->get(), *bytes, options);
       if (!copy) return copy.status();
     }

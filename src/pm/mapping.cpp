@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -11,15 +10,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "base/assert.hpp"
 #include "base/process.hpp"
 #include "exec/pinning.hpp"
+#include "pm/extension.hpp"
 #include "pm/host_verbs.hpp"
 
 namespace perdure::pm {
@@ -47,6 +44,7 @@ std::uint64_t end_of_data(int fd, std::uint64_t least, std::uint64_t bytes) {
 
 }  // namespace
 
+Mapping::Mapping() = default;
 Mapping::Mapping(Mapping&& other) noexcept { *this = std::move(other); }
 
 Mapping& Mapping::operator=(Mapping&& other) noexcept {

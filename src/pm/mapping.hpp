@@ -18,11 +18,12 @@
 
 #include "perdure/status.h"
 #include "perdure/survival.h"
-#include "pm/extension.hpp"
 #include "pm/file_memory.hpp"
 #include "pm/named_file.hpp"
 
 namespace perdure::pm {
+
+class Extension;
 
 class Mapping {
  public:
@@ -82,7 +83,7 @@ class Mapping {
   }
 
  private:
-  Mapping() = default;
+  Mapping();
   /// Memory that stands for the pool in `file`.
   static Result<Mapping> in_memory(std::string const& path, int file, std::uint64_t bytes,
                                    MapOptions const& options);
@@ -98,7 +99,8 @@ class Mapping {
   std::uint64_t size_ = 0;
   std::uint64_t reserved_ = 0;  // address space set aside
   std::uint64_t max_bytes_ = 0;  // the file never grows past it; 0 = as the medium allows
-  std::vector<Extension::Range> pinned_;  // registered with the GPU, one by one
+  std::vector<std::pair<std::uint64_t, std::uint64_t>>
+      pinned_;  // ranges registered with the GPU, one by one
   std::uint64_t granule_ = 4096;  // page size of the medium
   std::uint64_t process_ = 0;  // that opened it
   std::unique_ptr<Extension> extension_;  // since something was prepared first
