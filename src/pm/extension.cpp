@@ -107,7 +107,9 @@ void Extension::serve() {
 bool Extension::prepare_piece(std::uint64_t from, std::uint64_t to, bool hurried) {
   try {
     std::uint64_t const left = kLeft * (to - from);
-    if (!hurried && (available_memory() < left || free_on_file_system(file_.fd) < left))
+    bool const of_system = file_.medium != Medium::hugetlbfs;  // whose pages were set aside before
+    if (!hurried &&
+        ((of_system && available_memory() < left) || free_on_file_system(file_.fd) < left))
       return false;
     if (file_.options.gpu) {  // room for the range, before there is one
       MutexLock const lock(mutex_);
