@@ -69,10 +69,7 @@ struct PoolReader::State {
     auto const root = pm::newest_root(file.data());
     if (root && root->sequence != sequence) {
       if (Status s = file.follow(); !s.ok()) return s;
-      // What the writer prepares behind that may be gone the next moment.
-      std::uint64_t const bytes =
-          std::min(file.size(), root->superblocks * header.superblock_bytes);
-      auto next = gphash::table_of(path, header, *root, bytes);
+      auto next = gphash::table_of(path, header, *root, file.size());
       if (!next && sequence == 0) return next.status();
       if (next) table = *next, sequence = root->sequence;
     }
