@@ -41,7 +41,7 @@ set(perdure_internal_headers
   exec/counts.hpp exec/grid.hpp exec/cpu/grid_cpu.hpp exec/grid_sort.hpp exec/sort.hpp exec/workers.hpp
   gpm/gpm_checkpoint_file.hpp gpm/gpm_checkpoint_on.hpp gpm/gpm_ddio.hpp gpm/gpm_file.hpp gpm/gpm_format.hpp
   gpm/gpm_log.hpp gpm/gpm_log_file.hpp gpm/gpm_log_on.hpp gpm/gpm_memory_on.hpp gpm/gpm_path.hpp
-  pm/file_lock.hpp pm/flush.hpp pm/mapping.hpp pm/named_file.hpp pm/host_verbs.hpp)
+  pm/file_lock.hpp pm/file_memory.hpp pm/flush.hpp pm/mapping.hpp pm/named_file.hpp pm/host_verbs.hpp)
 if(PERDURE_CUDA)
   install(FILES "${PROJECT_SOURCE_DIR}/include/perdure/device.cuh"
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/perdure" COMPONENT cpp)

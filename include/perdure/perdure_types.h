@@ -298,7 +298,7 @@ typedef struct perdure_stats {
   uint64_t pm_writes;
   uint64_t orders;
   uint64_t cache_hits;
-  uint64_t pool_bytes;  // size of the pool's file
+  uint64_t pool_bytes;  // size of the pool; while it is open its file may be longer
   uint64_t used_bytes;  // of it
   uint64_t mirror_bytes;  // of the device's memory
   uint64_t index_bytes;  // of ordinary memory, that a btree takes

@@ -233,7 +233,7 @@ displacements : int
 batches : int
     Since open.
 pool_bytes : int
-    Size of the file.
+    Size of the pool. While it is open its file may be longer, by what is prepared for its growth.
 used_bytes : int
     Of it: header, live levels, heap in use, and room for registered arrays.
 dense_bytes : int

@@ -198,6 +198,14 @@ void hold(int fd) {
   all.note(fd);
 }
 
+bool is_held(int fd) {
+  static_cast<void>(this_process());
+  Descriptors& all = descriptors();
+  std::lock_guard const lock(all.mutex);
+  auto const found = all.find(fd);
+  return found != all.held.end() && found->still_stands();
+}
+
 // The lock first, so that no child that is forked in between has it; and nothing is held while the
 // system works.
 void close_held(int fd) {

@@ -39,6 +39,9 @@ int eventfd_held();
 /// The same of a descriptor that is there already. Code that cannot do so in one go: a fork in
 /// between shares it.
 void hold(int fd);
+/// Whether the number still stands for what was opened here: in this process, and by nobody's
+/// close.
+[[nodiscard]] bool is_held(int fd);
 /// Unlocks and closes it. Nothing where it is closed already: in another process than the one that
 /// opened it, or by somebody who closed every descriptor.
 void close_held(int fd);

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "explore/sim_arena.hpp"
+#include "pm/extension.hpp"
 #include "pm/host_verbs.hpp"
 #include "pm/pool_format.hpp"
 
@@ -41,17 +42,17 @@ bool Arena::shadow_agrees() const {
 
 namespace perdure::pm {
 
+Mapping::Mapping() = default;
 Mapping::Mapping(Mapping&& other) noexcept { *this = std::move(other); }
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
-  data_ = std::exchange(other.data_, nullptr);
+  file_ = std::exchange(other.file_, {});
   size_ = std::exchange(other.size_, 0);
   reserved_ = other.reserved_;
   max_bytes_ = other.max_bytes_;
-  options_ = other.options_;
   return *this;
 }
 Mapping::~Mapping() = default;
-void Mapping::close() { data_ = nullptr; }
+void Mapping::close() { file_.data = nullptr; }
 Status Mapping::keep() { return {}; }
 Status Mapping::sync(void const* at, std::size_t bytes) const {
   writes_back(at, bytes);
@@ -59,22 +60,26 @@ Status Mapping::sync(void const* at, std::size_t bytes) const {
   return {};
 }
 
-Status Mapping::grow(std::uint64_t bytes) {
-  if (bytes <= size_) return {};
-  if (bytes > explore::Arena::kCapacity || (max_bytes_ != 0 && bytes > max_bytes_))
-    return {Code::no_space, "the simulated medium is full"};
-  size_ = bytes;
-  explore::arena->file_bytes = bytes;
+Status Mapping::grow(std::uint64_t least, std::uint64_t eager) {
+  if (least <= size_) return {};
+  std::uint64_t const most =
+      max_bytes_ == 0 ? explore::Arena::kCapacity : std::min(max_bytes_, explore::Arena::kCapacity);
+  if (least > most) return {Code::no_space, "the simulated medium is full"};
+  size_ = eager > least && eager <= most ? eager : least;
+  explore::arena->file_bytes = size_;
   return {};
 }
+// What is prepared is no part of the pool, and has no order.
+bool Mapping::prepare(std::uint64_t, std::uint64_t) { return false; }
+void Mapping::prepare_no_more() {}
 
 Result<Mapping> Mapping::create(std::string const&, std::uint64_t bytes, std::uint64_t max_bytes,
                                 MakeOptions const&, MapOptions const& options) {
   Mapping m;
-  m.data_ = explore::arena->data();
+  m.file_.data = explore::arena->data();
   m.reserved_ = explore::Arena::kCapacity;
   m.max_bytes_ = max_bytes;
-  m.options_ = options;
+  m.file_.options = options;
   explore::arena->file_bytes = 0;
   if (Status s = m.grow(bytes); !s.ok()) return s;
   return m;
@@ -90,10 +95,10 @@ Result<Mapping> Mapping::copy_live(std::string const& path, MapOptions const&, F
 
 Result<Mapping> Mapping::open(std::string const&, MapOptions const& options, FileCheck const&) {
   Mapping m;
-  m.data_ = explore::arena->data();
+  m.file_.data = explore::arena->data();
   m.reserved_ = explore::Arena::kCapacity;
   m.size_ = explore::arena->file_bytes;
-  m.options_ = options;
+  m.file_.options = options;
   return m;
 }
 

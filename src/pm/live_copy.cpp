@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <span>
 #include <thread>
 
@@ -56,19 +55,6 @@ Result<std::uint64_t> change_word(std::string const& path, int fd) {
   return *read ? word : 1;
 }
 
-/// Memory that the system says can be had without swapping; as much as there may be where it says
-/// nothing.
-std::uint64_t available_memory() {
-  std::ifstream in("/proc/meminfo");
-  for (std::string name, unit; in >> name;) {
-    std::uint64_t kib = 0;
-    if (!(in >> kib)) break;
-    if (name == "MemAvailable:") return kib * 1024;
-    std::getline(in, unit);
-  }
-  return ~std::uint64_t{0};
-}
-
 Status too_large(std::string const& path, std::uint64_t bytes) {
   return {Code::no_space, "pool " + path +
                               ": a live look takes as much memory as the pool has bytes, " +
@@ -95,7 +81,7 @@ Result<bool> copy_all(std::string const& path, int fd, std::uint64_t word, bool 
   }
   auto bytes = size_of(path, fd);
   if (!bytes) return bytes.status();
-  return *bytes == to.size();
+  return *bytes >= to.size();  // longer by what its owner prepares, and does not use yet
 }
 
 }  // namespace
@@ -106,15 +92,19 @@ Result<Mapping> Mapping::copy_live(std::string const& path, MapOptions const& op
   if (!file) return file.status();
   auto bytes = size_of(path, file->get());
   if (!bytes) return bytes.status();
-  if (Status s = check(file->get(), *bytes); !s.ok()) return s;
+  if (auto const checked = check(file->get(), *bytes); !checked) return checked.status();
   if (*bytes > available_memory()) return too_large(path, *bytes);
   auto copy = in_memory(path, file->get(), *bytes, options);
   if (!copy) return copy.status();
   auto const copied = [&](std::uint64_t word, bool alone) -> Result<bool> {
     bytes = size_of(path, file->get());
     if (!bytes) return bytes.status();
+    if (copy->size() > *bytes) {  // its owner gave back what it had prepared
+      copy->close();
+      copy = in_memory(path, file->get(), *bytes, options);
+      if (!copy) return copy.status();
+    }
     if (Status s = copy->grow(*bytes); !s.ok()) return s;
-    if (copy->size() != *bytes) return false;  // somebody else made it smaller
     return copy_all(path, file->get(), word, alone, {copy->data(), *bytes});
   };
   bool changes = true;

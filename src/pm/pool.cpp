@@ -43,6 +43,16 @@ Status not_a_pool(std::string const& path) {
                              "force"};
 }
 
+/// As far as the file's head says so, which nobody has checked yet: else all.
+std::uint64_t counted_on(std::string const& path, int fd, std::uint64_t bytes) {
+  std::vector<std::byte> head(kHeadBytes);
+  if (::pread(fd, head.data(), head.size(), 0) != static_cast<ssize_t>(head.size())) return bytes;
+  auto header = Pool::header_in(path, head.data());
+  if (!header) return bytes;
+  auto root = Pool::root_in(path, head.data(), *header, bytes);
+  return root ? root->superblocks * header->superblock_bytes : bytes;
+}
+
 /// Before it is mapped: another file is told from a pool that was cut short, however short it is.
 Status begins_like_a_pool(std::string const& path, int fd, std::uint64_t bytes) {
   std::array<char, sizeof kPoolMagic> first{};
@@ -135,7 +145,7 @@ Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64
   pool.header_ = shape;
   PERDURE_ASSERT(pool.bytes() >= bytes);
   pool.in_use_.assign(superblocks, false);
-  pool.in_use_[0] = true;
+  pool.mark(0, true);
   // The root first: a pool whose creation was cut short has no valid header, and is refused.
   pool.root_.superblocks = superblocks;
   pool.publish_root(pool.root_);
@@ -145,8 +155,9 @@ Result<Pool> Pool::create(std::string const& path, PoolHeader shape, std::uint64
 }
 
 Result<Pool> Pool::open(std::string const& path, MapOptions const& options) {
-  auto const check = [&](int fd, std::uint64_t bytes) {
-    return begins_like_a_pool(path, fd, bytes);
+  auto const check = [&](int fd, std::uint64_t bytes) -> Result<std::uint64_t> {
+    if (Status s = begins_like_a_pool(path, fd, bytes); !s.ok()) return s;
+    return counted_on(path, fd, bytes);
   };
   auto mapping =
       options.live ? Mapping::copy_live(path, options, check) : Mapping::open(path, options, check);
@@ -232,7 +243,8 @@ Status Pool::check(std::string const& path) {
   if (!root) return root.status();
   root_ = *root;
   in_use_.assign(bytes() / superblock_bytes(), false);
-  in_use_[0] = true;
+  used_ = 0;
+  mark(0, true);
   mapping_.limit(header_.max_bytes);
   return {};
 }
@@ -336,7 +348,38 @@ void Pool::find_owners() {
 
 std::uint64_t Pool::superblocks_in_use() {
   find_owners();
-  return static_cast<std::uint64_t>(std::count(in_use_.begin(), in_use_.end(), true));
+  PERDURE_ASSERT(!kCostlyAssertions ||
+                 used_ == static_cast<std::uint64_t>(std::ranges::count(in_use_, true)));
+  return used_;
+}
+
+void Pool::mark(std::uint64_t superblock, bool in_use) {
+  if (in_use_[superblock] == in_use) return;
+  in_use_[superblock] = in_use;
+  in_use ? ++used_ : --used_;
+}
+
+/// By an eighth, so that steady inserts grow the file a logarithmic number of times; by what is
+/// missing at least.
+Status Pool::grow(std::uint64_t missing) {
+  std::uint64_t const least = (in_use_.size() + missing) * superblock_bytes();
+  std::uint64_t const eager = (in_use_.size() + in_use_.size() / 8) * superblock_bytes();
+  if (Status s = mapping_.grow(least, eager); !s.ok()) return s;
+  PERDURE_ASSERT(mapping_.size() >= least);
+  prepares_ |= mapping_.size() >= std::max(least, eager);
+  in_use_.resize(mapping_.size() / superblock_bytes(), false);
+  return {};
+}
+
+/// While less than an eighth is free, the next eighth is prepared: as much as a growth would add,
+/// so that a pool which is filled steadily finds it ready. Up to a size at which no single batch is
+/// likely to need more, and not in small pools, which grow sooner than a thread begins.
+void Pool::prepare_growth() {
+  constexpr std::uint64_t kLeast = 8u << 20;
+  constexpr std::uint64_t kMost = std::uint64_t{8} << 30;
+  std::uint64_t const eighth = std::min(superblocks() / 8, kMost / superblock_bytes());
+  if (!prepares_ || eighth * superblock_bytes() < kLeast || superblocks() - used_ >= eighth) return;
+  prepares_ = mapping_.prepare(eighth * superblock_bytes(), superblock_bytes());
 }
 
 Result<Offset> Pool::take_run(std::uint64_t superblocks) {
@@ -346,28 +389,23 @@ Result<Offset> Pool::take_run(std::uint64_t superblocks) {
   std::uint64_t at = first_free_;
   for (; at < in_use_.size() && run < superblocks; ++at) run = in_use_[at] ? 0 : run + 1;
   if (run < superblocks) {
-    // Grow by an eighth at least, so that steady inserts grow the file a logarithmic number of
-    // times.
     std::uint64_t const missing = superblocks - run;
-    std::uint64_t const eager = std::max(missing, in_use_.size() / 8);
-    Status s = mapping_.grow((in_use_.size() + eager) * superblock_bytes());
-    if (!s.ok() && eager > missing)
-      s = mapping_.grow((in_use_.size() + missing) * superblock_bytes());
-    if (!s.ok()) return s;
-    PERDURE_ASSERT(mapping_.size() / superblock_bytes() >= in_use_.size() + missing);
-    in_use_.resize(mapping_.size() / superblock_bytes(), false);
+    if (Status s = grow(missing); !s.ok()) return s;
+    at += missing;
+  }
+  if (at > root_.superblocks) {  // it grew; or a process that was killed had made the file longer
     Root next = root_;
     next.superblocks = in_use_.size();
     publish_root(next);
-    at += missing;
   }
   std::uint64_t const first = at - superblocks;
   PERDURE_ASSERT(first > 0 &&
                  at <= in_use_.size());  // the first superblock holds the pool's own head
   PERDURE_ASSERT(!kCostlyAssertions ||
                  is_free_run(Offset{first * superblock_bytes()}, superblocks));
-  for (std::uint64_t i = first; i < at; ++i) in_use_[i] = true;
+  for (std::uint64_t i = first; i < at; ++i) mark(i, true);
   while (first_free_ < in_use_.size() && in_use_[first_free_]) ++first_free_;
+  prepare_growth();
   return Offset{first * superblock_bytes()};
 }
 
@@ -376,7 +414,7 @@ void Pool::give_run(Offset first, std::uint64_t superblocks) {
   std::uint64_t const begin = first.bytes / superblock_bytes();
   PERDURE_ASSERT(first.bytes % superblock_bytes() == 0 && begin > 0);
   PERDURE_ASSERT(begin + superblocks <= in_use_.size());
-  for (std::uint64_t i = begin; i < begin + superblocks; ++i) in_use_[i] = false;
+  for (std::uint64_t i = begin; i < begin + superblocks; ++i) mark(i, false);
   first_free_ = std::min(first_free_, begin);
   PERDURE_ASSERT(first_free_ > 0);
 }
@@ -385,7 +423,7 @@ void Pool::claim_run(Offset first, std::uint64_t superblocks) {
   std::uint64_t const begin = first.bytes / superblock_bytes();
   PERDURE_ASSERT(first.bytes % superblock_bytes() == 0 && begin > 0);
   PERDURE_ASSERT(begin + superblocks <= in_use_.size());
-  for (std::uint64_t i = begin; i < begin + superblocks; ++i) in_use_[i] = true;
+  for (std::uint64_t i = begin; i < begin + superblocks; ++i) mark(i, true);
   while (first_free_ < in_use_.size() && in_use_[first_free_]) ++first_free_;
 }
 

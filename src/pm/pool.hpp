@@ -1,7 +1,8 @@
 // A pool: a mapped file with its header, its root, and its superblocks. Invariants: the header
 // never changes; the root changes as a whole; a superblock belongs to the index (named by the
 // root), to the heap (it says so itself), or to nobody, and which of them is volatile knowledge
-// rebuilt at open, or later: nothing is taken before it is known.
+// rebuilt at open, or later: nothing is taken before it is known; the root counts every superblock
+// that is in use.
 #pragma once
 
 #include <cstddef>
@@ -60,7 +61,10 @@ class Pool {
   /// Unmaps the pool; header() and root() stay readable, nothing else does.
   void close() { mapping_.close(); }
   /// The same, but that whoever gets the mapping unmaps it.
-  [[nodiscard]] Mapping close_but_for_mapping() { return std::move(mapping_); }
+  [[nodiscard]] Mapping close_but_for_mapping() {
+    mapping_.prepare_no_more();
+    return std::move(mapping_);
+  }
 
   [[nodiscard]] PoolHeader const& header() const { return header_; }
   [[nodiscard]] Root const& root() const { return root_; }
@@ -100,7 +104,8 @@ class Pool {
   void find_owners_later(std::function<void()> find) { find_owners_.push_back(std::move(find)); }
   void find_owners();
 
-  /// A run of adjacent free superblocks; grows the file where there is none.
+  /// A run of adjacent free superblocks; grows the file where there is none. Where it has grown,
+  /// and little is free again, a thread prepares the next growth meanwhile.
   Result<Offset> take_run(std::uint64_t superblocks);
   void give_run(Offset first, std::uint64_t superblocks);
   /// Recovery: this run is in use.
@@ -117,12 +122,17 @@ class Pool {
   static Result<Pool> of(std::string const& path, Mapping mapping);
   Status check(std::string const& path);
   [[nodiscard]] ClosingNote for_next_root(ClosingNote note) const;
+  Status grow(std::uint64_t missing);
+  void prepare_growth();
+  void mark(std::uint64_t superblock, bool in_use);
 
   Mapping mapping_;
   PoolHeader header_{};
   Root root_{};
   std::vector<bool> in_use_;
+  std::uint64_t used_ = 0;  // of them
   std::uint64_t first_free_ = 1;  // no superblock below it is free
+  bool prepares_ = false;  // the last growth found room for more than was needed
   std::vector<std::function<void()>> find_owners_;
 };
 

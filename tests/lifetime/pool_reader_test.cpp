@@ -9,8 +9,10 @@
 #include <random>
 #include <thread>
 
+#include "index/gphash/root_levels.hpp"
 #include "lifetime/lifetime_store.hpp"
 #include "perdure/pool_reader.h"
+#include "pm/pool.hpp"
 
 namespace perdure::test {
 namespace {
@@ -204,6 +206,50 @@ TEST(PoolReaderOf, NothingIsNotFoundAndWrongKeysAreRefused) {
   narrow.width = 4;
   EXPECT_EQ(reader->get(narrow, targets, two).code(), Code::invalid_argument);
   EXPECT_TRUE(reader->get(column(keys), targets, two).ok());
+}
+
+/// A file longer than its root says, whose end is a hole that nothing backs: reading there ends a
+/// process. In a child, therefore.
+int read_where_words_lead_behind_the_root(std::string const& path) {
+  Words const keys = words(1, 1000);
+  std::uint64_t bytes = 0;
+  {
+    auto store = create(path, 64, 2000);
+    if (!store.ok() || !put_rows(*store, keys, 64, 3).ok() || !store->close().ok()) return 1;
+    bytes = std::filesystem::file_size(path);
+    std::filesystem::resize_file(path, bytes + (8u << 20));  // as a writer that prepares its growth
+  }
+  auto reader = PoolReader::open(path);
+  if (!reader.ok()) return 2;
+  auto pool = pm::Pool::open(path, {});
+  if (!pool.ok()) return 3;
+  // Each slot keeps its fingerprint, and leads behind the root's end.
+  auto const levels = gphash::read_levels(pool->root(), pool->header().levels);
+  if (!levels.ok()) return 5;
+  std::uint64_t changed = 0;
+  for (auto const& level : levels.value().levels) {
+    auto* const slots = reinterpret_cast<std::uint64_t*>(pool->base() + level.base.bytes);
+    std::uint64_t const n = std::uint64_t{pool->header().slots} << level.log2_buckets;
+    for (std::uint64_t i = 0; i < n; ++i) {
+      if (slots[i] == 0) continue;
+      slots[i] = slots[i] >> gphash::word::kAddressBits << gphash::word::kAddressBits |
+                 (bytes + (4u << 20)) / 16;
+      ++changed;
+    }
+  }
+  pool->close();
+  std::filesystem::resize_file(path, bytes);  // it closes, and gives back what it had prepared
+  auto const found = read(*reader, keys);
+  for (KeyStatus const status : found.statuses)
+    if (status == KeyStatus::ok) return 4;
+  return changed == keys.size() ? 0 : 6;
+}
+
+TEST(PoolReaderOf, APoolWhoseWriterPreparesToGrowReadsNothingOfThat) {
+  ScratchDir const scratch;
+  EXPECT_EQ(in_child([&] { return read_where_words_lead_behind_the_root(scratch.file("pool")); }),
+            0)
+      << "1007: SIGBUS";
 }
 
 }  // namespace

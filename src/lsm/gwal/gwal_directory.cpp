@@ -169,7 +169,7 @@ Status Directory::make_directory() {
 Result<pm::Mapping> Directory::open_or_make_lock() {
   std::string const path = path_of("gwal.lock");
   auto lock = pm::Mapping::open(path, {}, [this](int, std::uint64_t bytes) {
-    return bytes >= kLeastFile ? Status{} : gwal_lock_damaged(path_);
+    return bytes >= kLeastFile ? Result(bytes) : gwal_lock_damaged(path_);
   });
   if (lock.status().code() == Code::not_found)
     lock = pm::Mapping::create(path, kLeastFile, kHugePage, {}, {});
@@ -224,7 +224,7 @@ Result<std::shared_ptr<GwalFile>> Directory::open(std::uint64_t number) {
   std::string const path = gwal_segment_path(path_, number);
   auto mapping = pm::Mapping::open(path, {}, [&](int, std::uint64_t bytes) {
     return bytes >= kLeastFile && bytes % kPage == 0
-               ? Status{}
+               ? Result(bytes)
                : gwal_damaged(path, "is truncated: it has " + std::to_string(bytes) + " bytes");
   });
   if (!mapping.ok())

@@ -40,15 +40,18 @@ Status Records::end_lease() {
 }
 
 /// How many more to take than the batch needs, where they are to be had, so that few batches come
-/// here: half as many as are in use. Of layout `log` all that are the heap's share: the rest is
-/// what the entries of so many records may need, and there are no levels to grow.
+/// here: half as many as are in use, but half of what is free is left to the table's next level, so
+/// that a batch which needs both seldom has the file grow twice. Of layout `log` all that are the
+/// heap's share: the rest is what the entries of so many records may need, and there are no levels
+/// to grow.
 std::uint64_t Records::superblocks_ahead(std::uint64_t needed) const {
   std::uint64_t const used = core_.pool.superblocks_in_use();
-  if (!core_.logged()) return used / 2;
+  std::uint64_t const free = core_.pool.superblocks() - used;
+  if (!core_.logged()) return std::min(used, free - std::min(free, needed)) / 2;
   std::uint64_t const stride = core_.fixed_stride();
   std::uint64_t const each = stride + Entries::kCellsARecord * wal::kCellBytes;
   std::uint64_t const heap = core_.heap.superblocks().size();
-  std::uint64_t const both = core_.pool.superblocks() - used + heap + core_.entries.segments();
+  std::uint64_t const both = free + heap + core_.entries.segments();
   std::uint64_t const share = (both * stride + each - 1) / each;
   return share - std::min(share, heap + needed);
 }
