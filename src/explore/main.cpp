@@ -295,6 +295,7 @@ constexpr Kind kKinds[] = {
     {"atomic", "", System::store, Layout::word, &Bounds::atomic},
     {"log-atomic", "", System::store, Layout::log, &Bounds::atomic},
     {"steps", "", System::store, Layout::word, &Bounds::steps},
+    {"log-wide", "", System::store, Layout::log, &Bounds::wide_keys},
     {"log-steps", "", System::store, Layout::log, &Bounds::steps},
     {"mirrored", "", System::store, Layout::word, &Bounds::mirrored},
     {"mirrored-atomic", "", System::store, Layout::word, &Bounds::mirrored, false, &Bounds::atomic},
@@ -325,7 +326,7 @@ constexpr Kind kKinds[] = {
 Arguments of_kind(Arguments a, Kind const& kind) {
   Bounds& bounds = a.options.bounds;
   bounds.atomic = bounds.mirrored = bounds.device_ops = bounds.full_medium = bounds.cached =
-      bounds.steps = bounds.power = false;
+      bounds.steps = bounds.power = bounds.wide_keys = false;
   for (auto const flag : {kind.flag, kind.second})
     if (flag != nullptr) bounds.*flag = true;
   a.options.layout = kind.layout;

@@ -46,7 +46,7 @@ std::uint64_t Records::superblocks_ahead(std::uint64_t needed) const {
   std::uint64_t const used = core_.pool.superblocks_in_use();
   if (!core_.logged()) return used / 2;
   std::uint64_t const stride = core_.fixed_stride();
-  std::uint64_t const each = stride + Entries::kCellsARecord * wal::kCellBytes;
+  std::uint64_t const each = stride + Entries::kCellsARecord * core_.entries.cell_bytes();
   std::uint64_t const heap = core_.heap.superblocks().size();
   std::uint64_t const both = core_.pool.superblocks() - used + heap + core_.entries.segments();
   std::uint64_t const share = (both * stride + each - 1) / each;
