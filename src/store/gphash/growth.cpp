@@ -218,9 +218,7 @@ Status Growth::note_moved(std::vector<std::uint32_t> const& units) {
 /// Extreme shapes only: these units' entries find no room on the new levels. The new top gives way
 /// to a larger one.
 Status Growth::widen(std::vector<std::uint32_t> const& stuck) {
-  if (core_.logged())
-    return {Code::device_error,
-            "entries found no room in the larger table; reopening makes one of another size"};
+  if (core_.logged()) return leave(stuck);
   PERDURE_ASSERT(!stuck.empty() && stuck.size() <= core_.table.units_left());
   bool const some_moved = core_.table.units_left() != core_.table.units();
   Status const wider = make_level([&] { return core_.table.widen(core_.workers); });
@@ -235,6 +233,16 @@ Status Growth::widen(std::vector<std::uint32_t> const& stuck) {
   if (wider.ok() && !some_moved) return {};
   Status const followed = core_.engine->refresh();
   return followed.ok() ? wider : followed;
+}
+
+/// Layout `log`, whose words are the engine's: these units stay, and if none has moved, so does the
+/// table. Its keys are so many of equal hash, which anybody can make, that no size helps.
+Status Growth::leave(std::vector<std::uint32_t> const& stuck) {
+  Status const why{Code::no_space,
+                   "pool " + core_.path + ": keys of equal hashes find no room in a larger table"};
+  if (Status s = core_.engine->units().clear_copies(stuck); !s.ok()) return s;
+  stuck_units_ = stuck;
+  return core_.table.units_left() == core_.table.units() ? abandon(why) : why;
 }
 
 }  // namespace perdure
