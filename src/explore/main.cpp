@@ -124,7 +124,7 @@ void print(Arguments const& a, Totals& t) {
   for (Finding const& f : t.findings) {
     bool const store = a.options.system == System::store;
     std::printf(
-        "violation: %s\n%s\n  replay: perdure-explore --%s %s --model %s%s%s%s%s%s%s%s%s%s "
+        "violation: %s\n%s\n  replay: perdure-explore --%s %s --model %s%s%s%s%s%s%s%s%s%s%s "
         "--replay '%s'\n",
         f.what.c_str(), f.description.c_str(), store ? "layout" : "index",
         store ? a.layout.c_str() : a.index.c_str(), a.model.c_str(),
@@ -133,6 +133,7 @@ void print(Arguments const& a, Totals& t) {
         a.options.bounds.cached ? " --cached" : "",
         a.options.bounds.device_ops ? " --device-ops" : "",
         a.options.bounds.steps ? " --steps" : "", a.options.bounds.power ? " --power" : "",
+        a.options.bounds.wide_keys ? " --wide-keys" : "",
         a.mutant == nullptr ? "" : " --mutant ", a.mutant == nullptr ? "" : a.mutant->mutant.name(),
         replay_text(f).c_str());
   }
