@@ -34,10 +34,10 @@ enum class Values : std::uint8_t { heap, log };
 /// `full`: inner nodes and what is free, too (docs/ordered.md has what each costs).
 enum class Persist : std::uint8_t { minimal, index, full };
 /// How the index of a pool is durable. `word`: GPHash with 8-byte slot words. `in_place`: as
-/// published (GPHash section 3.1). `log`: as a log of 16 bytes an operation, of which each opening
-/// makes the table in the machine's memory; a batch of writes is there whole or not at all. It has
-/// keys of a fixed size of 8 bytes at most, values of a fixed size, the default shape and
-/// durability process; no transactions, atomic batches, steps, device sessions or caches. On a GPU,
+/// published (GPHash section 3.1). `log`: as a log of 16 bytes an operation (32 with keys of more
+/// than 8 bytes, 48 with more than 24), of which each opening makes the table in the machine's
+/// memory; a batch of writes is there whole or not at all. It has keys of a fixed size of 32 bytes
+/// at most, values of a fixed size and the default shape; no device sessions or caches. On a GPU,
 /// the first scan, view or verify after a change copies the table's words to the host.
 enum class Layout : std::uint8_t { word, in_place, log };
 

@@ -75,6 +75,7 @@ void add_bounds(CLI::App& program, Bounds& bounds) {
                    "whose power is cut");
   program.add_flag("--steps", bounds.steps,
                    "transactions that write a step of dense buffers (layout word or log)");
+  program.add_flag("--wide-keys", bounds.wide_keys, "keys of 20 bytes, not 8 (layout log)");
 }
 
 void add_limits(CLI::App& program, Options& o) {
@@ -135,6 +136,8 @@ char const* contradiction(Options const& o) {
            "about the record cache";
   if (o.layout == Layout::log && b.mirrored)
     return "--mirrored is about slot words on PM, which layout log has none of";
+  if (b.wide_keys && o.layout != Layout::log)
+    return "--wide-keys is about entries of more than one part, which layout log has";
   if (b.power && (b.atomic || b.steps || b.device_ops || b.full_medium || b.cached || b.mirrored))
     return "--power draws its own batches and transactions, and takes no other flag";
   return nullptr;

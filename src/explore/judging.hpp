@@ -19,24 +19,27 @@ namespace perdure::explore {
 
 /// A batch as the columns a store takes.
 struct Columns {
-  Columns(Scenario const& s, Batch const& b) : rmw(b.rmw) {
+  Columns(Scenario const& s, Batch const& b) : key_bytes(s.key_bytes), rmw(b.rmw) {
     for (Operation const& o : b.operations) {
-      keys.push_back(s.keys[o.key]);
+      s.add_key(o.key, keys);
       values.push_back(o.operand);
       kinds.push_back(o.kind);
     }
-    out.resize(keys.size());
-    statuses.resize(keys.size());
+    out.resize(values.size());
+    statuses.resize(values.size());
   }
   static Column column(std::vector<std::uint64_t> const& words) {
     return {reinterpret_cast<std::byte const*>(words.data()), nullptr, 8, words.size(),
             MemorySpace::host};
   }
+  [[nodiscard]] Column key_column() const {
+    return {keys.data(), nullptr, key_bytes, keys.size() / key_bytes, MemorySpace::host};
+  }
   MutableColumn out_column() {
     return {reinterpret_cast<std::byte*>(out.data()), 8, out.size(), MemorySpace::host};
   }
   Status apply(Store& store, CallOptions const& how = {}) {
-    return store.apply({column(keys), kinds, column(values), rmw, Element::u64, out_column()},
+    return store.apply({key_column(), kinds, column(values), rmw, Element::u64, out_column()},
                        statuses, how);
   }
   /// By key: whether it found no room.
@@ -62,7 +65,9 @@ struct Columns {
     return std::nullopt;
   }
 
-  std::vector<std::uint64_t> keys, values, out;
+  std::vector<std::byte> keys;
+  std::uint32_t key_bytes;
+  std::vector<std::uint64_t> values, out;
   std::vector<OpKind> kinds;
   std::vector<KeyStatus> statuses;
   Rmw rmw;
@@ -79,11 +84,12 @@ inline std::string shown(std::optional<std::uint64_t> const& value) {
 /// What a get of every key answers, against what it must.
 inline std::optional<std::string> check_gets(Store& store, Scenario const& s,
                                              Contents const& contents) {
-  std::vector<std::uint64_t> const keys(s.keys.begin(), s.keys.end());
+  std::vector<std::byte> keys;
+  for (std::size_t k = 0; k < kKeys; ++k) s.add_key(k, keys);
   std::vector<std::uint64_t> out(kKeys);
   std::vector<KeyStatus> statuses(kKeys);
   Status const got =
-      store.get(Columns::column(keys),
+      store.get({keys.data(), nullptr, s.key_bytes, kKeys, MemorySpace::host},
                 {reinterpret_cast<std::byte*>(out.data()), 8, kKeys, MemorySpace::host}, statuses);
   if (!got.ok()) return "get: " + got.message();
   for (std::size_t k = 0; k < kKeys; ++k) {
@@ -105,15 +111,14 @@ inline std::optional<std::string> scan_contents(Store& store, Scenario const& s,
     auto page = store.scan(cursor, 1000);
     if (!page) return "scan: " + page.status().message();
     for (std::size_t i = 0; i + 1 < page->keys.offsets.size(); ++i) {
-      std::uint64_t key = 0, value = 0;
+      std::uint64_t value = 0;
       auto const key_at = page->keys.offsets[i], value_at = page->values.offsets[i];
-      if (page->keys.offsets[i + 1] - key_at != 8 || page->values.offsets[i + 1] - value_at != 8)
+      auto const key_bytes = page->keys.offsets[i + 1] - key_at;
+      if (key_bytes != s.key_bytes || page->values.offsets[i + 1] - value_at != 8)
         return "a scan finds a record of the wrong size";
-      std::memcpy(&key, page->keys.data.data() + key_at, 8);
       std::memcpy(&value, page->values.data.data() + value_at, 8);
-      auto const k =
-          static_cast<std::size_t>(std::find(s.keys.begin(), s.keys.end(), key) - s.keys.begin());
-      if (k == kKeys) return "a scan finds key " + std::to_string(key) + ", which nobody wrote";
+      std::size_t const k = s.find_key(page->keys.data.data() + key_at, s.key_bytes);
+      if (k == kKeys) return "a scan finds a key which nobody wrote";
       if (found[k]) return "a scan finds k" + std::to_string(k) + " twice";
       found[k] = value;
     }

@@ -73,6 +73,8 @@ constexpr MutantInfo kMutants[] = {
     {"entries_replayed_backwards", "log", "an older entry is replayed over a newer one"},
     {"extent_head_replayed", "log", "the head of an extent is replayed as two entries"},
     {"replayed_record_not_marked", "log", "what the log's entries lead to looks free"},
+    {"entry_rest_skipped", "log-wide", "of a longer key the log has the first 8 bytes"},
+    {"entry_sum_without_rest", "log-wide", "an extent counts though rests of its keys are torn"},
     {"part_counts_alone", "log-atomic", "a batch of a transaction counts without its commit"},
     {"no_order_after_part",
      "log-atomic",

@@ -64,7 +64,8 @@ bool PowerRunner::set_up(std::uint64_t scenario_seed) {
   SimScheduler scheduler({});
   Scheduled const scheduled(scheduler);
   CreateOptions create;
-  create.key_bytes = create.value_bytes = 8;
+  create.key_bytes = scenario_->key_bytes;
+  create.value_bytes = 8;
   create.expected_records = 1;
   create.layout = scenario_->layout;
   create.shape = scenario_->shape;

@@ -90,7 +90,8 @@ bool Runner::set_up(std::uint64_t scenario_seed) {
   SimScheduler scheduler({});
   Simulated const simulated(scheduler, tracker_);
   CreateOptions create;
-  create.key_bytes = create.value_bytes = 8;
+  create.key_bytes = scenario.key_bytes;
+  create.value_bytes = 8;
   create.expected_records = 1;
   create.layout = scenario.layout;
   create.shape = scenario.shape;

@@ -31,11 +31,9 @@ class PagedScan {
     }
     if (!page) return "a page of a scan: " + page.status().message();
     for (std::size_t i = 0; i + 1 < page->keys.offsets.size(); ++i) {
-      std::uint64_t key = 0, value = 0;
-      std::memcpy(&key, page->keys.data.data() + page->keys.offsets[i], sizeof key);
+      std::uint64_t value = 0;
       std::memcpy(&value, page->values.data.data() + page->values.offsets[i], sizeof value);
-      auto const k =
-          static_cast<std::size_t>(std::find(s.keys.begin(), s.keys.end(), key) - s.keys.begin());
+      std::size_t const k = s.find_key(page->keys.data.data() + page->keys.offsets[i], s.key_bytes);
       if (k == kKeys || contents[k] != value) return "a page of a scan finds what is not there";
       if (seen_[k] && stayed_[k]) return "a scan page by page finds " + name_of(k) + " twice";
       seen_[k] = true;
@@ -103,7 +101,7 @@ std::optional<std::string> Runner::run_session(Store& store, Batch const& batch,
   std::size_t const mine = oracles_.size() - 1;
   auto begun = DeviceAccess::open(store, {scenario_->seed % 8 == 0 ? n / 2 : n});
   if (!begun) return "a device session does not begin: " + begun.status().message();
-  DeviceOps const ops{Columns::column(columns.keys),
+  DeviceOps const ops{columns.key_column(),
                       Columns::column(columns.values),
                       columns.out_column(),
                       columns.kinds,

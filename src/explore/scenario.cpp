@@ -1,6 +1,7 @@
 #include "explore/scenario.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <unordered_map>
 
 #include "base/hash.hpp"
@@ -75,6 +76,7 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
   Scenario s{};
   s.seed = seed;
   s.layout = layout;
+  s.key_bytes = bounds.wide_keys ? kWideKey : sizeof s.keys[0];
   s.shape = kShapes[random.below(std::size(kShapes))];
   bool const mirrored = bounds.mirrored || bounds.device_ops || layout == Layout::log;
   s.machine = {bounds.warps, random.below(2) == 0, mirrored, bounds.cached};
@@ -136,6 +138,7 @@ std::string Scenario::describe() const {
   std::string text = "shape " + std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) +
                      "H-" + std::to_string(shape.slots) + "S, " + std::to_string(machine.warps) +
                      " warps, windows of 2^" + std::to_string(machine.window_bits) + " buckets, " +
+                     (key_bytes == kWideKey ? "wide keys, " : "") +
                      (machine.stage_by_stage ? "stage by stage" : "item by item") +
                      (machine.cached ? ", cache" : "") + kWriting[static_cast<int>(writing)];
   auto const add = [&](char const* name, std::vector<Batch> const& list,
@@ -152,6 +155,22 @@ std::string Scenario::describe() const {
   add("before:", filling, {});
   add("batch:", batches, stepping);
   return text;
+}
+
+void Scenario::add_key(std::size_t k, std::vector<std::byte>& to) const {
+  std::uint64_t const number = keys[k], words[] = {number % 2, number, number};
+  bool const wide = key_bytes == kWideKey;
+  auto const* const bytes = reinterpret_cast<std::byte const*>(wide ? words : &number);
+  to.insert(to.end(), bytes, bytes + key_bytes);
+}
+
+std::size_t Scenario::find_key(void const* bytes, std::size_t n) const {
+  std::vector<std::byte> key;
+  for (std::size_t k = 0; k < kKeys; ++k, key.clear()) {
+    add_key(k, key);
+    if (n == key.size() && std::memcmp(key.data(), bytes, n) == 0) return k;
+  }
+  return kKeys;
 }
 
 std::vector<Answer> apply_but(std::vector<bool> const& refused, Batch const& batch,

@@ -16,6 +16,7 @@
 namespace perdure::explore {
 
 inline constexpr std::size_t kKeys = 14;
+inline constexpr std::uint32_t kWideKey = 20;  // bytes: entries of two parts, zeros behind the key
 using Contents = std::array<std::optional<std::uint64_t>, kKeys>;
 
 struct Operation {
@@ -54,10 +55,16 @@ struct Scenario {
   bool roomy = false;  // room for the run's transactions is made before it
   std::uint64_t superblocks;  // that the medium has room for; 0 = for all that are asked for
   std::array<std::uint64_t, kKeys> keys;
+  std::uint32_t key_bytes;  // 8, or kWideKey
   std::vector<Batch> filling;  // before the run, and not explored
   std::vector<Batch> batches;
   std::vector<Stepping> stepping;  // of each of them
   [[nodiscard]] std::string describe() const;
+  /// Adds the bytes of key number k. Wide ones have the number behind their first 8 bytes, which
+  /// they share with others.
+  void add_key(std::size_t k, std::vector<std::byte>& to) const;
+  /// Which key these bytes are; kKeys: none.
+  [[nodiscard]] std::size_t find_key(void const* bytes, std::size_t n) const;
 };
 
 /// Bounds of what is drawn.
@@ -73,6 +80,7 @@ struct Bounds {
   bool power = false;  // durability power: a log, checkpoints and snapshots on a disk
   // batches are device sessions: each warp its own operations, one after the other
   bool device_ops = false;
+  bool wide_keys = false;  // of kWideKey bytes
 };
 
 [[nodiscard]] Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds);

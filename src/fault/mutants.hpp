@@ -67,6 +67,8 @@ inline constexpr char const* kMutantNames[] = {
     "entries_replayed_backwards",
     "extent_head_replayed",
     "replayed_record_not_marked",
+    "entry_rest_skipped",
+    "entry_sum_without_rest",
     // Transactions in the log of entries.
     "part_counts_alone",
     "no_order_after_part",

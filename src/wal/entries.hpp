@@ -1,8 +1,9 @@
-// The entry log, as kernels write it: what each operation of a batch did to the index, in 16 bytes.
-// Where this log is the durable index (layout `log`), nothing else of the index is durable.
+// The entry log, as kernels write it: what each operation of a batch did to the index, in 16 bytes
+// for keys of up to 8, in 32 for keys of up to 24, in 48 for longer ones. Where this log is the
+// durable index (layout `log`), nothing else of the index is durable.
 //
-//   segment   SegmentHeader (4 cells) | cells of 16 bytes ...
-//   extent    ExtentHead (2 cells) | entry of operation 0 | ... | entry of operation n - 1
+//   segment   SegmentHeader (64 bytes) | cells, each as large as an entry ...
+//   extent    ExtentHead (as many cells as it fills) | entry of operation 0 | ... | of n - 1
 //
 // An extent is what one batch came to. It may go on in the segments that follow. Entries lie where
 // their operations stand in the batch, so no two of them contend for a cell; an operation that
@@ -23,6 +24,7 @@
 #include "base/annotate.hpp"
 #include "base/assert.hpp"
 #include "base/hash.hpp"
+#include "base/hooks.hpp"
 #include "base/offset.hpp"
 #include "pm/pool_format.hpp"
 #include "pm/record.hpp"
@@ -30,29 +32,60 @@
 namespace perdure::wal {
 
 struct LogEntry {  // bytes
-  std::uint64_t key;  //   0  zeros behind it
+  std::uint64_t key;  //   0  its first 8 bytes; zeros behind shorter ones
   std::uint64_t what;  //   8  bits 0..39: the value's address / 16; above: pm::short_sum() of its
                        //      CRC-32C. kErases: the key is gone
 };
+/// Entries of longer keys go on with the rest of them, in as many of these as it takes.
+struct KeyPart {
+  std::uint64_t words[2];  // zeros behind the key
+};
 static_assert(offsetof(LogEntry, key) == 0 && offsetof(LogEntry, what) == 8);
 static_assert(sizeof(LogEntry) == 16 && std::has_unique_object_representations_v<LogEntry>);
+static_assert(sizeof(KeyPart) == sizeof(LogEntry));
 
-inline constexpr std::uint32_t kMostEntryKey = sizeof(LogEntry::key);  // bytes
+inline constexpr std::uint32_t kMostEntryKey = 32;  // bytes
 inline constexpr std::uint32_t kEntryAddressBits = 64 - pm::kShortSumBits;
 inline constexpr std::uint64_t kEntryAddressMask = (std::uint64_t{1} << kEntryAddressBits) - 1;
 inline constexpr std::uint64_t kErases = std::uint64_t{1} << kEntryAddressBits;  // and no address
 
+/// Of a log of such keys: an entry's size, and so a cell's.
+PERDURE_FN constexpr std::uint32_t cell_bytes_for(std::uint32_t key_bytes) {
+  constexpr auto kPart = static_cast<std::uint32_t>(sizeof(LogEntry));
+  auto const all = static_cast<std::uint32_t>(sizeof(LogEntry::what)) + key_bytes;
+  return (all + kPart - 1) / kPart * kPart;
+}
+
+/// An entry that is to be written; without a key it is zeros.
+struct NewEntry {
+  std::byte const* key = nullptr;
+  std::uint32_t key_bytes = 0;
+  std::uint64_t what = 0;
+
+  [[nodiscard]] PERDURE_FN LogEntry first() const { return {key_word(0), what}; }
+  /// Its bytes from there on, a multiple of 16 other than 0.
+  [[nodiscard]] PERDURE_FN KeyPart part(std::uint32_t at) const {
+    auto const from = at - static_cast<std::uint32_t>(sizeof(LogEntry::what));
+    return {{key_word(from), key_word(from + 8)}};
+  }
+
+ private:
+  [[nodiscard]] PERDURE_FN std::uint64_t key_word(std::uint32_t from) const {
+    return from < key_bytes ? hash_detail::load_tail(key + from, key_bytes - from) : 0;
+  }
+};
+
 /// `value_sum`: short.
-PERDURE_FN LogEntry put_entry(std::byte const* key, std::uint32_t key_bytes, Offset record,
+PERDURE_FN NewEntry put_entry(std::byte const* key, std::uint32_t key_bytes, Offset record,
                               std::uint32_t value_sum) {
   PERDURE_ASSERT(!kCostlyAssertions || (record && record.bytes % pm::kRecordAlign == 0));
   PERDURE_ASSERT(!kCostlyAssertions || record.bytes / pm::kRecordAlign <= kEntryAddressMask);
   PERDURE_ASSERT(!kCostlyAssertions || pm::short_sum(value_sum) == value_sum);
-  return {hash_detail::load_tail(key, key_bytes),
+  return {key, key_bytes,
           record.bytes / pm::kRecordAlign | std::uint64_t{value_sum} << kEntryAddressBits};
 }
-PERDURE_FN LogEntry erase_entry(std::byte const* key, std::uint32_t key_bytes) {
-  return {hash_detail::load_tail(key, key_bytes), kErases};
+PERDURE_FN NewEntry erase_entry(std::byte const* key, std::uint32_t key_bytes) {
+  return {key, key_bytes, kErases};
 }
 
 // Of LogEntry::what, whatever its kind; one of zeros says nothing.
@@ -65,12 +98,35 @@ PERDURE_FN constexpr std::uint32_t value_sum_of(std::uint64_t what) {
   return static_cast<std::uint32_t>(what >> kEntryAddressBits);
 }
 
-/// An entry's part of its extent's sum. One of zeros has none.
-PERDURE_FN std::uint64_t sum_of(LogEntry const& entry) {
-  if (entry.what == 0) return 0;
-  std::byte bytes[sizeof entry];
-  memcpy(bytes, &entry, sizeof entry);
-  return hash_bytes(bytes, sizeof entry);
+/// An entry's part of its extent's sum: of its first 16 bytes, and those from `at` on are part(at).
+/// One of zeros has none.
+template <class Part>
+PERDURE_FN std::uint64_t sum_of_parts(LogEntry const& first, std::uint32_t cell_bytes, Part part) {
+  if (first.what == 0) return 0;
+  std::byte bytes[sizeof(std::uint64_t) + sizeof(KeyPart)];
+  memcpy(bytes, &first, sizeof first);
+  std::uint64_t sum = hash_bytes(bytes, sizeof first);
+  if (mutated("entry_sum_without_rest")) return sum;
+  for (std::uint32_t at = sizeof first; at < cell_bytes; at += sizeof(KeyPart)) {
+    KeyPart const more = part(at);
+    memcpy(bytes, &sum, sizeof sum);
+    memcpy(bytes + sizeof sum, &more, sizeof more);
+    sum += hash_bytes(bytes, sizeof bytes);
+  }
+  return sum;
+}
+PERDURE_FN std::uint64_t sum_of(NewEntry const& entry, std::uint32_t cell_bytes) {
+  return sum_of_parts(entry.first(), cell_bytes, [&](std::uint32_t at) { return entry.part(at); });
+}
+/// Of one that has been written.
+PERDURE_FN std::uint64_t sum_of(std::byte const* cell, std::uint32_t cell_bytes) {
+  LogEntry first;
+  memcpy(&first, cell, sizeof first);
+  return sum_of_parts(first, cell_bytes, [&](std::uint32_t at) {
+    KeyPart part;
+    memcpy(&part, cell + at, sizeof part);
+    return part;
+  });
 }
 
 /// A superblock of the log begins with it.
@@ -117,31 +173,58 @@ struct EntryRegion {
   std::uint64_t const* segments = nullptr;  // machine memory: where each begins in the pool
   std::uint64_t first = 0;  // operation 0's cell, counted from cell 0 of the first of them
   std::uint32_t cells_each = 0;  // of a segment
+  std::uint32_t cell_bytes = 0;
 
   PERDURE_FN Offset cell(std::uint64_t operation) const;
 };
 
-inline constexpr std::uint64_t kCellBytes = sizeof(LogEntry);
-inline constexpr std::uint64_t kHeaderCells = sizeof(SegmentHeader) / kCellBytes;
-inline constexpr std::uint64_t kHeadCells = sizeof(ExtentHead) / kCellBytes;
+/// Cells that an extent's head takes.
+PERDURE_FN constexpr std::uint32_t head_cells_of(std::uint32_t cell_bytes) {
+  return (static_cast<std::uint32_t>(sizeof(ExtentHead)) + cell_bytes - 1) / cell_bytes;
+}
+/// Whole ones, that a segment of so many bytes has.
+constexpr std::uint64_t cells_in(std::uint64_t segment_bytes, std::uint32_t cell_bytes) {
+  return (segment_bytes - sizeof(SegmentHeader)) / cell_bytes;
+}
 
-PERDURE_FN Offset cell_in(std::uint64_t segment, std::uint64_t cell) {
-  return Offset{segment + (kHeaderCells + cell) * kCellBytes};
+PERDURE_FN Offset cell_in(std::uint64_t segment, std::uint64_t cell, std::uint32_t cell_bytes) {
+  return Offset{segment + sizeof(SegmentHeader) + cell * cell_bytes};
 }
 
 PERDURE_FN Offset EntryRegion::cell(std::uint64_t operation) const {
-  PERDURE_ASSERT(!kCostlyAssertions || (segments != nullptr && cells_each > 0));
+  PERDURE_ASSERT(!kCostlyAssertions || (segments != nullptr && cells_each > 0 && cell_bytes > 0));
   std::uint64_t const at = first + operation;
   PERDURE_ASSERT(!kCostlyAssertions || at <= ~std::uint32_t{0});
   auto const cell = static_cast<std::uint32_t>(at);  // divisions of 32 bits are the cheaper ones
-  return cell_in(segments[cell / cells_each], cell % cells_each);
+  return cell_in(segments[cell / cells_each], cell % cells_each, cell_bytes);
 }
 
 /// Writes an operation's entry; ordered by whoever launches this.
 template <class W, class M>
 PERDURE_FN void append_entry(W& warp, M& mem, EntryRegion const& region, std::uint64_t operation,
-                             LogEntry const& entry) {
-  mem.store_pair(warp, region.cell(operation), entry.key, entry.what);
+                             NewEntry const& entry) {
+  Offset const cell = region.cell(operation);
+  LogEntry const first = entry.first();
+  mem.store_pair(warp, cell, first.key, first.what);
+  if (mutated("entry_rest_skipped")) return;
+  for (std::uint32_t at = sizeof first; at < region.cell_bytes; at += sizeof(KeyPart)) {
+    KeyPart const part = entry.part(at);
+    mem.store_pair(warp, cell + at, part.words[0], part.words[1]);
+  }
+}
+
+/// Those of the mask's lanes, cell(lane) each.
+template <class W, class M, class Cell>
+PERDURE_FN void append_each(W& warp, M& mem, std::uint32_t mask, std::uint32_t cell_bytes,
+                            Cell cell, typename W::template Each<NewEntry> const& entry) {
+  mem.store_pair_each(
+      warp, mask, cell, [&](std::uint32_t lane) { return entry[lane].first().key; },
+      [&](std::uint32_t lane) { return entry[lane].what; });
+  for (std::uint32_t at = sizeof(LogEntry); at < cell_bytes; at += sizeof(KeyPart))
+    mem.store_pair_each(
+        warp, mask, [&](std::uint32_t lane) { return cell(lane) + at; },
+        [&](std::uint32_t lane) { return entry[lane].part(at).words[0]; },
+        [&](std::uint32_t lane) { return entry[lane].part(at).words[1]; });
 }
 
 }  // namespace perdure::wal

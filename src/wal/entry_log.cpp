@@ -48,13 +48,21 @@ std::uint64_t EntryLog::cells_each() const {
 #if defined(PERDURE_EXPLORE)
   return 16;  // so that batches of a few operations go on in other segments
 #else
-  return pool_->superblock_bytes() / kCellBytes - kHeaderCells;
+  return cells_in(pool_->superblock_bytes(), cell_bytes_);
 #endif
 }
 
 std::byte* EntryLog::cell(std::uint64_t position) const {
   PERDURE_ASSERT(position < segments_.size() * cells_each());
-  return pool_->base() + cell_in(segments_[position / cells_each()], position % cells_each()).bytes;
+  std::uint64_t const segment = segments_[position / cells_each()];
+  return pool_->base() + cell_in(segment, position % cells_each(), cell_bytes_).bytes;
+}
+
+/// Calls f(cell, begin, bytes) for what each of the cells from there on has of an extent's head.
+template <class F>
+void EntryLog::each_of_head(std::uint64_t position, F f) const {
+  for (std::size_t begin = 0; begin < sizeof(ExtentHead); begin += cell_bytes_, ++position)
+    f(cell(position), begin, std::min<std::size_t>(cell_bytes_, sizeof(ExtentHead) - begin));
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -109,7 +117,7 @@ Status EntryLog::create() {
   PERDURE_ASSERT(segments_.empty() && used() == 0);
   id_ = any_id();
   if (Status s = add_segment(); !s.ok()) return s;
-  pm::zero_bytes(cell(0), kHeadCells * kCellBytes);
+  pm::zero_bytes(cell(0), head_cells() * cell_bytes_);
   publish(segments_[0], 0, 0);
   return {};
 }
@@ -148,24 +156,26 @@ std::uint64_t EntryLog::check_of(ExtentHead const& head) const {
 /// Only its head has been looked at.
 std::optional<EntryLog::Extent> EntryLog::extent_at(std::uint64_t position) const {
   std::uint64_t const cells = segments_.size() * cells_each();
-  if (position + kHeadCells > cells) return std::nullopt;
+  if (position + head_cells() > cells) return std::nullopt;
   ExtentHead head;
   auto* const bytes = reinterpret_cast<std::byte*>(&head);
-  for (std::uint64_t i = 0; i < kHeadCells; ++i)
-    pm::read_bytes(bytes + i * kCellBytes, cell(position + i), kCellBytes);
-  std::uint64_t const first = position + kHeadCells;
+  each_of_head(position, [&](std::byte const* from, std::size_t begin, std::size_t n) {
+    pm::read_bytes(bytes + begin, from, n);
+  });
+  std::uint64_t const first = position + head_cells();
   if (head.number <= last_ || head.entries > cells - first || head.check != check_of(head))
     return std::nullopt;
   return Extent{head.number, head.entries, static_cast<ExtentKind>(head.kind), first, head.sum};
 }
 
-void EntryLog::copy(Extent const& extent, std::uint64_t from, std::span<LogEntry> to) const {
-  PERDURE_ASSERT(from + to.size() <= extent.entries);
-  for (std::size_t done = 0; done < to.size();) {
+void EntryLog::copy(Extent const& extent, std::uint64_t from, std::span<std::byte> to) const {
+  std::size_t const n = to.size() / cell_bytes_;
+  PERDURE_ASSERT(to.size() % cell_bytes_ == 0 && from + n <= extent.entries);
+  for (std::size_t done = 0; done < n;) {
     std::uint64_t const position = extent.first + from + done;
     std::size_t const here =
-        std::min<std::size_t>(to.size() - done, cells_each() - position % cells_each());
-    pm::read_bytes(&to[done], cell(position), here * kCellBytes);
+        std::min<std::size_t>(n - done, cells_each() - position % cells_each());
+    pm::read_bytes(&to[done * cell_bytes_], cell(position), here * cell_bytes_);
     done += here;
   }
 }
@@ -174,12 +184,12 @@ std::uint64_t EntryLog::sum_of_entries(Extent const& extent, exec::Workers& work
   constexpr std::uint64_t kMany = 256;
   std::atomic<std::uint64_t> sum{0};
   workers.for_chunks(extent.entries, kChunk, [&](std::size_t begin, std::size_t end) {
-    std::array<LogEntry, kMany> some;
+    std::array<std::byte, kMany * cell_bytes_for(kMostEntryKey)> some;
     std::uint64_t mine = 0;
     for (std::size_t from = begin; from < end; from += kMany) {
-      auto const now = std::span(some).first(std::min<std::size_t>(kMany, end - from));
-      copy(extent, from, now);
-      for (LogEntry const& entry : now) mine += sum_of(entry);
+      std::size_t const n = std::min<std::size_t>(kMany, end - from);
+      copy(extent, from, std::span(some).first(n * cell_bytes_));
+      for (std::size_t i = 0; i < n; ++i) mine += sum_of(&some[i * cell_bytes_], cell_bytes_);
     }
     sum += mine;
   });
@@ -217,7 +227,7 @@ bool EntryLog::another_follows(std::uint64_t position, exec::Workers& workers) c
     for (std::uint64_t segment = first + begin; segment < first + end; ++segment) {
       std::byte const* const cells = cell(segment * each);
       for (std::uint64_t i = segment == first ? position % each : 0; i < each; ++i)
-        if (may_be_head(cells + i * kCellBytes)) look(segment * each + i);
+        if (may_be_head(cells + i * cell_bytes_)) look(segment * each + i);
     }
   });
   return std::ranges::any_of(heads,
@@ -271,8 +281,8 @@ void EntryLog::drop_last() {
 
 /// At the log's end.
 void EntryLog::zero_head() {
-  std::uint64_t const cells = std::min(kHeadCells, room());
-  for (std::uint64_t i = 0; i < cells; ++i) pm::zero_bytes(cell(end_ + i), kCellBytes);
+  std::uint64_t const cells = std::min(head_cells(), room());
+  for (std::uint64_t i = 0; i < cells; ++i) pm::zero_bytes(cell(end_ + i), cell_bytes_);
   pm::order();
 }
 
@@ -286,7 +296,7 @@ void EntryLog::finish_reading() {
 void EntryLog::drop_parts() {
   if (mutated("abort_keeps_parts")) return;
   for (; !parts_.empty(); parts_.pop_back()) {
-    end_ = parts_.back().first - kHeadCells;
+    end_ = parts_.back().first - head_cells();
     if (!mutated("parts_stay_behind_the_end")) zero_head();
   }
 }
@@ -296,7 +306,7 @@ void EntryLog::drop_parts() {
 
 Status EntryLog::reserve(std::uint64_t entries) {
   std::size_t const before = segments_.size();
-  while (room() < kHeadCells + entries) {
+  while (room() < head_cells() + entries) {
     Status const s = add_segment();
     if (s.ok()) continue;
     give_back_behind(before);
@@ -317,10 +327,10 @@ void EntryLog::give_back_behind(std::size_t segments) {
   segments_.resize(segments);
 }
 
-EntryRegion EntryLog::next() const { return region_at(end_ + kHeadCells); }
+EntryRegion EntryLog::next() const { return region_at(end_ + head_cells()); }
 
 std::span<std::uint64_t const> EntryLog::segments_for(std::uint64_t entries) const {
-  std::uint64_t const begin = end_ + kHeadCells;
+  std::uint64_t const begin = end_ + head_cells();
   PERDURE_ASSERT(entries == 0 || begin + entries <= segments_.size() * cells_each());
   return segments_of(begin, begin + std::max<std::uint64_t>(entries, 1));
 }
@@ -329,6 +339,7 @@ EntryRegion EntryLog::region_at(std::uint64_t begin) const {
   EntryRegion region;
   region.first = begin % cells_each();
   region.cells_each = static_cast<std::uint32_t>(cells_each());
+  region.cell_bytes = cell_bytes_;
   return region;
 }
 
@@ -340,7 +351,7 @@ std::span<std::uint64_t const> EntryLog::segments_of(std::uint64_t begin, std::u
 
 void EntryLog::seal(std::uint64_t number, std::uint64_t entries, ExtentKind kind,
                     std::uint64_t sum) {
-  PERDURE_ASSERT(number > last_ && kHeadCells + entries <= room());
+  PERDURE_ASSERT(number > last_ && head_cells() + entries <= room());
   bool const ends = kind == ExtentKind::commit, goes_on = kind == ExtentKind::part;
   PERDURE_ASSERT(parts_.empty() || ends || goes_on || mutated("abort_keeps_parts") ||
                  mutated("copy_swallows_parts"));
@@ -348,11 +359,12 @@ void EntryLog::seal(std::uint64_t number, std::uint64_t entries, ExtentKind kind
                   sum, 0};
   head.check = check_of(head);
   auto const* const bytes = reinterpret_cast<std::byte const*>(&head);
-  for (std::uint64_t i = 0; i < kHeadCells; ++i)
-    pm::write_bytes(cell(end_ + i), bytes + i * kCellBytes, kCellBytes);
-  if (goes_on) parts_.push_back({number, entries, kind, end_ + kHeadCells, sum});
+  each_of_head(end_, [&](std::byte* to, std::size_t begin, std::size_t n) {
+    pm::write_bytes(to, bytes + begin, n);
+  });
+  if (goes_on) parts_.push_back({number, entries, kind, end_ + head_cells(), sum});
   if (ends) parts_.clear();
-  end_ += kHeadCells + entries;
+  end_ += head_cells() + entries;
   last_ = number;
 }
 

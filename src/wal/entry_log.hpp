@@ -28,7 +28,8 @@ inline constexpr std::string_view kEntryNumbers = "entries.above";
 
 class EntryLog {
  public:
-  explicit EntryLog(pm::Pool& pool) : pool_(&pool) {}
+  explicit EntryLog(pm::Pool& pool)
+      : pool_(&pool), cell_bytes_(cell_bytes_for(pool.header().key_bytes)) {}
 
   /// A log without an extent.
   Status create();
@@ -51,8 +52,8 @@ class EntryLog {
   Status read(exec::Workers& workers, Take const& f);
   /// The newest transaction of the undo log that an extent which was read commits; or 0.
   [[nodiscard]] std::uint64_t committed() const { return committed_; }
-  /// Entries number from, from + 1, ... of an extent.
-  void copy(Extent const& extent, std::uint64_t from, std::span<LogEntry> to) const;
+  /// Entries number from, from + 1, ... of an extent: whole cells.
+  void copy(Extent const& extent, std::uint64_t from, std::span<std::byte> to) const;
   /// The extent that was read last does not count: its values are not whole.
   void drop_last();
   /// Nothing that was not read, and no part that no commit followed, can be taken for an extent
@@ -82,6 +83,9 @@ class EntryLog {
   [[nodiscard]] std::uint64_t room() const { return segments_.size() * cells_each() - end_; }
   [[nodiscard]] std::uint64_t segments() const { return segments_.size(); }
   [[nodiscard]] std::uint64_t cells_each() const;
+  [[nodiscard]] std::uint32_t cell_bytes() const { return cell_bytes_; }
+  /// Of an extent's head.
+  [[nodiscard]] std::uint64_t head_cells() const { return head_cells_of(cell_bytes_); }
   [[nodiscard]] std::uint64_t last_number() const { return last_; }
 
   /// Where the next extent begins. Not beyond the next release.
@@ -96,6 +100,8 @@ class EntryLog {
 
  private:
   [[nodiscard]] std::byte* cell(std::uint64_t position) const;
+  template <class F>
+  void each_of_head(std::uint64_t position, F f) const;
   [[nodiscard]] SegmentHeader header_at(std::uint64_t segment) const;
   [[nodiscard]] bool is_segment(std::uint64_t at, std::uint64_t number) const;
   [[nodiscard]] std::uint64_t check_of(ExtentHead const& head) const;
@@ -113,6 +119,7 @@ class EntryLog {
   void publish(std::uint64_t first_segment, std::uint64_t begin, std::uint64_t above);
 
   pm::Pool* pool_;
+  std::uint32_t cell_bytes_;
   std::uint64_t id_ = 0;
   std::vector<std::uint64_t> segments_;  // where they begin, in their order
   std::uint64_t first_number_ = 1;  // of the first of them

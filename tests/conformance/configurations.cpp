@@ -1,9 +1,11 @@
 // Which stores the conformance suite runs for. A configuration is named DEVICE_TABLE_KEYS_SHAPE,
 // and CMakeLists.txt registers one ctest for each DEVICE_TABLE_KEYS. Slow, up to twenty seconds:
 // each of these runs a hundred tests on several shapes.
+#include <iterator>
 #include <sstream>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "conformance/conformance.hpp"
 
@@ -19,6 +21,8 @@ constexpr Sizes kSizes[] = {
     {"key8", 8, 24},    {"key5", 5, 10},      {"key32", 32, 128},     {"key128", 128, 16},
     {"variable", 0, 0}, {"key8values", 8, 0}, {"keysvalue16", 0, 16},
 };
+/// Of layout `log`, whose entries have a size of their own for such keys.
+constexpr Sizes kMiddle = {"key20", 20, 40};
 /// With a Dash index these stand in the slots themselves.
 constexpr Sizes kInline[] = {{"inline8", 8, 8}, {"inline3", 3, 5}};
 
@@ -47,10 +51,16 @@ constexpr Make kMakes[] = {
 constexpr std::pair<Index, char const*> kSingle[] = {
     {Index::dash_eh, "dasheh"}, {Index::dash_lh, "dashlh"}, {Index::btree, "btree"}};
 
-/// Layout `log` has short keys, values of one size, and the default shape.
+/// Layout `log` has keys of up to 32 bytes, values of one size, and the default shape.
 bool has_log(Sizes const& s, Make const& m) {
-  return s.key_bytes != 0 && s.key_bytes <= 8 && s.value_bytes != 0 && m.shape.levels == 2 &&
+  return s.key_bytes != 0 && s.key_bytes <= 32 && s.value_bytes != 0 && m.shape.levels == 2 &&
          m.shape.slots == 8;
+}
+
+std::vector<Sizes> sizes_of(Table const& table) {
+  std::vector<Sizes> all(std::begin(kSizes), std::end(kSizes));
+  if (table.layout == Layout::log) all.push_back(kMiddle);
+  return all;
 }
 
 std::string name_of(Device device, Table const& table, Sizes const& sizes, Make const& m) {
@@ -67,7 +77,7 @@ std::vector<Config> configurations() {
   std::vector<Config> all;
   for (Device const device : {Device::cpu, Device::cuda}) {
     for (Table const& table : kTables) {
-      for (Sizes const& s : kSizes) {
+      for (Sizes const& s : sizes_of(table)) {
         for (Make const& m : kMakes) {
           // A GPU's batches of layout `log` take another course where accesses are not counted.
           bool const log = table.layout == Layout::log;

@@ -190,9 +190,11 @@ TEST_P(Conformance, EndlessOverwritingTakesNoMoreRoom) {
     ASSERT_NO_FATAL_FAILURE(driver_->run_erase(keys(0, 100)));
     ASSERT_NO_FATAL_FAILURE(fill(0, 100, round));
   }
-  // Sizes that vary may need a superblock of a stride not met before.
+  // Sizes that vary may need a superblock of a stride not met before. Layout `log` uses two by
+  // turns for its entries, and wide ones come to the second in so few batches.
+  bool const turns = GetParam().layout == Layout::log && GetParam().key_bytes > 24;
   EXPECT_LE(driver_->store().stats().space.used_bytes,
-            settled + (fixed_values() && fixed_keys() ? 0u : 2u << 20));
+            settled + (fixed_values() && fixed_keys() ? turns ? 1u << 20 : 0u : 2u << 20));
   driver_->check_all();
 }
 

@@ -128,6 +128,23 @@ TEST_F(EntryFlips, OfOneBitInEveryWordOfTheLogAreRefusedOrChangeNothing) {
   EXPECT_GE(refused_, flipped - 1);
 }
 
+/// A pool that a later build may write.
+TEST_F(EntryFlips, KeysThatNoLogOfThisBuildHasAreRefusedByName) {
+  std::vector<char> strange = whole_;
+  pm::PoolHeader header{};
+  std::memcpy(&header, strange.data(), sizeof header);
+  header.key_bytes = header.max_key_bytes = 40;
+  header.crc = crc32c(0, &header, offsetof(pm::PoolHeader, crc));
+  std::memcpy(strange.data(), &header, sizeof header);
+  write(strange);
+  auto const store = Store::open(path_, open_);
+  ASSERT_FALSE(store.ok());
+  EXPECT_EQ(store.status().code(), Code::unsupported) << store.status().message();
+  EXPECT_NE(store.status().message().find("keys of 40 bytes"), std::string::npos)
+      << store.status().message();
+  EXPECT_EQ(read(), strange) << "a refused pool was changed";
+}
+
 /// Of a value there is nothing in the pool but the value, and 24 bits of checksum in its entry.
 TEST_F(EntryFlips, OfOneBitOfEveryValueAreFoundByGetsScansAndVerify) {
   for (auto const& [key, value] : contents_) {

@@ -1,5 +1,5 @@
-// The log of entries by itself, against a plain list of extents: what is read back after it was
-// reopened, what a torn or damaged extent does, how segments are used again.
+// The log of entries by itself, with cells of each size, against a plain list of extents: what is
+// read back after it was reopened, what a torn or damaged extent does, how segments are used again.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,16 +15,18 @@
 namespace perdure::wal {
 namespace {
 
-using Entries = std::vector<LogEntry>;
+using Cell = std::vector<std::byte>;
+using Entries = std::vector<Cell>;
 
 struct Written {
   std::uint64_t number;
   Entries entries;
 };
 
-class EntryLogTest : public ::testing::Test {
+/// By the size of its keys.
+class EntryLogTest : public ::testing::TestWithParam<std::uint32_t> {
  protected:
-  pm::Pool pool_ = pm::make_pool(4, 64);
+  pm::Pool pool_ = pm::make_pool(4, 64, GetParam());
   std::optional<EntryLog> log_{pool_};
   exec::Workers workers_{2};
   std::vector<Written> written_;
@@ -34,16 +36,30 @@ class EntryLogTest : public ::testing::Test {
   void SetUp() override { ASSERT_TRUE(log_->create().ok()); }
 
   Entries some(std::uint64_t n) {
-    Entries entries(n);
-    for (LogEntry& e : entries)
-      if (random_() % 4 != 0) e = {random_(), random_() & kEntryAddressMask};
+    Entries entries(n, Cell(log_->cell_bytes()));
+    for (Cell& cell : entries)
+      if (random_() % 4 != 0) write(cell, random_() & kEntryAddressMask);
     return entries;
   }
 
   Entries all_say_something(std::uint64_t n) {
-    Entries entries = some(n);
-    for (LogEntry& e : entries) e.what |= 16;
+    Entries entries(n, Cell(log_->cell_bytes()));
+    for (Cell& cell : entries) write(cell, (random_() & kEntryAddressMask) | 16);
     return entries;
+  }
+
+  /// By a key that is zero nowhere.
+  void write(Cell& cell, std::uint64_t what) {
+    std::vector<std::byte> key(GetParam());
+    for (std::byte& byte : key) byte = static_cast<std::byte>(1 + random_() % 255);
+    NewEntry const entry{key.data(), GetParam(), what};
+    LogEntry const first = entry.first();
+    std::memcpy(cell.data(), &first, sizeof first);
+    for (std::uint32_t at = sizeof first; at < cell.size(); at += sizeof(KeyPart)) {
+      KeyPart const part = entry.part(at);
+      std::memcpy(&cell[at], &part, sizeof part);
+    }
+    ASSERT_EQ(sum_of(entry, log_->cell_bytes()), sum_of(cell.data(), log_->cell_bytes()));
   }
 
   /// As a batch does: entries, then the head. Where they lie.
@@ -56,8 +72,8 @@ class EntryLogTest : public ::testing::Test {
     std::uint64_t sum = 0;
     for (std::uint64_t j = 0; j < entries.size(); ++j) {
       cells.push_back(pool_.base() + region.cell(j).bytes);
-      pm::write_bytes(cells.back(), &entries[j], sizeof entries[j]);
-      sum += sum_of(entries[j]);
+      pm::write_bytes(cells.back(), entries[j].data(), entries[j].size());
+      sum += sum_of(entries[j].data(), log_->cell_bytes());
     }
     if (!seals) return cells;
     log_->seal(++number_, entries.size(), ExtentKind::batch, sum);
@@ -74,8 +90,12 @@ class EntryLogTest : public ::testing::Test {
     log_.emplace(pool_);
     if (Status s = log_->attach(); !s.ok()) return s;
     Status const read = log_->read(workers_, [&](EntryLog::Extent const& extent) {
-      Written one{extent.number, Entries(extent.entries)};
-      log_->copy(extent, 0, one.entries);
+      std::size_t const each = log_->cell_bytes();
+      std::vector<std::byte> cells(extent.entries * each);
+      log_->copy(extent, 0, cells);
+      Written one{extent.number, {}};
+      for (auto at = cells.begin(); at != cells.end(); at += static_cast<std::ptrdiff_t>(each))
+        one.entries.emplace_back(at, at + static_cast<std::ptrdiff_t>(each));
       found.push_back(one);
       return Status{};
     });
@@ -90,20 +110,16 @@ class EntryLogTest : public ::testing::Test {
     ASSERT_EQ(found.size(), written_.size());
     for (std::size_t i = 0; i < found.size(); ++i) {
       EXPECT_EQ(found[i].number, written_[i].number);
-      ASSERT_EQ(found[i].entries.size(), written_[i].entries.size());
-      if (found[i].entries.empty()) continue;
-      EXPECT_EQ(std::memcmp(found[i].entries.data(), written_[i].entries.data(),
-                            found[i].entries.size() * sizeof(LogEntry)),
-                0);
+      EXPECT_EQ(found[i].entries, written_[i].entries);
     }
   }
 
   [[nodiscard]] std::uint64_t one_segment() const { return log_->cells_each(); }
 };
 
-TEST_F(EntryLogTest, ANewLogIsReadBackAsEmpty) { expect_all_read_back(); }
+TEST_P(EntryLogTest, ANewLogIsReadBackAsEmpty) { expect_all_read_back(); }
 
-TEST_F(EntryLogTest, ExtentsOfAnySizeAreReadBackInTheirOrder) {
+TEST_P(EntryLogTest, ExtentsOfAnySizeAreReadBackInTheirOrder) {
   for (int i = 0; i < 40; ++i) append(some(random_() % (one_segment() / 7)));
   EXPECT_GT(log_->segments(), 1u);
   expect_all_read_back();
@@ -112,7 +128,7 @@ TEST_F(EntryLogTest, ExtentsOfAnySizeAreReadBackInTheirOrder) {
   expect_all_read_back();
 }
 
-TEST_F(EntryLogTest, WhatFollowsAReopeningIsReadBackToo) {
+TEST_P(EntryLogTest, WhatFollowsAReopeningIsReadBackToo) {
   for (int i = 0; i < 20; ++i) {
     append(some(random_() % 1000));
     if (i % 3 == 0) expect_all_read_back();
@@ -120,7 +136,7 @@ TEST_F(EntryLogTest, WhatFollowsAReopeningIsReadBackToo) {
   expect_all_read_back();
 }
 
-TEST_F(EntryLogTest, AnExtentWithoutItsHeadWasNeverThere) {
+TEST_P(EntryLogTest, AnExtentWithoutItsHeadWasNeverThere) {
   append(some(100));
   append(some(100), false);
   expect_all_read_back();
@@ -128,36 +144,52 @@ TEST_F(EntryLogTest, AnExtentWithoutItsHeadWasNeverThere) {
   expect_all_read_back();
 }
 
-TEST_F(EntryLogTest, AnExtentThatLacksAnyOneEntryDoesNotCount) {
+TEST_P(EntryLogTest, AnExtentThatLacksAnyOneWordOfAnEntryDoesNotCount) {
   append(some(10));
   Entries const whole = all_say_something(40);
   std::vector<std::byte*> const cells = append(whole);
   written_.pop_back();
   for (std::byte* const cell : cells) {
-    std::byte was[sizeof(LogEntry)];
-    std::memcpy(was, cell, sizeof was);
-    std::memset(cell, 0, sizeof was);
-    std::vector<Written> found;
-    ASSERT_TRUE(reopen(found).ok());
-    EXPECT_EQ(found.size(), 1u);
-    std::memcpy(cell, was, sizeof was);
+    for (std::uint32_t at = 0; at < log_->cell_bytes(); at += 8) {
+      std::uint64_t was = 0;
+      std::memcpy(&was, cell + at, sizeof was);
+      if (was == 0) continue;  // behind the key
+      std::memset(cell + at, 0, sizeof was);
+      std::vector<Written> found;
+      ASSERT_TRUE(reopen(found).ok());
+      EXPECT_EQ(found.size(), 1u) << at;
+      std::memcpy(cell + at, &was, sizeof was);
+    }
   }
 }
 
-TEST_F(EntryLogTest, ATornExtentDoesNotComeBackBehindAShorterOne) {
+/// Sums of extents add up those of entries, whatever their order.
+TEST_P(EntryLogTest, AnExtentWhoseEntriesHaveSwappedPartsOfTheirKeysDoesNotCount) {
+  append(some(10));
+  std::vector<std::byte*> const cells = append(all_say_something(2));
+  written_.pop_back();
+  for (std::uint32_t at = sizeof(LogEntry); at < log_->cell_bytes(); at += sizeof(KeyPart)) {
+    std::swap_ranges(cells[0] + at, cells[0] + at + sizeof(KeyPart), cells[1] + at);
+    std::vector<Written> found;
+    ASSERT_TRUE(reopen(found).ok());
+    EXPECT_EQ(found.size(), 1u) << at;
+    std::swap_ranges(cells[0] + at, cells[0] + at + sizeof(KeyPart), cells[1] + at);
+  }
+}
+
+TEST_P(EntryLogTest, ATornExtentDoesNotComeBackBehindAShorterOne) {
   Entries const torn = all_say_something(200);
   append(some(10));
   auto const cells = append(torn);
   written_.pop_back();
-  LogEntry const gone{};
-  std::memcpy(cells[150], &gone, sizeof gone);
+  std::memset(cells[150], 0, torn[150].size());
   expect_all_read_back();
   append(some(5));
-  std::memcpy(cells[150], &torn[150], sizeof gone);
+  std::memcpy(cells[150], torn[150].data(), torn[150].size());
   expect_all_read_back();
 }
 
-TEST_F(EntryLogTest, DamageBelowAnAcknowledgedExtentIsRefused) {
+TEST_P(EntryLogTest, DamageBelowAnAcknowledgedExtentIsRefused) {
   append(some(50));
   auto const cells = append(some(50));
   append(some(50));
@@ -169,7 +201,7 @@ TEST_F(EntryLogTest, DamageBelowAnAcknowledgedExtentIsRefused) {
       << s.message();
 }
 
-TEST_F(EntryLogTest, ADamagedChainIsRefused) {
+TEST_P(EntryLogTest, ADamagedChainIsRefused) {
   append(some(3 * one_segment()));
   pm::RootEntry const* const first = pool_.root().find(kEntrySegments);
   ASSERT_NE(first, nullptr);
@@ -184,7 +216,7 @@ TEST_F(EntryLogTest, ADamagedChainIsRefused) {
   expect_all_read_back();
 }
 
-TEST_F(EntryLogTest, ReleasedSegmentsAreUsedAgainAndTheirExtentsNeverComeBack) {
+TEST_P(EntryLogTest, ReleasedSegmentsAreUsedAgainAndTheirExtentsNeverComeBack) {
   std::uint64_t most = 0;
   for (int lap = 0; lap < 12; ++lap) {
     for (int i = 0; i < 10; ++i) append(some(one_segment() / 5));
@@ -199,7 +231,7 @@ TEST_F(EntryLogTest, ReleasedSegmentsAreUsedAgainAndTheirExtentsNeverComeBack) {
   EXPECT_LE(most, 5u);
 }
 
-TEST_F(EntryLogTest, WhereThePoolHasNoRoomTheLogSaysSoAndStaysAsItWas) {
+TEST_P(EntryLogTest, WhereThePoolHasNoRoomTheLogSaysSoAndStaysAsItWas) {
   append(some(10));
   std::uint64_t const segments = log_->segments();
   Status s;
@@ -213,6 +245,19 @@ TEST_F(EntryLogTest, WhereThePoolHasNoRoomTheLogSaysSoAndStaysAsItWas) {
   append(some(10));
   expect_all_read_back();
 }
+
+/// Of keys of up to 8 bytes, as of builds before there were others.
+TEST(EntryCells, AreAsLargeAsTheirKeysWant) {
+  for (std::uint32_t const key_bytes : {1u, 8u}) EXPECT_EQ(cell_bytes_for(key_bytes), 16u);
+  for (std::uint32_t const key_bytes : {9u, 24u}) EXPECT_EQ(cell_bytes_for(key_bytes), 32u);
+  for (std::uint32_t const key_bytes : {25u, 32u}) EXPECT_EQ(cell_bytes_for(key_bytes), 48u);
+  std::uint64_t const key = 0x1122334455667788u;
+  NewEntry const entry = erase_entry(reinterpret_cast<std::byte const*>(&key), sizeof key);
+  std::uint64_t const words[2] = {key, kErases};
+  EXPECT_EQ(sum_of(entry, 16), hash_bytes(reinterpret_cast<std::byte const*>(words), 16));
+}
+
+INSTANTIATE_TEST_SUITE_P(KeyBytes, EntryLogTest, ::testing::Values(8u, 20u, 32u));
 
 }  // namespace
 }  // namespace perdure::wal

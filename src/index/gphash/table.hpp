@@ -58,7 +58,7 @@ class Table : public Slots {
   [[nodiscard]] std::span<std::uint32_t const> moved_bits() const { return moved_; }
   void finish_growth();
   /// Entries of some unit find no room: a larger top level in place of the new one, with what moved
-  /// units hold there. On failure nothing has changed.
+  /// units hold there. On failure nothing has changed. In layout `log` no unit has moved.
   Status widen(exec::Workers& workers);
   /// Nor is there room for that: clears the copies of these units' entries, which have not moved,
   /// so that each stands on the retiring level alone; if none has moved, the growth is undone.

@@ -70,18 +70,18 @@ void Table::give_level(Level const& level) {
 }
 
 Status Table::widen(exec::Workers& workers) {
-  PERDURE_ASSERT(growing() && !logged_);
+  PERDURE_ASSERT(growing() && (!logged_ || units_left_ == units()));
   for (std::uint32_t bits = top_level() + 1;; ++bits) {
     auto wider = new_level(bits, workers);
     if (!wider) return wider.status();
     if (!mutated("wider_level_without_entries") && !carry_into(*wider)) {
-      pool_->give_run(wider->base, run_of(bits));
+      give_level(*wider);
       continue;
     }
     Level const old = view_.level[0];
     view_.level[0] = *wider;
     publish_levels({view_.level, view_.all_levels()}, true);
-    pool_->give_run(old.base, run_of(old.log2_buckets));
+    give_level(old);
     renumber();
     return {};
   }

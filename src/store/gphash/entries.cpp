@@ -18,9 +18,9 @@ namespace perdure {
 namespace {
 
 #if defined(PERDURE_EXPLORE)
-constexpr std::uint64_t kFewCells = 8;
+constexpr std::uint64_t kFewBytes = 128;
 #else
-constexpr std::uint64_t kFewCells = 1u << 16;
+constexpr std::uint64_t kFewBytes = 1u << 20;
 #endif
 
 constexpr std::uint64_t kReplayed = 1u << 21;  // cells put into the table at a time
@@ -31,8 +31,10 @@ constexpr std::size_t kChecked = 1u << 10;     // values that a worker looks at
 // ------------------------------------------------------------------------------------------------
 // Writing
 
+std::uint64_t Entries::few_cells() const { return kFewBytes / core_.entries.cell_bytes(); }
+
 bool Entries::is_long() const {
-  return core_.entries.used() > kLong * core_.counters.records() + kFewCells;
+  return core_.entries.used() > kLong * core_.counters.records() + few_cells();
 }
 
 /// It would make durable what the table has of a transaction that is open.
@@ -47,11 +49,11 @@ Status Entries::make_room(std::uint64_t operations) {
   }
   // This batch, the commit of its transaction, and a copy of all keys that there are then.
   std::uint64_t const cells =
-      operations + 3 * wal::kHeadCells + core_.counters.records() + operations;
+      operations + 3 * core_.entries.head_cells() + core_.counters.records() + operations;
   if (core_.entries.room() >= cells) return {};
   Status s = core_.entries.reserve(cells);
   core_.pool_may_have_grown();
-  bool const shortens = core_.entries.used() > core_.counters.records() + kFewCells;
+  bool const shortens = core_.entries.used() > core_.counters.records() + few_cells();
   if (s.code() == Code::no_space && shortens && may_copy()) {
     if (Status copied = copy(); !copied.ok()) return copied;
     s = core_.entries.reserve(cells);
@@ -103,25 +105,29 @@ Status Entries::named(Status const& s) const {
   return s.ok() ? s : Status{s.code(), "pool " + core_.path + ": " + s.message()};
 }
 
-bool Entries::value_whole(wal::LogEntry const& entry) const {
-  Offset const at = wal::record_of(entry.what);
+bool Entries::value_whole(std::uint64_t what) const {
+  Offset const at = wal::record_of(what);
   // The header of a superblock that was taken for it may be what is missing.
   if (!pm::HeapHeaders(core_.pool).has_record(at, core_.fixed_stride())) return false;
   std::byte const* const value = core_.pool.base() + at.bytes;
   std::uint32_t const bytes = core_.pool.header().value_bytes;
   pm::will_read(value, bytes);
-  return pm::short_sum(crc32c(0, value, bytes)) == wal::value_sum_of(entry.what);
+  return pm::short_sum(crc32c(0, value, bytes)) == wal::value_sum_of(what);
 }
 
 /// What one ordering point leaves of a batch may be its entries without all of its values.
 bool Entries::values_whole(Extent const& extent) const {
   if (extent.kind != wal::ExtentKind::batch || mutated("last_records_not_checked")) return true;
-  std::vector<wal::LogEntry> entries(extent.entries);
+  std::uint64_t const each = core_.entries.cell_bytes();
+  std::vector<std::byte> entries(extent.entries * each);
   core_.entries.copy(extent, 0, entries);
   std::atomic<bool> whole{true};
-  core_.workers.for_chunks(entries.size(), kChecked, [&](std::size_t begin, std::size_t end) {
-    for (wal::LogEntry const& entry : std::span(entries).subspan(begin, end - begin))
-      if (wal::says_put(entry.what) && !value_whole(entry)) whole = false;
+  core_.workers.for_chunks(extent.entries, kChecked, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      wal::LogEntry entry;
+      std::memcpy(&entry, &entries[i * each], sizeof entry);
+      if (wal::says_put(entry.what) && !value_whole(entry.what)) whole = false;
+    }
   });
   return whole;
 }
@@ -162,11 +168,12 @@ class Replay {
   /// is passed over as if it were heads, the last of which may overlap.
   void go_to(std::uint64_t position) {
     if (begin_ == end_) begin_ = end_ = position;
-    PERDURE_ASSERT(end_ == position || end_ + wal::kHeadCells <= position);
+    std::uint64_t const cells = core_.entries.head_cells();
+    PERDURE_ASSERT(end_ == position || end_ + cells <= position);
     while (end_ < position) {
-      std::uint64_t const head = std::min(end_, position - wal::kHeadCells);
+      std::uint64_t const head = std::min(end_, position - cells);
       heads_.push_back(static_cast<std::uint32_t>(head - begin_));
-      end_ = head + wal::kHeadCells;
+      end_ = head + cells;
     }
   }
 
@@ -203,7 +210,7 @@ Status Entries::replay(BatchWriter& writer) {
 
 Status Entries::undo_batch(BatchWriter& writer, std::uint64_t operations) {
   wal::EntryLog const& log = core_.entries;
-  std::uint64_t const at = log.mark().position + wal::kHeadCells + operations;
+  std::uint64_t const at = log.mark().position + log.head_cells() + operations;
   return writer.replay({log.segments_of(at, at + operations), log.region_at(at), operations, {}});
 }
 

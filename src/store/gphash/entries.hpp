@@ -52,8 +52,9 @@ class Entries {
   [[nodiscard]] Status named(Status const& s) const;
   [[nodiscard]] bool may_copy() const;
   [[nodiscard]] bool is_long() const;
+  [[nodiscard]] std::uint64_t few_cells() const;
   [[nodiscard]] bool values_whole(Extent const& extent) const;
-  [[nodiscard]] bool value_whole(wal::LogEntry const& entry) const;
+  [[nodiscard]] bool value_whole(std::uint64_t what) const;
 
   Core& core_;
 };

@@ -224,13 +224,16 @@ Status Growth::note_moved(std::vector<std::uint32_t> const& units) {
 /// Extreme shapes only: these units' entries find no room on the new levels. The new top gives way
 /// to a larger one.
 Status Growth::widen(std::vector<std::uint32_t> const& stuck) {
-  if (core_.logged())
-    return {Code::device_error,
-            "entries found no room in the larger table; reopening makes one of another size"};
   PERDURE_ASSERT(!stuck.empty() && stuck.size() <= core_.table.units_left());
   bool const some_moved = core_.table.units_left() != core_.table.units();
+  if (core_.logged() && (some_moved || !check_worth_growing().ok())) return leave(stuck);
   Status const wider = make_level([&] { return core_.table.widen(core_.workers); });
   if (!only_no_space(wider)) return wider;
+  if (core_.logged()) {
+    if (!wider.ok()) return leave(stuck);
+    Status const set = core_.show_table();
+    return set.code() == Code::no_space ? abandon(set) : set;
+  }
   if (!wider.ok()) {
     core_.table.give_up(stuck);
     stuck_units_ = stuck;
@@ -241,6 +244,17 @@ Status Growth::widen(std::vector<std::uint32_t> const& stuck) {
   if (wider.ok() && !some_moved) return {};
   Status const followed = core_.engine->refresh();
   return followed.ok() ? wider : followed;
+}
+
+/// Layout `log`, whose words are the engine's, so that nobody brings what moved units hold to a
+/// wider level: these units stay, and if none has moved, so does the table. It takes many keys of
+/// equal hashes, which anybody can make, to come here; an opening puts all keys into new levels.
+Status Growth::leave(std::vector<std::uint32_t> const& stuck) {
+  Status const why{Code::no_space,
+                   "pool " + core_.path + ": keys of equal hashes find no room in a larger table"};
+  if (Status s = core_.engine->units().clear_copies(stuck); !s.ok()) return s;
+  stuck_units_ = stuck;
+  return core_.table.units_left() == core_.table.units() ? abandon(why) : why;
 }
 
 }  // namespace perdure

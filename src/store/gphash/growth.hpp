@@ -39,6 +39,7 @@ class Growth {
   Status move_units(std::vector<std::uint32_t> units);
   Status note_moved(std::vector<std::uint32_t> const& units);
   Status widen(std::vector<std::uint32_t> const& stuck);
+  Status leave(std::vector<std::uint32_t> const& stuck);
 
   Core& core_;
   Records& records_;

@@ -27,15 +27,20 @@ Status can_run(Device device) {
   return {Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
 }
 
+/// Whether a log can say such keys, and a mirror know them.
+bool has_entries(pm::PoolHeader const& h) {
+  static_assert(wal::kMostEntryKey == gphash::kMaxIdentityKey);
+  return h.key_bytes != 0 && h.key_bytes <= wal::kMostEntryKey && h.value_bytes != 0;
+}
+
 /// Of a new pool of layout `log`.
 Status check_logged(std::string const& path, pm::PoolHeader const& h) {
   auto const refuse = [&](std::string const& what) {
     return bad_argument("pool " + path + ": layout log " + what + "; or choose layout word");
   };
-  if (h.key_bytes == 0 || h.key_bytes > wal::kMostEntryKey || h.value_bytes == 0)
-    return refuse(
-        "has keys of a fixed size of at most 8 bytes and values of a fixed size: set "
-        "key_bytes and value_bytes");
+  if (!has_entries(h))
+    return refuse("has keys of a fixed size of at most " + std::to_string(wal::kMostEntryKey) +
+                  " bytes and values of a fixed size: set key_bytes and value_bytes");
   if (h.levels != 2 || h.hashes != 2 || h.slots != 8)
     return refuse("has the default shape, 2L-2H-8S, alone");
   return {};
@@ -62,11 +67,17 @@ Result<pm::PoolHeader> header_for(std::string const& path, CreateOptions const& 
   return h;
 }
 
-/// What an opening of layout `log` has no use for.
-Status can_run_logged(std::string const& path, OpenOptions const& o) {
+/// What an opening of layout `log` has no use for, and sizes that no log of this build has.
+Status can_run_logged(std::string const& path, pm::PoolHeader const& h, OpenOptions const& o) {
+  if (!h.logged()) return {};
   auto const refuse = [&](std::string const& what) {
     return Status{Code::unsupported, "pool " + path + " has layout log, " + what};
   };
+  if (!has_entries(h))
+    return refuse("with keys of " + std::to_string(h.key_bytes) + " bytes and values of " +
+                  std::to_string(h.value_bytes) +
+                  ", which this build's logs do not take; open it "
+                  "with the build that wrote it");
   if (o.memory.cache_bytes != 0) return refuse("which has no record cache; leave cache_bytes out");
   if (o.memory.residency == Residency::pm)
     return refuse("whose index is in the machine's memory; leave residency out");
@@ -84,7 +95,7 @@ std::uint64_t superblocks_for(pm::PoolHeader const& h, std::uint32_t top, std::u
          h.superblock_bytes;
   }
   if (h.logged()) {
-    std::uint64_t const cells = h.superblock_bytes / wal::kCellBytes - wal::kHeaderCells;
+    std::uint64_t const cells = wal::cells_in(h.superblock_bytes, wal::cell_bytes_for(h.key_bytes));
     n += (Entries::kCellsARecord * records + cells - 1) / cells;
   }
   if (h.value_bytes == 0) return n + 1;  // sizes unknown: the heap grows as values come
@@ -173,7 +184,7 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::create(std::string const& path
   if (!header) return header.status();
   if (Status s = can_run(open.device); !s.ok()) return s;
   if (Status s = check_no_value_log(path, open.value_log); !s.ok()) return s;
-  if (Status s = header->logged() ? can_run_logged(path, open) : Status{}; !s.ok()) return s;
+  if (Status s = can_run_logged(path, *header, open); !s.ok()) return s;
   gphash::Shape const shape{create.shape.levels, create.shape.hashes, create.shape.slots};
   std::uint32_t const top = gphash::top_level_for(
       shape, std::max<std::uint64_t>(1, create.expected_records), kStartLoadOfLevels);
@@ -198,8 +209,7 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::open(std::string const& path,
         " is of durability power, and what its file holds may be behind its log; name its "
         "log_dir");
   }
-  if (Status s = pool.header().logged() ? can_run_logged(path, options) : Status{}; !s.ok())
-    return s;
+  if (Status s = can_run_logged(path, pool.header(), options); !s.ok()) return s;
   auto store = std::make_unique<GphashStore>(path, options, std::move(pool));
   Opening opening(*store);
   if (Status s = opening.found(); !s.ok()) return s;
@@ -223,8 +233,7 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::open_logged(std::string const&
   if (!restored) return restored.status();
   auto pool = pm::Pool::of_image(path, std::move(restored->file));
   if (!pool) return pool.status();
-  Status const can = pool->header().logged() ? can_run_logged(path, options) : Status{};
-  if (!can.ok()) return can;
+  if (Status s = can_run_logged(path, pool->header(), options); !s.ok()) return s;
   double const map_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   auto store = std::make_unique<GphashStore>(path, options, std::move(*pool));
   Opening opening(*store);
@@ -249,7 +258,7 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::restore(std::string const& pat
   create.log.bytes = restore.log.bytes;
   if (Status s = check_log_dir(path, create.durability, create.log.dir); !s.ok()) return s;
   if (Status s = check_expected(path, open, pool.header()); !s.ok()) return s;
-  if (Status s = pool.header().logged() ? can_run_logged(path, open) : Status{}; !s.ok()) return s;
+  if (Status s = can_run_logged(path, pool.header(), open); !s.ok()) return s;
   auto store = std::make_unique<GphashStore>(path, open, std::move(pool));
   Opening opening(*store);
   if (Status s = opening.restored(create); !s.ok()) return s;

@@ -49,7 +49,7 @@ std::uint64_t Records::superblocks_ahead(std::uint64_t needed) const {
   std::uint64_t const free = core_.pool.superblocks() - used;
   if (!core_.logged()) return std::min(used, free - std::min(free, needed)) / 2;
   std::uint64_t const stride = core_.fixed_stride();
-  std::uint64_t const each = stride + Entries::kCellsARecord * wal::kCellBytes;
+  std::uint64_t const each = stride + Entries::kCellsARecord * core_.entries.cell_bytes();
   std::uint64_t const heap = core_.heap.superblocks().size();
   std::uint64_t const both = free + heap + core_.entries.segments();
   std::uint64_t const share = (both * stride + each - 1) / each;

@@ -60,6 +60,19 @@ class UnitsOn final : public UnitMover {
                                             items_of(slots.value().n));
   }
 
+  Status clear_copies(std::span<std::uint32_t const> units) override {
+    if constexpr (Ops::kLogged) {
+      auto const slots = upload(units);
+      if (!slots) return slots.status();
+      ClearCopiesBody<Ops> const body{state_->table, slots.value()};
+      if (Status s = launcher_.template run<typename Machine::Solo>(body, slots.value().n); !s.ok())
+        return s;
+      return launcher_.machine.wait();
+    } else {
+      return {Code::unsupported, "the copies of this layout are the host's to clear"};
+    }
+  }
+
   Status set_moved(std::span<std::uint32_t const> bits) override {
     Machine& machine = launcher_.machine;
     if (Status s = machine.begin(nullptr); !s.ok()) return s;

@@ -317,7 +317,7 @@ struct PublishBody {
                             Counts& counts) const {
     bool const says = plan.change != Change::none && !mutated("entry_skipped");
     if (batch.entries.segments == nullptr || (!says && batch.pass != 1)) return;
-    wal::LogEntry entry{};
+    wal::NewEntry entry{};
     if (says) {
       std::byte const* const key = batch.keys.at(batch.order[j].index);
       entry = plan.change == Change::erase
@@ -325,17 +325,17 @@ struct PublishBody {
                   : wal::put_entry(key, table.key_bytes, gphash::word::record(plan.value),
                                    plan.value_sum);
       ++counts[BatchCounts::entries];
-      counts[BatchCounts::entry_sum] += wal::sum_of(entry);
+      counts[BatchCounts::entry_sum] += wal::sum_of(entry, batch.entries.cell_bytes);
     }
     wal::append_entry(warp, mem, batch.entries, j, entry);
     if (!batch.undoable) return;
     wal::append_entry(warp, mem, batch.entries, batch.n + j,
-                      says ? undoing<W>(j, plan) : wal::LogEntry{});
+                      says ? undoing<W>(j, plan) : wal::NewEntry{});
   }
 
   /// The slot's identity is still that of what was there.
   template <class W>
-  PERDURE_FN wal::LogEntry undoing(std::uint64_t j, Plan const& plan) const {
+  PERDURE_FN wal::NewEntry undoing(std::uint64_t j, Plan const& plan) const {
     std::byte const* const key = batch.keys.at(batch.order[j].index);
     if (batch.unlinked[j] == 0) return wal::erase_entry(key, table.key_bytes);
     return wal::put_entry(key, table.key_bytes, Offset{batch.unlinked[j]},

@@ -33,39 +33,31 @@ struct CopyEntriesBody {
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>&, Counts& counts) const {
     std::uint64_t const first = item * kKeysPerItem;
-    typename W::template Each<wal::LogEntry> entry;
+    typename W::template Each<wal::NewEntry> entry;
+    typename W::template Each<std::uint64_t> sum;
     std::uint32_t const mask = warp.ballot([&](std::uint32_t lane) {
-      return first + lane < slots && entry_of<W>(first + lane, entry[lane]);
+      return first + lane < slots && entry_of<W>(first + lane, entry[lane], sum[lane]);
     });
     if (mask == 0) return;
     std::uint64_t const at = warp.elect([&] { return W::fetch_add(count, exec::popcount(mask)); });
     auto const cell = [&](std::uint32_t lane) {
       return region.cell(at + exec::popcount(mask & ((1u << lane) - 1)));
     };
-    mem.store_pair_each(
-        warp, mask, cell, [&](std::uint32_t lane) { return entry[lane].key; },
-        [&](std::uint32_t lane) { return entry[lane].what; });
+    wal::append_each(warp, mem, mask, region.cell_bytes, cell, entry);
     counts[BatchCounts::entries] += exec::popcount(mask);
-    counts[BatchCounts::entry_sum] += sum_of_all(warp, mask, entry);
+    for (std::uint32_t rest = mask; rest != 0; rest &= rest - 1)
+      counts[BatchCounts::entry_sum] += warp.broadcast(sum, exec::lowest_bit(rest));
   }
 
  private:
   template <class W>
-  PERDURE_FN bool entry_of(std::uint64_t slot, wal::LogEntry& entry) const {
+  PERDURE_FN bool entry_of(std::uint64_t slot, wal::NewEntry& entry, std::uint64_t& sum) const {
     std::uint64_t const word = W::load(table.mirror.words + slot);
     if (word == gphash::word::kEmpty) return false;
     entry = wal::put_entry(table.mirror.identity(slot), table.key_bytes, Ops::source(table, word),
                            table.mirror.template value_sum<W>(slot));
+    sum = wal::sum_of(entry, region.cell_bytes);
     return true;
-  }
-
-  template <class W>
-  PERDURE_FN std::uint64_t sum_of_all(W& warp, std::uint32_t mask,
-                                      typename W::template Each<wal::LogEntry> const& entry) const {
-    std::uint64_t sum = 0;
-    for (; mask != 0; mask &= mask - 1)
-      sum += wal::sum_of(warp.broadcast(entry, exec::lowest_bit(mask)));
-    return sum;
   }
 };
 
@@ -91,12 +83,14 @@ struct ReplayCellsBody {
   std::byte const* base = nullptr;  // of the pool
 
   PERDURE_FN void operator()(std::uint64_t cell) const {
-    auto const* const at =
-        reinterpret_cast<wal::LogEntry const*>(base + to.region.cell(cell).bytes);
-    pm::will_read(at, sizeof *at);
-    wal::LogEntry const entry = *at;
+    std::byte const* const at = base + to.region.cell(cell).bytes;
+    pm::will_read(at, to.region.cell_bytes);
+    wal::LogEntry const entry = *reinterpret_cast<wal::LogEntry const*>(at);
     std::uint64_t const i = to.operation(cell);
-    memcpy(to.keys + i * to.key_bytes, &entry.key, to.key_bytes);
+    std::byte* const key = to.keys + i * to.key_bytes;
+    constexpr std::uint32_t kFirst = sizeof entry.key;
+    memcpy(key, &entry.key, to.key_bytes < kFirst ? to.key_bytes : kFirst);
+    if (to.key_bytes > kFirst) memcpy(key + kFirst, at + sizeof entry, to.key_bytes - kFirst);
     to.kinds[i] =
         static_cast<std::uint8_t>(wal::says_erase(entry.what) ? OpKind::erase : OpKind::put);
     to.said[i] = entry.what;
@@ -111,7 +105,7 @@ struct SkipHeadsBody {
 
   PERDURE_FN void operator()(std::uint64_t i) const {
     if (mutated("extent_head_replayed")) return;
-    for (std::uint32_t c = 0; c < wal::kHeadCells; ++c)
+    for (std::uint32_t c = 0; c < wal::head_cells_of(to.region.cell_bytes); ++c)
       to.status[to.operation(heads[i] + c)] = ReplayView::kSaysNothing;
   }
 };

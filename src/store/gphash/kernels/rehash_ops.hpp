@@ -163,6 +163,37 @@ struct LanePerSlotRehashBody {
   }
 };
 
+/// Layout `log`, whose words are in the mirror alone: takes back the copies of what units hold that
+/// find no room, so that it stands on the retiring level alone. A slot an item.
+template <class Ops>
+struct ClearCopiesBody {
+  using Where = typename Ops::Where;
+  static constexpr int kStages = 1;
+  gphash::TableView table;
+  UnitSlots slots;
+  template <class W>
+  struct State {};
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M&, std::uint64_t item, State<W>&, Counts&) const {
+    PERDURE_ASSERT(!kCostlyAssertions || (table.retiring == 1 && item < slots.n));
+    std::uint64_t const number = table.retiring_level().first_slot + slots.at(item);
+    std::uint64_t const word = W::load(table.mirror.words + number);
+    if (word == gphash::word::kEmpty || mutated("stuck_unit_keeps_copies")) return;
+    Where where;
+    where.set_moved(table, hash_bytes(table.mirror.identity(number), table.key_bytes));
+    warp.elect([&] {
+      std::uint32_t const lanes = Where::groups(table) * Ops::slots(table);
+      for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+        std::uint64_t const copy = where.slot_number(table, lane);
+        if (W::load(table.mirror.words + copy) == word)
+          Ops::template reflect<W>(table, copy, gphash::word::kEmpty, nullptr, nullptr);
+      }
+      return std::uint64_t{0};
+    });
+  }
+};
+
 /// Stores zeros over the units' part of the retiring level, 32 slots an item.
 template <class Ops>
 struct EmptyUnitsBody {
