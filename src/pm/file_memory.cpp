@@ -44,15 +44,15 @@ bool comes_by_touch(Medium medium) { return medium == Medium::tmpfs || medium ==
 /// 0.27 s a GiB for one thread where pages have 4 KiB, so several share a large range. False: some
 /// could not be had, or the kernel is older than this call (5.14).
 bool populate(std::byte* at, std::uint64_t bytes, unsigned most_threads) {
-  constexpr std::uint64_t kPiece = 4u << 20;
-  std::uint64_t const pieces = (bytes + kPiece - 1) / kPiece;
+  constexpr std::uint64_t kShare = 4u << 20;
+  std::uint64_t const pieces = (bytes + kShare - 1) / kShare;
   std::uint64_t const threads = std::clamp<std::uint64_t>(most_threads, 1, pieces);
   std::atomic<std::uint64_t> next{0};
   std::atomic<bool> whole{true};
   auto const share = [&] {
     for (std::uint64_t piece = next++; piece < pieces && whole; piece = next++) {
-      std::uint64_t const from = piece * kPiece;
-      if (::madvise(at + from, std::min(kPiece, bytes - from), MADV_POPULATE_WRITE) != 0)
+      std::uint64_t const from = piece * kShare;
+      if (::madvise(at + from, std::min(kShare, bytes - from), MADV_POPULATE_WRITE) != 0)
         whole = false;
     }
   };
