@@ -198,9 +198,12 @@ TEST_P(LogKeys, OfEqualHashesLeaveTheirUnitOfALargeTableWhereItIs) {
   ASSERT_NO_FATAL_FAILURE(make(1'400'000));
   Store& store = driver_->store();
   std::uint64_t held = 0;
-  for (std::uint64_t first = 0; first < 14 * kBatch; first += kBatch) {
+  std::uint64_t last = 0;
+  for (std::uint64_t first = 0; first < 13 * kBatch; first = last) {
+    last =
+        first + (first < 11 * kBatch ? kBatch : kBatch / 8);  // small ones once it is nearly full
     std::vector<Bytes> some;
-    for (std::uint64_t n = first; n < first + kBatch; ++n)
+    for (std::uint64_t n = first; n < last; ++n)
       some.push_back(n < kAlike ? alike(n) : config_.key(n));
     std::vector<KeyStatus> statuses;
     Status const s = driver_->put(some, some, statuses);
