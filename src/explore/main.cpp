@@ -133,9 +133,8 @@ void print(Arguments const& a, Totals& t) {
         a.options.bounds.cached ? " --cached" : "",
         a.options.bounds.device_ops ? " --device-ops" : "",
         a.options.bounds.steps ? " --steps" : "", a.options.bounds.power ? " --power" : "",
-        a.options.bounds.wide_keys ? " --wide-keys" : "",
-        a.mutant == nullptr ? "" : " --mutant ", a.mutant == nullptr ? "" : a.mutant->mutant.name(),
-        replay_text(f).c_str());
+        a.options.bounds.wide_keys ? " --wide-keys" : "", a.mutant == nullptr ? "" : " --mutant ",
+        a.mutant == nullptr ? "" : a.mutant->mutant.name(), replay_text(f).c_str());
   }
   auto const n = [](std::atomic<std::uint64_t> const& v) {
     return static_cast<unsigned long long>(v.load());

@@ -64,6 +64,7 @@ class UnitsOn final : public UnitMover {
     if constexpr (Ops::kLogged) {
       auto const slots = upload(units);
       if (!slots) return slots.status();
+      state_->words_changed = true;
       ClearCopiesBody<Ops> const body{state_->table, slots.value()};
       if (Status s = launcher_.template run<typename Machine::Solo>(body, slots.value().n); !s.ok())
         return s;
