@@ -347,7 +347,7 @@ TEST_F(AheadOfNeed, AFileOfOthersThatHasItsNumberIsLeftAlone) {
                 if (fd < 0 || ::ftruncate(fd, 5000) != 0) return 3;
               }
               Status s;
-              while (s.ok()) s = take(*pool, 1);
+              for (int i = 0; i < 100 && s.ok(); ++i) s = take(*pool, 1);
               if (s.code() != Code::io_error || s.message().find("closed") == std::string::npos)
                 return 4;
               pool->close();
@@ -410,6 +410,21 @@ TEST_F(AheadOfNeed, ALiveLookMeanwhileSeesThePoolAsItIs) {
   closes.join();
   ASSERT_TRUE(look.ok()) << look.status().message();
   EXPECT_EQ(look->root().superblocks, kBegun + kBegun / 8);
+}
+
+TEST_F(AheadOfNeed, ALiveLookDoesNotWaitUntilTheFileKeepsItsSize) {
+  auto pool = begin_pool(path_);
+  ASSERT_TRUE(pool.ok()) << pool.status().message();
+  std::atomic<bool> longer{false};
+  std::jthread const prepares([&](std::stop_token const& stop) {  // for as long as somebody looks
+    for (auto bytes = static_cast<off_t>(pool->bytes()); !stop.stop_requested(); longer = true) {
+      EXPECT_EQ(::truncate(path_.c_str(), bytes += 4096), 0);
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  });
+  ASSERT_TRUE(soon([&] { return longer.load(); }));
+  auto const look = Pool::open(path_, {.live = true});
+  EXPECT_TRUE(look.ok()) << look.status().message();
 }
 
 TEST_F(AheadOfNeed, ACloseInTheMidstGivesAllBack) {
