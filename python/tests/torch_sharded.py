@@ -144,6 +144,8 @@ class Training:
     def train(self) -> None:
         first = self.trainer.resume()
         self.log.write(f"resumes {first}\n")
+        if "admit" in self.run:
+            self.log.write(f"evicted {sorted(self.trainer.evicted)}\n")
         for step in range(first, self.run["steps"]):
             with self.trainer.step():
                 losses = self._chunks(step) if self.run.get("chunks") else [self._whole(step)]
@@ -164,11 +166,13 @@ class Training:
         dist.destroy_process_group()
 
     def _has(self) -> str:
-        """Of each table the ids that have rows here, and how many sightings were counted here."""
+        """Of each table the ids that have rows here, those that the step evicted here, and how many
+        sightings were counted here."""
         has = {}
         for name, sketch in self.bags.sightings.of.items():
             ids = [one for page, _ in self.store.table(name).scan() for one in page.tolist()]
-            has[name] = [sorted(ids), sketch.total]
+            gone = self.trainer.evicted.get(name)
+            has[name] = [sorted(ids), [] if gone is None else gone.tolist(), sketch.total]
         return json.dumps(has)
 
     def _loss(self, features: dict[str, Any], labels: torch.Tensor) -> torch.Tensor:
