@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from test_torch_sharded import check_same, execute, losses, model, rows, told
+from torch_ops import one_thread
 
 pytestmark = pytest.mark.framework("torch")
+_one_thread = pytest.fixture(autouse=True)(one_thread)
 
 RUN = {"chunks": True, "steps": 8, "admit": [4, 1 << 16]}
 Has = dict[int, dict[str, tuple[list[int], list[int], int]]]
@@ -103,19 +105,15 @@ def test_processes_that_are_killed_admit_what_they_would_have_admitted(pools: Pa
 
 def test_a_step_that_is_taken_back_has_evicted_nothing(pools: Path) -> None:
     run = {**RUN, "admit": [2, 1 << 16]}
-    execute(pools, {**run, "name": "calm"})
-    evicting = [
-        (step, rank)
-        for rank in range(2)
-        for what, value in told(pools, "calm", rank)
-        if what == "has" and json.loads(value.split(" ", 1)[1])["user"][1]
-        for step in [int(value.split(" ", 1)[0])]
-    ]
-    step, rank = evicting[0]
-    execute(pools, {**run, "name": "failing", "fails": {"rank": 1 - rank, "step": step + 1}})
-    lives = [value for what, value in told(pools, "failing", rank) if what == "evicted"]
-    assert lives == ["[]", "[]"]
-    assert has(pools, "failing", 2)[step] == has(pools, "calm", 2)[step]
+    failing = {**run, "name": "failing", "fails": {"rank": 0, "step": 6}}
+    execute(pools, {**run, "name": "calm"}, failing)
+    assert has(pools, "calm", 2)[5]["user"][1] == [0, 8], "of rank 1's pool, in the sixth step"
+    for rank in range(2):
+        log = told(pools, "failing", rank)
+        assert [value for what, value in log if what == "resumes"] == ["0", "5"]
+        assert [value for what, value in log if what == "evicted"] == ["[]", "[]"]
+    assert [value for what, value in told(pools, "failing", 1) if what == "back"] == ["6"]
+    assert has(pools, "failing", 2)[5]["user"][1] == [0, 8]
 
 
 def test_a_first_step_that_fails_in_one_process_has_counted_nothing_in_all(pools: Path) -> None:
@@ -199,7 +197,7 @@ def test_one_process_counts_as_collections_that_are_not_sharded(pools: Path, alo
     """Also where counters are few, so that ids share them and they are halved."""
     several, one = training(pools / "several", "Sharded"), training(pools / "one", "")
     halved = 0
-    for number in range(25):
+    for number in range(15):
         before = one[0].sightings.of["t"].total
         for bags, trainer in (several, one):
             step(bags, trainer, number)
