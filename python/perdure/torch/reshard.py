@@ -48,7 +48,8 @@ def reshard(
         All pools of the training, in the order of ranks; or one pool of a Trainer.
     new_paths : sequence of path
         Pools to make, in the order of ranks. Their dense part is that of old rank
-        r * len(old_paths) // len(new_paths).
+        r * len(old_paths) // len(new_paths); where tables admit, with the sightings of all old
+        pools that had its ids: none is counted less often than before.
     **options
         As in `perdure.create`, of each new pool: expected_records, overwrite and so on.
 
@@ -236,7 +237,9 @@ def _finish(
     if step and dense.is_filled(like.dense):
         parts: dict[str, Any] = {"rows": counts}
         if like.sightings is not None:
-            parts[admission.PART] = admission.together([old.sightings or {} for old in having])
+            seen = [old.sightings for old in having]
+            assert None not in seen, "processes of a training have the same tables"
+            parts[admission.PART] = admission.together(seen)
         dense.fill(to, dense.with_parts(like.dense, parts, to.device))
     with new.step(step, max_operations=1):
         pass
