@@ -292,7 +292,10 @@ def test_a_build_without_native_operators_says_so_and_trains_alike(
         ops.number_of(without.store)
 
 
-def test_sharded_collections_are_compiled_but_for_passes_that_were_begun(pools: Path) -> None:
+@pytest.mark.parametrize("after", [None, 2])
+def test_sharded_collections_are_compiled_but_for_passes_that_were_begun(
+    pools: Path, after: int | None
+) -> None:
     import torch
     import torch.distributed as dist
     from perdure import torch as pt
@@ -300,7 +303,7 @@ def test_sharded_collections_are_compiled_but_for_passes_that_were_begun(pools: 
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
-        tables, rule = tables_of(), pt.Adagrad(lr=0.1)
+        tables, rule = tables_of(admit_after=after), pt.Adagrad(lr=0.1)
         results = []
         for how in (False, True):
             store = pt.create(str(pools / f"pool{how}"), tables, rule)
@@ -316,13 +319,14 @@ def test_sharded_collections_are_compiled_but_for_passes_that_were_begun(pools: 
                     pooled = call(batch(number, 6, True))
                     sum(one.square().sum() for one in pooled.values()).backward()
             found = [store.table(name).get(np.arange(20), dtype=np.float32) for name in "abc"]
-            results.append([one.values.tolist() for one in found])
+            seen = [one.total for one in bags.sightings.of.values()]
+            results.append([seen, *(one.values.tolist() for one in found)])
             if how:
                 features = batch(9, 6, True)
                 bags.begin(features)
                 with pytest.raises(RuntimeError, match="call the module uncompiled"):
                     call(features)
-        assert results[0] == results[1]
+        assert results[0] == results[1] and all(results[0][0])
     finally:
         dist.destroy_process_group()
 

@@ -7,8 +7,10 @@ PLAN is JSON: a list of runs, one after another. Each forks `ranks` processes, w
 for each step its number and losses as hexadecimal floats, at the end a checksum of the model; or an
 error. What else a run may have: "kill" (one process), "fails" (a commit of one), "chunks", "pause",
 "idle", "never ahead", "export", "parts", "cuda" (NCCL, a GPU each), "store" ("cuda": on it, too),
-and what one process has otherwise under "of RANK". How processes end is written to
-FOLDER/NAME.ends. Between runs: "reshard", "copy", "snapshot", "restore".
+"admit" (after how many sightings, and counters; then each step writes a line "has", too), "plain"
+(one process, which is a Trainer's), and what one process has otherwise under "of RANK". How
+processes end is written to FOLDER/NAME.ends. Between runs: "reshard", "copy", "snapshot",
+"restore".
 """
 
 from __future__ import annotations
@@ -39,12 +41,15 @@ from torch import nn
 BATCH, CHUNKS = 24, 6
 
 
-def tables(evicting: bool, dim: int = 8) -> list[pt.TableConfig]:
+def tables(
+    evicting: bool, dim: int = 8, admit: tuple[int | None, int] = (None, 1)
+) -> list[pt.TableConfig]:
+    rule: dict[str, Any] = dict(zip(("admit_after", "admit_counters"), admit, strict=True))
+    most = 60 if evicting else None
+    both = ("item", "seen")
     return [
-        pt.TableConfig("user", dim, pooling="mean", ttl_steps=3),
-        pt.TableConfig(
-            "item", 16, features=("item", "seen"), max_rows=60 if evicting else None, evict="lfu"
-        ),
+        pt.TableConfig("user", dim, pooling="mean", ttl_steps=3, **rule),
+        pt.TableConfig("item", 16, features=both, max_rows=most, evict="lfu", **rule),
     ]
 
 
@@ -105,7 +110,8 @@ class Training:
         self.model = Model().to(self.device)
         torch.manual_seed(7 if self.run.get("chunks") else 7 + self.rank)
         rule = pt.Adam(lr=self.run.get("lr", 0.05))
-        kinds = tables(not self.run.get("chunks"), self.run.get("dim", 8))
+        admit = self.run.get("admit", (None, 1))
+        kinds = tables(not self.run.get("chunks"), self.run.get("dim", 8), admit)
         made = self.path.exists()
         on: dict[str, Any] = {"device": self.run.get("store", "cpu")}
         self.store = (
@@ -113,9 +119,12 @@ class Training:
         )
         if "parts" in self.run and not made:
             load_parts(self.parts, self.store, kinds, rule)
-        self.bags = pt.ShardedEmbeddingBagCollection(
-            self.store, kinds, rule, seed=3, buckets=self.run.get("buckets", 1024)
-        )
+        if self.run.get("plain"):
+            self.bags = pt.EmbeddingBagCollection(self.store, kinds, rule, seed=3)
+        else:
+            self.bags = pt.ShardedEmbeddingBagCollection(
+                self.store, kinds, rule, seed=3, buckets=self.run.get("buckets", 1024)
+            )
         self.bags.train(not self.run.get("eval"))
         self.dense: nn.Module = self.model
         if not self.run.get("chunks"):
@@ -125,20 +134,26 @@ class Training:
             )
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 7, gamma=0.7)
-        self.trainer = pt.ShardedTrainer(
+        kind = pt.Trainer if self.run.get("plain") else pt.ShardedTrainer
+        self.trainer = kind(
             self.store, self.bags, self.model, self.optimizer, scheduler=self.scheduler
         )
-        self._tell_of_undo()
+        if not self.run.get("plain"):
+            self._tell_of_undo()
 
     def train(self) -> None:
         first = self.trainer.resume()
         self.log.write(f"resumes {first}\n")
+        if "admit" in self.run:
+            self.log.write(f"evicted {sorted(self.trainer.evicted)}\n")
         for step in range(first, self.run["steps"]):
             with self.trainer.step():
                 losses = self._chunks(step) if self.run.get("chunks") else [self._whole(step)]
                 self.optimizer.step()
                 self.scheduler.step()
                 time.sleep(self.run.get("pause", 0))
+            if "admit" in self.run:
+                self.log.write(f"has {step} {self._has()}\n")
             self.log.write(f"{step} {','.join(loss.hex() for loss in losses)}\n")
         state = hashlib.sha256()
         for parameter in self.model.parameters():
@@ -149,6 +164,16 @@ class Training:
         self.store.close()
         dist.barrier()
         dist.destroy_process_group()
+
+    def _has(self) -> str:
+        """Of each table the ids that have rows here, those that the step evicted here, and how many
+        sightings were counted here."""
+        has = {}
+        for name, sketch in self.bags.sightings.of.items():
+            ids = [one for page, _ in self.store.table(name).scan() for one in page.tolist()]
+            gone = self.trainer.evicted.get(name)
+            has[name] = [sorted(ids), [] if gone is None else gone.tolist(), sketch.total]
+        return json.dumps(has)
 
     def _loss(self, features: dict[str, Any], labels: torch.Tensor) -> torch.Tensor:
         bags = {name: one.to(self.device) for name, one in self.bags(features).items()}

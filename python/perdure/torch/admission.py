@@ -5,13 +5,17 @@ least is its estimate. That is too many where others share all four of them, and
 After as many sightings as a row of it has counters all are halved, so that it stays sparse, and
 what was seen once, long ago, is forgotten.
 
+Of several processes each has sketches of its own, of the ids of its buckets. Where buckets go to
+other processes, sketches become one by the most of each counter: an id was counted in one of them,
+and its counters there are not less in that.
+
 Invariant: counts change in a step's commit alone, and are of its dense state; so a training that is
 resumed admits what it would have admitted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -20,6 +24,7 @@ from torch import Tensor
 from perdure.torch.new_rows import mixed, shifted
 from perdure.torch.tables import TableConfig
 
+PART = "sightings"  # of the dense state
 _ROWS = 4
 _SEED = 0x632BE59BD9B4E019  # apart from the weights'
 
@@ -46,7 +51,20 @@ class Sketch:
         flat = self.cells.view(-1)
         flat[at] = (flat[at] + added).clamp(max=255).to(torch.uint8)
         self.total += int(times.sum())
-        while self.total > width:
+        self._stay_sparse()
+
+    def take(self, several: Sequence[dict[str, Any]]) -> None:
+        """What sketches of ids of their own have counted, each as `state_dict` has it."""
+        self.cells = torch.stack([one["cells"] for one in several]).amax(dim=0)
+        most = self.cells.sum(dim=1, dtype=torch.int64).max()
+        self.total = max(int(most), *(one["total"] for one in several))
+        self._stay_sparse()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"cells": self.cells.clone(), "total": self.total}
+
+    def _stay_sparse(self) -> None:
+        while self.total > self.cells.shape[1]:
             self.cells, self.total = self.cells >> 1, self.total >> 1
 
     def _at(self, ids: Tensor) -> Tensor:
@@ -63,9 +81,7 @@ class Sightings:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            name: {"cells": one.cells.clone(), "total": one.total} for name, one in self.of.items()
-        }
+        return {name: one.state_dict() for name, one in self.of.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         shapes = {name: list(one["cells"].shape) for name, one in state.items()}
@@ -77,3 +93,18 @@ class Sightings:
             )
         for name, one in self.of.items():
             one.cells, one.total = state[name]["cells"].clone(), state[name]["total"]
+
+    def forget(self) -> None:
+        """As before the first step."""
+        for one in self.of.values():
+            one.cells, one.total = torch.zeros_like(one.cells), 0
+
+
+def together(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Of Sightings of several processes those of one that has buckets of all of them."""
+    whole = {}
+    for name, first in states[0].items():
+        sketch = Sketch(first["cells"].shape[1])
+        sketch.take([one[name] for one in states])
+        whole[name] = sketch.state_dict()
+    return whole

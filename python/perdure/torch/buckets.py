@@ -28,6 +28,12 @@ def owners_of(keys: Tensor, buckets: int, ranks: int) -> Tensor:
     return buckets_of(keys, buckets) * ranks // buckets
 
 
+def owners_before(rank: int, ranks: int, before: int, buckets: int) -> range:
+    """Who of `before` ranks had the buckets that `rank` of `ranks` has."""
+    first, end = (-(-one * buckets // ranks) for one in (rank, rank + 1))
+    return range(first * before // buckets, (end - 1) * before // buckets + 1)
+
+
 def check_buckets(buckets: int, ranks: int) -> None:
     if not ranks <= buckets <= MOST_BUCKETS:
         raise ValueError(

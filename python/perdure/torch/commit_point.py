@@ -43,6 +43,12 @@ class ShardedTrainer(Trainer):
         As of Trainer; `embeddings` are sharded, over one process group. What they hold may differ
         between processes: each pool has its own.
 
+    Attributes
+    ----------
+    evicted : dict of str to int64 array
+        Ids that the last step evicted from this process's pool, by table; after a step that was
+        taken back, none.
+
     Notes
     -----
     A process that fails within the block of `step`, or while gradients are exchanged at its end,
@@ -146,4 +152,5 @@ class ShardedTrainer(Trainer):
         if mine > low:
             assert self._bytes is not None and self._before is not None
             self._undo.take_back(mine, self._bytes, self._before)
+            self.evicted = {}
         return low or None

@@ -147,10 +147,10 @@ class Dense:
         if walk.shape is not None and walk.shape == self._shape:
             return Content(self._head, walk.others, walk.tensors, self._shape)
         parted = _Parted(state, device)
-        kinds = _kinds(parted.others), _kinds(parted.tensors)
-        self._head = _as_bytes({"state": parted.rest, "others": kinds[0], "tensors": kinds[1]})
         self._shape = walk.shape if walk.is_like(parted) else None
-        return Content(self._head, parted.others, parted.tensors, self._shape)
+        content = _content(parted, self._shape)
+        self._head = content.head
+        return content
 
     def check(self) -> None:
         """Whatever is saved can be loaded again."""
@@ -183,6 +183,12 @@ class Dense:
         return {name: type(part).__name__ for name, part in sorted(self.parts.items())}
 
 
+def _content(parted: _Parted, shape: bytes | None = None) -> Content:
+    kinds = {"others": _kinds(parted.others), "tensors": _kinds(parted.tensors)}
+    head = _as_bytes({"state": parted.rest, **kinds})
+    return Content(head, parted.others, parted.tensors, shape)
+
+
 def _as_bytes(state: Any) -> bytes:
     to = io.BytesIO()
     torch.save(state, to)
@@ -211,11 +217,17 @@ def _aligned(octets: int) -> int:
     return -(-octets // _ALIGN) * _ALIGN
 
 
-def with_rows(filled: Tensor, rows: dict[str, int]) -> Content:
-    """What `fill` wrote, of a pool with so many rows of each table."""
-    told, (others, tensors) = _parts_of(filled)
-    told["state"]["parts"]["rows"] = rows
-    return Content(_as_bytes(told), others, tensors)
+def parts_in(filled: Tensor) -> dict[str, Any]:
+    """States of the named parts that `fill` wrote; their tensors are on the host."""
+    parts: dict[str, Any] = _state_of(filled)["parts"]
+    return parts
+
+
+def with_parts(filled: Tensor, parts: dict[str, Any], device: torch.device) -> Content:
+    """What `fill` wrote, with other states of these parts; for bytes on that device."""
+    state = _state_of(filled)
+    state["parts"].update(parts)
+    return _content(_Parted(state, device))
 
 
 def room_for(content: Content, parameters: int) -> int:

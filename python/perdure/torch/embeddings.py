@@ -269,7 +269,6 @@ class _Collection(nn.Module):
 
     def _remember(self, looked: Looked) -> None:
         if self.in_step:
-            looked.admitted = self._may_change(looked)
             self._pending.append(looked)
         else:
             looked.why_lost = (
@@ -325,8 +324,10 @@ class _Collection(nn.Module):
     def changed(self, step: int) -> list[Changed]:
         """What becomes of the rows that were looked up in this step and got gradients."""
         of_width: dict[int, list[Looked]] = {}
-        for looked in self.end_step():
-            admitted = self._admitted(looked)
+        ended = self.end_step()
+        each = [self._may_change(looked) for looked in ended]  # by what earlier steps have seen
+        for looked, may in zip(ended, each, strict=True):
+            admitted = looked if may is None else self._admitted(looked, may)
             if admitted.gradients and len(admitted.batch.keys):
                 of_width.setdefault(looked.group.value_bytes, []).append(admitted)
         return [self._changed(several, step) for several in of_width.values()]
@@ -362,18 +363,19 @@ class _Collection(nn.Module):
             may[mine] = ~looked.new[mine] | (seen >= config.admit_after)
         return may
 
-    def _admitted(self, looked: Looked) -> Looked:
-        """Without what is not admitted; sightings of ids that have no row are counted."""
-        may = looked.admitted
-        if may is None:
-            return looked
-        batch = looked.distinct
+    def _sighted(self, looked: Looked, times: Tensor) -> None:
+        """Counts how often each key was in a pass, where it has no row."""
+        keys = looked.batch.keys
         for config, number in self._admitting(looked.group):
-            mine = of_table(batch.keys, number) & looked.new
-            self.sightings.of[config.name].add(batch.keys[mine, 0], batch.counts[mine])
+            mine = of_table(keys, number) & looked.new
+            self.sightings.of[config.name].add(keys[mine, 0], times[mine])
+
+    def _admitted(self, looked: Looked, may: Tensor) -> Looked:
+        """Without what may not change; its sightings are counted."""
+        self._sighted(looked, looked.distinct.counts)
         return replace(
             looked,
-            batch=batch.only(may),
+            batch=looked.distinct.only(may),
             rows=looked.rows[may],
             missing=None if looked.missing is None else looked.missing[may],
             gradients=[one[may] for one in looked.gradients],

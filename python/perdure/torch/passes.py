@@ -41,7 +41,6 @@ class Looked:
     missing: Tensor | None  # bool: the pool has no row of the key; None: it has all
     why_lost: str = ""  # a gradient would change nothing, though one is expected to
     gradients: list[Tensor] = field(default_factory=list)  # (n, dim) each
-    admitted: Tensor | None = None  # bool: a gradient changes the row; None: of all
 
     @property
     def new(self) -> Tensor:

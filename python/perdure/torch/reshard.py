@@ -3,7 +3,11 @@
 Old pools are read page by page and new ones are written page by page, so memory is that of a page,
 16 MiB, and of what the system caches. A new pool counts once it is whole.
 
-Invariant: whoever trains on has the same rows, states, scores and dense part at the same step.
+Sightings of ids without a row cannot be told apart by id: a new pool has, of each counter, the most
+of the pools that had its buckets.
+
+Invariant: whoever trains on has the same rows, states, scores and dense part at the same step, and
+no id has been seen less often.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import os
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,8 +26,8 @@ from torch import Tensor
 import perdure
 from perdure._named import KEY_BYTES
 from perdure.options import PathLike
-from perdure.torch import dense, notes
-from perdure.torch.buckets import BUCKETS, check_buckets, owners_of
+from perdure.torch import admission, dense, notes
+from perdure.torch.buckets import BUCKETS, check_buckets, owners_before, owners_of
 from perdure.torch.commit_point import _DENSE_BEFORE
 from perdure.torch.trainer import _DENSE
 from perdure.torch.undo import Undo
@@ -43,7 +48,8 @@ def reshard(
         All pools of the training, in the order of ranks; or one pool of a Trainer.
     new_paths : sequence of path
         Pools to make, in the order of ranks. Their dense part is that of old rank
-        r * len(old_paths) // len(new_paths).
+        r * len(old_paths) // len(new_paths); where tables admit, with the sightings of all old
+        pools that had its ids: none is counted less often than before.
     **options
         As in `perdure.create`, of each new pool: expected_records, overwrite and so on.
 
@@ -81,7 +87,8 @@ def reshard(
             counts = _move(olds, news)
             for rank, new in enumerate(news):
                 like = olds[rank * len(olds) // len(news)]
-                _finish(like, new, counts[rank], step)
+                having = owners_before(rank, len(news), len(olds), buckets)
+                _finish(like, new, counts[rank], [olds[old] for old in having], step)
                 shard = notes.Shard(rank, len(news), buckets, like.shard.training)
                 notes.keep_shard(new, shard)
             for new in news:  # all are whole
@@ -121,6 +128,13 @@ class _Old:
         assert self.dense is not None
         Undo(self.store).take_back(self.step, self.dense, self._before)
         self.step = step
+
+    @cached_property
+    def sightings(self) -> Any:
+        """By table, at the step that this pool is at by now; None: no table admits."""
+        if self.dense is None or not dense.is_filled(self.dense):
+            return None
+        return dense.parts_in(self.dense).get(admission.PART)
 
     def tables(self) -> dict[str, perdure.Table]:
         """Those with rows, by name."""
@@ -211,13 +225,21 @@ def _move(olds: Sequence[_Old], news: Sequence[perdure.Store]) -> list[dict[str,
     return counts
 
 
-def _finish(like: _Old, new: perdure.Store, counts: dict[str, int], step: int) -> None:
-    """The dense part, with as many rows as this pool has."""
+def _finish(
+    like: _Old, new: perdure.Store, counts: dict[str, int], having: Sequence[_Old], step: int
+) -> None:
+    """The dense part, with as many rows as this pool has, and with what those who had its buckets
+    have seen."""
     if like.dense is None:
         return
     notes.keep_dense_room(new, like.dense.numel())
     to, _ = _registered(new, like.dense.numel())
     if step and dense.is_filled(like.dense):
-        dense.fill(to, dense.with_rows(like.dense, counts))
+        parts: dict[str, Any] = {"rows": counts}
+        if like.sightings is not None:
+            seen = [old.sightings for old in having]
+            assert None not in seen, "processes of a training have the same tables"
+            parts[admission.PART] = admission.together(seen)
+        dense.fill(to, dense.with_parts(like.dense, parts, to.device))
     with new.step(step, max_operations=1):
         pass

@@ -3,12 +3,13 @@
 A forward pass sends ids, each once, to the processes that have their rows, and gets the weights
 back. The end of a step sends the gradients the same way; who has a row sums what comes in the order
 of ranks, for each rank in the order of passes, and changes the row. So a sum is the same whoever
-has the row.
+has the row. Who has an id's bucket counts its sightings, too, where its table admits.
 
 Messages of a pass, from each process to each: what kind of pass it is and how many keys of each
 group of tables (int64), the keys, group by group, and back the weights. At a step's end: of each
 pass and group a float32 that says whether there are gradients, then these, pass by pass and group
-by group, in the order of the keys that were sent.
+by group, in the order of the keys that were sent. Where a table of the group admits, behind each
+key's gradient comes how often the key was in the pass: an int32, in the bits of a float32.
 
 Invariant: a row is looked up, changed and evicted by the process that has its bucket, and by no
 other.
@@ -92,6 +93,7 @@ class _Gradient:
     rank: int
     of: _Pass
     rows: Tensor
+    times: Tensor | None  # int64: how often each was in the pass; None: no table admits
     there: bool  # else it is zeros, and changes nothing
 
 
@@ -279,14 +281,16 @@ class _Sharded(_Collection):
             of_rank = pieces[rank * a_rank + 1 : (rank + 1) * a_rank]
             for (one, group), flag, gradient in zip(each, flags, of_rank, strict=True):
                 if gradient.numel():
-                    rows = gradient.reshape(-1, group.dim)
+                    rows, times = self._without_times(group, gradient)
                     of_group = several.setdefault(group.number, [])
-                    of_group.append(_Gradient(rank, one, rows, flag > 0))
-        return [
+                    of_group.append(_Gradient(rank, one, rows, times, flag > 0))
+        changed = [
             self._changed_by(g, some, step)
             for g, some in sorted(several.items())
             if any(one.there for one in some)
         ]
+        self._count_sightings(passes, several)  # after whatever asks what earlier steps have seen
+        return [one for one in changed if one is not None]
 
     def _send_gradients(self, passes: Sequence[_Pass]) -> Callable[[], Tensor]:
         looked = [one.mine.get(group.number) for one in passes for group in self._groups]
@@ -295,7 +299,7 @@ class _Sharded(_Collection):
         of_rank = [[there] for _ in range(self.exchange.ranks)]
         for one in passes:
             for g, mine in one.mine.items():
-                summed = mine.gradient
+                summed = self._with_times(mine)
                 orders = one.asked.orders[g].split([of[g] for of in one.asked.sent])
                 for parts, at in zip(of_rank, orders, strict=True):
                     parts.append(summed.index_select(0, at).reshape(-1).to(there.device))
@@ -305,12 +309,48 @@ class _Sharded(_Collection):
 
     def _gradient_sizes(self, counts: Sequence[list[list[int]]]) -> list[list[int]]:
         """Of a message of each rank: flags, then of each pass and group."""
-        of_passes = [self._floats(one) for one in counts]
+        widths = [group.dim + self._counts_times(group) for group in self._groups]
+        of_passes = [
+            [[n * width for n, width in zip(of_rank, widths, strict=True)] for of_rank in one]
+            for one in counts
+        ]
         flags = len(of_passes) * len(self._groups)
         return [[flags, *_flat(of_rank)] for of_rank in zip(*of_passes, strict=True)]
 
-    def _changed_by(self, g: int, several: list[_Gradient], step: int) -> ShardedChanged:
-        """Rows of a group by gradients of ranks and passes, which are added in this order."""
+    def _counts_times(self, group: Group) -> bool:
+        return bool(self._admitting(group))
+
+    def _with_times(self, looked: Looked) -> Tensor:
+        """Gradients of keys, and how often each was in the pass, where anybody counts that."""
+        if not self._counts_times(looked.group):
+            return looked.gradient
+        times = looked.distinct.counts.to(torch.int32).view(torch.float32)
+        return torch.cat([looked.gradient, times[:, None]], dim=1)
+
+    def _without_times(self, group: Group, sent: Tensor) -> tuple[Tensor, Tensor | None]:
+        if not self._counts_times(group):
+            return sent.reshape(-1, group.dim), None
+        rows, times = sent.reshape(-1, group.dim + 1).split([group.dim, 1], dim=1)
+        return rows, times[:, 0].contiguous().view(torch.int32).to(torch.int64)
+
+    def _count_sightings(
+        self, passes: Sequence[_Pass], several: Mapping[int, Sequence[_Gradient]]
+    ) -> None:
+        """Pass by pass, what all processes saw in it together: as of one with their batches."""
+        for g, some in several.items():
+            for one in passes:
+                mine = [(each.rank, each.times) for each in some if each.of is one]
+                if not mine or mine[0][1] is None:
+                    continue
+                looked, at = one.owned[g], one.at(g)
+                times = torch.zeros_like(looked.batch.keys[:, 0])
+                for rank, of_rank in mine:
+                    times.index_add_(0, at[rank], of_rank)
+                self._sighted(looked, times)
+
+    def _changed_by(self, g: int, several: list[_Gradient], step: int) -> ShardedChanged | None:
+        """Rows of a group by gradients of ranks and passes, which are added in this order; None:
+        no id of them is admitted."""
         group, passes = self._groups[g], {id(one.of): one.of for one in several if one.there}
         looked = [one.owned[g] for one in passes.values()]
         whole, at = looked[0], {key: one.at(g) for key, one in passes.items()}
@@ -323,6 +363,7 @@ class _Sharded(_Collection):
         keys, old, missing = whole.batch.keys, whole.rows, whole.missing
         gradient = old.new_zeros((len(keys), group.dim))
         touched = None  # all: a row is there because somebody asked for it
+        may = self._may_change(whole)
         if not all(one.there for one in several):
             touched = none_of(keys)
         for one in several:
@@ -331,10 +372,14 @@ class _Sharded(_Collection):
                 gradient.index_add_(0, mine, one.rows)
                 if touched is not None:
                     touched[mine] = True
+        if may is not None:
+            touched = may if touched is None else touched & may
         if touched is not None:
             some = touched.nonzero()[:, 0]
             keys, old, gradient = keys[some], old[some], gradient[some]
             missing = None if missing is None else missing[some]
+        if not len(keys):
+            return None
         rows = old.clone()
         self._update(group, rows, gradient, step)
         are_numbers = whole.batch.are_numbers
@@ -366,11 +411,6 @@ def _check_alike(kinds: Sequence[int]) -> None:
 
 def _of_one(config: TableConfig, ranks: int) -> TableConfig:
     """What each process may have of a table."""
-    if config.admit_after is not None:
-        raise ValueError(
-            f"table {config.name!r}: admit_after counts sightings of one process; several have no"
-            " admission"
-        )
     if config.max_rows is None:
         return config
     return replace(config, max_rows=-(-config.max_rows // ranks))
@@ -387,7 +427,8 @@ class ShardedEmbeddingCollection(_Sharded, EmbeddingCollection):
         This process's pool, of `perdure.torch.create`.
     tables, optimizer, seed
         As of EmbeddingCollection. `max_rows` is of all processes: each evicts from its rows what is
-        more than its share.
+        more than its share. `admit_after` counts the sightings of all processes, each those of ids
+        of its buckets, in `admit_counters` of its own.
     process_group : torch.distributed.ProcessGroup, optional
         By default all processes. Of gloo or NCCL.
     buckets : int

@@ -44,9 +44,11 @@ class TableConfig:
         Of too many rows those go that were changed longest ago, or in the fewest steps.
     admit_after : int, optional
         An id gets a row in the first step that begins after so many sightings, 255 at most; until
-        then it reads as a new id's weights, and its gradients change nothing.
+        then it reads as a new id's weights, and its gradients change nothing. Of several processes
+        the sightings of all count.
     admit_counters : int
-        Sightings are counted in four times so many bytes, and halved whenever there were so many.
+        Sightings are counted in four times so many bytes, of each process, and halved whenever
+        there were so many.
     """
 
     name: str

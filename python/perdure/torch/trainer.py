@@ -20,7 +20,7 @@ from torch import Tensor, nn
 import perdure
 from perdure.options import PathLike
 from perdure.torch import eviction, notes
-from perdure.torch.admission import Sightings
+from perdure.torch.admission import PART, Sightings
 from perdure.torch.dense import Content, Dense, Room, Stateful, room_for
 from perdure.torch.embeddings import Changed, _Collection, device_of, new_of_each
 from perdure.torch.keys import Among, keys_of, of_table
@@ -123,7 +123,7 @@ class Trainer:
             self._sightings.of.update(one.sightings.of)
         parts: dict[str, Stateful] = {"model": model, "optimizer": optimizer, "rows": self._rows}
         if self._sightings.of:
-            parts["sightings"] = self._sightings
+            parts[PART] = self._sightings
         taken = sorted(parts.keys() & others.keys())
         if taken:
             raise ValueError(f"{taken[0]}: the trainer has one of that name; choose another")
@@ -433,6 +433,7 @@ class Trainer:
         notes.check_loaded(self.store)
         if number is None:
             self._count_rows()
+            self._sightings.forget()  # of a first step that was taken back
         self._done = self._ended = number or 0
         self._look_at_evicted()
         _at_work[self.store] = weakref.ref(self)
