@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "base/annotate.hpp"
 #include "base/assert.hpp"
@@ -19,6 +20,7 @@ namespace perdure::gphash {
 /// The default shape, known to the compiler, so that its loops unroll into a few vectors.
 struct Shape228 {
   static constexpr std::uint32_t kMaxHashes = 2;
+  static constexpr std::uint32_t kMostGroups = 4;
   PERDURE_FN static constexpr std::uint32_t levels(TableView const&) { return 2; }
   PERDURE_FN static constexpr std::uint32_t hashes(TableView const&) { return 2; }
   PERDURE_FN static constexpr std::uint32_t slots(TableView const&) { return 8; }
@@ -26,6 +28,7 @@ struct Shape228 {
 
 struct ShapeAny {
   static constexpr std::uint32_t kMaxHashes = 32;
+  static constexpr std::uint32_t kMostGroups = 32;
   PERDURE_FN static std::uint32_t levels(TableView const& t) { return t.levels; }
   PERDURE_FN static std::uint32_t hashes(TableView const& t) { return t.hashes; }
   PERDURE_FN static std::uint32_t slots(TableView const& t) { return t.slots; }
@@ -111,15 +114,7 @@ struct Candidates {
 
   /// Lanes that are no repetition of an earlier group (two hashes may meet in one bucket).
   PERDURE_FN std::uint32_t distinct_lanes(TableView const& t) const {
-    std::uint32_t const slots = Shape::slots(t);
-    std::uint32_t lanes = 0;
-    for (std::uint32_t g = 0; g < groups(t); ++g) {
-      bool repeats = false;
-      for (std::uint32_t n = 1; n <= g % Shape::hashes(t); ++n)
-        repeats |= bucket(t, g) == bucket(t, g - n);
-      if (!repeats) lanes |= row_mask(t) << (g * slots);
-    }
-    return lanes;
+    return distinct_lanes_of(t, [&](std::uint32_t g) { return bucket(t, g); });
   }
 
   /// The first words of all candidates on PM, by lane.
@@ -147,8 +142,7 @@ struct Candidates {
   template <class W>
   PERDURE_FN std::uint32_t row_bits(TableView const& t, std::uint32_t const* bitmap,
                                     std::uint32_t group) const {
-    std::uint64_t const first = first_slot(t, group);
-    return W::load(bitmap + first / 32) >> (first % 32) & row_mask(t);
+    return row_bits_from<W>(t, bitmap, first_slot(t, group));
   }
 
   /// Lanes of empty slots, which are 0 in both layouts.
@@ -173,11 +167,64 @@ struct Candidates {
     return exec::lowest_bit(empties & (row_mask(t) << (best * slots)));
   }
 
+ protected:
+  /// place_of(group) differs where buckets do.
+  template <class PlaceOf>
+  PERDURE_FN static std::uint32_t distinct_lanes_of(TableView const& t, PlaceOf place_of) {
+    std::uint32_t const slots = Shape::slots(t);
+    std::uint32_t lanes = 0;
+    for (std::uint32_t g = 0; g < groups(t); ++g) {
+      bool repeats = false;
+      for (std::uint32_t n = 1; n <= g % Shape::hashes(t); ++n)
+        repeats |= place_of(g) == place_of(g - n);
+      if (!repeats) lanes |= row_mask(t) << (g * slots);
+    }
+    return lanes;
+  }
+  template <class W>
+  PERDURE_FN static std::uint32_t row_bits_from(TableView const& t, std::uint32_t const* bitmap,
+                                                std::uint64_t first) {
+    return W::load(bitmap + first / 32) >> (first % 32) & row_mask(t);
+  }
+
  private:
   PERDURE_FN static std::uint32_t row_mask(TableView const& t) {
     return Shape::slots(t) == 32 ? ~0u : (1u << Shape::slots(t)) - 1;
   }
   PERDURE_FN static std::uint32_t row_bytes(TableView const& t) { return Shape::slots(t) * 8; }
 };
+
+/// The same with its rows' first slots worked out once. A CPU asks for them many times a key, and
+/// has cache for them where a GPU would need registers. Of shapes that the compiler knows.
+template <class Shape>
+struct LocatedCandidates : Candidates<Shape> {
+  using Base = Candidates<Shape>;
+  static constexpr std::uint32_t kGroups = Shape::kMostGroups;
+  std::uint64_t first[kGroups];
+
+  PERDURE_FN void set(TableView const& t, std::uint64_t key_hash) {
+    Base::set(t, key_hash);
+    for (std::uint32_t g = 0; g < kGroups; ++g) first[g] = Base::first_slot(t, g);
+  }
+  PERDURE_FN std::uint64_t first_slot(TableView const&, std::uint32_t group) const {
+    return first[group];
+  }
+  PERDURE_FN std::uint64_t slot_number(TableView const& t, std::uint32_t lane) const {
+    return first[lane / Shape::slots(t)] + lane % Shape::slots(t);
+  }
+  PERDURE_FN std::uint32_t distinct_lanes(TableView const& t) const {
+    return Base::distinct_lanes_of(t, [&](std::uint32_t g) { return first[g]; });
+  }
+  template <class W>
+  PERDURE_FN std::uint32_t row_bits(TableView const& t, std::uint32_t const* bitmap,
+                                    std::uint32_t group) const {
+    return Base::template row_bits_from<W>(t, bitmap, first[group]);
+  }
+};
+
+/// What a lane that keeps its candidates from stage to stage keeps them in.
+template <class W, class Shape>
+using KeptCandidates = std::conditional_t<W::kReadsBackCheaply && Shape::kMaxHashes == 2,
+                                          LocatedCandidates<Shape>, Candidates<Shape>>;
 
 }  // namespace perdure::gphash

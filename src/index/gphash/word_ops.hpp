@@ -33,6 +33,8 @@ struct WordOps {
   static constexpr bool kLogged = kLog;
   static constexpr bool kCachesBuckets = false;
   using Where = Candidates<Shape>;
+  template <class W>
+  using KeptWhere = KeptCandidates<W, Shape>;
 
   PERDURE_FN static std::uint32_t slots(TableView const& t) { return Shape::slots(t); }
 
@@ -207,8 +209,8 @@ struct WordOps {
   /// taken. Claims only make buckets fuller, so a row whose claims were looked at and that is the
   /// emptiest still, by the words of the others, is the emptiest: usually one word of claim bits is
   /// read, not one a row.
-  template <class W>
-  PERDURE_FN static bool claim_empty(TableView const& t, Where const& where, std::uint32_t empties,
+  template <class W, class Kept>
+  PERDURE_FN static bool claim_empty(TableView const& t, Kept const& where, std::uint32_t empties,
                                      std::uint32_t& lane) {
     while (empties != 0) {
       lane = Where::less_loaded(t, empties);

@@ -8,7 +8,7 @@
 namespace perdure {
 
 extern "C" Engine* perdure_cpu_engine_avx2(EngineOptions const& options);
-/// In the default shape without a mirror, and no others.
+/// In the default shape without a mirror, or layout `log`, and no others.
 extern "C" Engine* perdure_cpu_engine_avx512(EngineOptions const& options);
 
 }  // namespace perdure

@@ -14,7 +14,7 @@ std::string cpu_instruction_set() {
 std::unique_ptr<Engine> make_cpu_engine(EngineOptions const& options) {
   std::string const isa = cpu_instruction_set();
 #if defined(PERDURE_HAS_AVX512)
-  if (isa == "avx512" && options.default_shape && !options.mirrored)
+  if (isa == "avx512" && (options.logged || (options.default_shape && !options.mirrored)))
     return std::unique_ptr<Engine>(perdure_cpu_engine_avx512(options));
 #endif
   if (!isa.empty()) return std::unique_ptr<Engine>(perdure_cpu_engine_avx2(options));

@@ -29,7 +29,7 @@ struct LanePerKeyPlanBody {
 
   template <class W>
   struct State {
-    typename W::template Each<Where> where;
+    typename W::template Each<typename Ops::template KeptWhere<W>> where;
     typename W::template Each<std::uint64_t> hash;
     typename W::template Each<std::uint32_t> candidates, empties;  // no tag changes in this phase
     std::uint32_t heads;
@@ -97,7 +97,7 @@ struct LanePerKeyPlanBody {
   }
   template <class W>
   PERDURE_FN void prefetch_to_claim(W& warp, State<W> const& s, std::uint32_t lane) const {
-    Where const& where = s.where[lane];
+    auto const& where = s.where[lane];
     if (s.candidates[lane] != 0)
       return search().prefetch_identity(
           warp, where.slot_number(table, exec::lowest_bit(s.candidates[lane])));
@@ -110,8 +110,8 @@ struct LanePerKeyPlanBody {
     return {batch.keys.at(batch.order[j].index), table.key_bytes, hash};
   }
 
-  template <class W>
-  PERDURE_FN void decide(std::uint64_t j, KeyRef const& key, Where const& where,
+  template <class W, class Kept>
+  PERDURE_FN void decide(std::uint64_t j, KeyRef const& key, Kept const& where,
                          std::uint32_t candidates, std::uint32_t empties, Decided& s) const {
     s.left = runs_long(batch, j);
     if (s.left) return;
@@ -139,8 +139,8 @@ struct LanePerKeyPlanBody {
            table.may_hold_all(s.at);
   }
 
-  template <class W>
-  PERDURE_FN bool claim(Where const& where, std::uint32_t empties, MirrorHit const& hit,
+  template <class W, class Kept>
+  PERDURE_FN bool claim(Kept const& where, std::uint32_t empties, MirrorHit const& hit,
                         Decided& s) const {
     Change const change = s.folded.change(s.was_there);
     if (change == Change::none) return true;

@@ -50,12 +50,13 @@ struct MirrorSearch {
   using Where = typename Ops::Where;
   gphash::TableView const& table;
 
-  PERDURE_FN std::uint8_t const* row(Where const& where, std::uint32_t group) const {
+  template <class Kept>
+  PERDURE_FN std::uint8_t const* row(Kept const& where, std::uint32_t group) const {
     return table.mirror.tags + where.first_slot(table, group);
   }
 
-  template <class W>
-  PERDURE_FN std::uint32_t tagged(Where const& where, std::uint8_t tag) const {
+  template <class W, class Kept>
+  PERDURE_FN std::uint32_t tagged(Kept const& where, std::uint8_t tag) const {
     std::uint32_t const slots = Ops::slots(table);
     if constexpr (W::kReadsBackCheaply) {
       if (slots == 8 && Where::groups(table) == 4)
@@ -66,13 +67,13 @@ struct MirrorSearch {
       hits |= gphash::matching_tags(row(where, g), slots, tag) << (g * slots);
     return hits;
   }
-  template <class W>
-  PERDURE_FN std::uint32_t candidates(Where const& where, std::uint64_t hash) const {
+  template <class W, class Kept>
+  PERDURE_FN std::uint32_t candidates(Kept const& where, std::uint64_t hash) const {
     return tagged<W>(where,
                      gphash::tag_of(gphash::word::fingerprint(hash), gphash::word::kAddressBits));
   }
-  template <class W>
-  PERDURE_FN std::uint32_t empties(Where const& where) const {
+  template <class W, class Kept>
+  PERDURE_FN std::uint32_t empties(Kept const& where) const {
     return tagged<W>(where, 0) & where.distinct_lanes(table);
   }
 
@@ -83,8 +84,8 @@ struct MirrorSearch {
   }
 
   /// `needed` is what must be known of a record for it to be left unread.
-  template <class W>
-  PERDURE_FN MirrorHit look_up(Where const& where, KeyRef const& key, std::uint32_t hits,
+  template <class W, class Kept>
+  PERDURE_FN MirrorHit look_up(Kept const& where, KeyRef const& key, std::uint32_t hits,
                                std::uint32_t needed) const {
     gphash::Mirror const& mirror = table.mirror;
     for (; hits != 0; hits &= hits - 1) {
@@ -125,7 +126,7 @@ struct MirrorGetBody {
 
   template <class W>
   struct State {
-    typename W::template Each<Where> where;
+    typename W::template Each<typename Ops::template KeptWhere<W>> where;
     typename W::template Each<std::uint64_t> hash;
     typename W::template Each<std::uint32_t> candidates;
   };
@@ -172,7 +173,7 @@ struct MirrorGetBody {
     std::uint32_t some = warp.ballot([&](std::uint32_t lane) { return s.candidates[lane] != 0; });
     for (; some != 0; some &= some - 1) {
       std::uint32_t const lane = exec::lowest_bit(some);
-      Where const where = warp.broadcast(s.where, lane);
+      auto const where = warp.broadcast(s.where, lane);
       std::uint32_t const first = exec::lowest_bit(warp.broadcast(s.candidates, lane));
       std::uint64_t const word = W::load(table.mirror.words + where.slot_number(table, first));
       Offset const at = gphash::word::record(word);
