@@ -122,8 +122,8 @@ class UnitMover {
   virtual Result<exec::Counts> rehash(std::span<std::uint32_t const> units) = 0;
   /// Empties these units' part of the retiring level.
   virtual Result<exec::Counts> empty(std::span<std::uint32_t const> units) = 0;
-  /// Layout `log`: nothing of these units, which have not moved, stands anywhere but on the retiring
-  /// level.
+  /// Layout `log`: nothing of these units, which have not moved, stands anywhere but on the
+  /// retiring level.
   virtual Status clear_copies(std::span<std::uint32_t const> units) = 0;
   /// The table's units that have moved are these from now on, one bit each.
   virtual Status set_moved(std::span<std::uint32_t const> bits) = 0;
