@@ -1,7 +1,8 @@
 // `perdure-bench ycsb`: one YCSB workload on one or more devices.
 //
 // On a GPU `mops` is measured with keys and values already in GPU memory, `mops_end_to_end` with
-// them in host memory; on a CPU there is one place, one measurement, and the two figures are equal.
+// them in host memory, unless --arrays near leaves that out; on a CPU there is one place, one
+// measurement, and the two figures are equal.
 // Accesses are counted in a pass of their own, so that counting slows nothing that is timed. With a
 // record cache, it is loaded after a pass that warms it, and again before the counted pass; of
 // workload c the counts are then exact about it: of a mirrored store a get reads PM once, and never
