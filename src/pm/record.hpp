@@ -116,12 +116,12 @@ template <class W>
 PERDURE_FN bool head_says(W& warp, RecordShape const& shape, std::byte const* head,
                           std::byte const* value, [[maybe_unused]] std::uint32_t value_sum) {
   RecordView const r = view_split(shape, head, value);
-  if constexpr (W::kReadsBackCheaply) {
-    return intact(warp, r);
-  } else {
+  if constexpr (requires { W::joined_sum(value_sum, value_sum, sizeof value_sum); }) {
     std::uint32_t const before = summed_before_key(true);
     std::uint32_t const front = exec::crc_serial(0, r.key - before, before + r.header.key_bytes);
     return W::joined_sum(front, value_sum, shape.value_bytes) == r.header.crc;
+  } else {  // whose loads are near
+    return intact(warp, r);
   }
 }
 
