@@ -19,15 +19,14 @@
 #include "base/assert.hpp"
 #include "base/process.hpp"
 #include "exec/pinning.hpp"
+#include "pm/record_shape.hpp"
 
 namespace perdure::pm {
 namespace {
 
 constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
-std::string why(int error) { return std::strerror(error); }
-
-std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
+std::string reason(int error) { return std::strerror(error); }
 
 std::string memlock_limit() {
   rlimit limit{};
@@ -78,7 +77,7 @@ Status cover_holes(FileMemory const& file, std::uint64_t size) {
     off_t const hole = ::lseek(file.fd, static_cast<off_t>(at), SEEK_HOLE);
     if (hole < 0 || static_cast<std::uint64_t>(hole) >= size) return {};
     off_t const data = ::lseek(file.fd, hole, SEEK_DATA);
-    std::uint64_t const begin = round_up(static_cast<std::uint64_t>(hole), page);
+    std::uint64_t const begin = aligned_up(static_cast<std::uint64_t>(hole), page);
     at = data < 0 ? size : std::min(size, static_cast<std::uint64_t>(data));
     std::uint64_t const end = at / page * page;
     if (holes == kMostHoles) {
@@ -90,14 +89,14 @@ Status cover_holes(FileMemory const& file, std::uint64_t size) {
     void* const zeros = ::mmap(file.data + begin, end - begin, PROT_READ,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     if (zeros == MAP_FAILED)
-      return {Code::io_error, "pool " + file.path + ": cannot map its holes: " + why(errno)};
+      return {Code::io_error, "pool " + file.path + ": cannot map its holes: " + reason(errno)};
   }
   return {};
 }
 
 Status cannot_back(FileMemory const& file, std::uint64_t bytes, int error) {
   Code const code = error == ENOSPC || error == EFBIG ? Code::no_space : Code::io_error;
-  return {code, "pool " + file.path + ": cannot back " + size_text(bytes) + ": " + why(error) +
+  return {code, "pool " + file.path + ": cannot back " + size_text(bytes) + ": " + reason(error) +
                     "; free space on its file system, or ask for fewer records"};
 }
 
@@ -106,21 +105,22 @@ Status map_shared(FileMemory const& file, std::uint64_t from, std::uint64_t to, 
   void* const at = ::mmap(file.data + from, to - from, protection, MAP_SHARED | MAP_FIXED, file.fd,
                           static_cast<off_t>(from));
   if (at == MAP_FAILED)
-    return {Code::io_error, "pool " + file.path + ": cannot map it: " + why(errno)};
+    return {Code::io_error, "pool " + file.path + ": cannot map it: " + reason(errno)};
   if (holes == Holes::covered) {
     if (Status s = cover_holes(file, to); !s.ok()) return s;
   }
   ::madvise(at, to - from, MADV_HUGEPAGE);  // advice only: tmpfs may be mounted without huge pages
   // A mapping keeps its file open, and so locked.
   if (::madvise(at, to - from, MADV_DONTFORK) != 0)
-    return {Code::io_error, "pool " + file.path + ": cannot keep it from children: " + why(errno)};
+    return {Code::io_error,
+            "pool " + file.path + ": cannot keep it from children: " + reason(errno)};
   return {};
 }
 
 Status lock_and_pin(FileMemory const& file, std::uint64_t from, std::uint64_t to) {
   if (file.options.lock_memory && ::mlock(file.data + from, to - from) != 0) {
     return {Code::locked_memory, "pool " + file.path + ": cannot lock " + size_text(to) +
-                                     " in memory: " + why(errno) + "; the memlock limit is " +
+                                     " in memory: " + reason(errno) + "; the memlock limit is " +
                                      memlock_limit() +
                                      " (ulimit -l): raise it, or open without lock_memory"};
   }
@@ -207,7 +207,7 @@ Status cut(FileMemory const& file, std::uint64_t from, std::uint64_t to) {
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   }
   if (!is_held(file.fd) || ::ftruncate(file.fd, static_cast<off_t>(from)) != 0)
-    return {Code::io_error, "pool " + file.path + ": cannot cut its file: " + why(errno)};
+    return {Code::io_error, "pool " + file.path + ": cannot cut its file: " + reason(errno)};
   return {};
 }
 

@@ -222,9 +222,11 @@ Status Driver::get(std::vector<Bytes> const& keys, std::vector<Answer>& answers)
     if (!s.ok()) return s;
     values = unpack({out.data(), keys.size() * config_.value_bytes}, config_.value_bytes);
     EXPECT_EQ(out.back(), kUntouched) << "a get wrote past its output";
-    // With a mirror a value is copied and its checksum made of it at once: what is corrupt got
-    // there.
-    bool const copied_first = config_.residency == Residency::mirrored;
+    // With a mirror, or by address once all keys are found, a value is copied and its checksum made
+    // of it at once: what is corrupt got there.
+    bool const copied_first =
+        config_.residency == Residency::mirrored ||
+        (config_.layout == Layout::in_place && config_.gather == Gather::in_order);
     for (std::size_t i = 0; i < keys.size(); ++i) {
       if (statuses[i] == KeyStatus::ok || (copied_first && statuses[i] == KeyStatus::corrupt))
         continue;
