@@ -18,6 +18,7 @@
 #include "exec/pinning.hpp"
 #include "pm/extension.hpp"
 #include "pm/host_verbs.hpp"
+#include "pm/record_shape.hpp"
 
 namespace perdure::pm {
 namespace {
@@ -26,8 +27,6 @@ constexpr std::string_view kMemfdPrefix = "memfd:";
 constexpr std::uint64_t kMaxReservation = std::uint64_t{1} << 40;
 
 std::string why(int error) { return std::strerror(error); }
-
-std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
 
 /// Where the hole begins that reaches to the end of a file of `bytes`; not before `least`.
 std::uint64_t end_of_data(int fd, std::uint64_t least, std::uint64_t bytes) {
@@ -113,7 +112,7 @@ Result<std::uint64_t> Mapping::detect_medium() {
 
 Status Mapping::reserve_addresses(std::uint64_t bytes) {
   PERDURE_ASSERT(file_.data == nullptr && bytes > 0);
-  reserved_ = round_up(bytes, std::max<std::uint64_t>(granule_, 2u << 20));
+  reserved_ = aligned_up(bytes, std::max<std::uint64_t>(granule_, 2u << 20));
   void* const at =
       ::mmap(nullptr, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) {
@@ -130,7 +129,7 @@ std::uint64_t Mapping::most() const {
 }
 
 Status Mapping::grow(std::uint64_t least, std::uint64_t eager) {
-  least = round_up(least, granule_);
+  least = aligned_up(least, granule_);
   if (least <= size_) return {};
   PERDURE_ASSERT(file_.fd >= 0 && size_ <= reserved_);
   if (least > most()) {
@@ -143,7 +142,7 @@ Status Mapping::grow(std::uint64_t least, std::uint64_t eager) {
     if (least <= size_) return {};
   }
   prepare_no_more();
-  eager = round_up(eager, granule_);
+  eager = aligned_up(eager, granule_);
   if (eager > least && eager <= most() && grow_here(eager).ok()) return {};
   return grow_here(least);
 }

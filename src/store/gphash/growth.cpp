@@ -117,7 +117,6 @@ Status Growth::advance(std::uint64_t operations) {
   return only_no_space(s) ? Status{} : s;
 }
 
-/// More than it has slots for, so that no search for one is worth its time.
 bool Growth::is_bulk(std::uint64_t waiting) const {
   return waiting >= kBulkKeys && waiting * kSlotsABulkKey >= core_.table.slots() &&
          !may_take(waiting);
