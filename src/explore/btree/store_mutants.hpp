@@ -131,7 +131,7 @@ inline constexpr MutantInfo kStoreMutants[] = {
      "an opening leaves torn items where later ones make them damage",
      nullptr,
      {.seed = 11, .states = 300}},
-    {"vlog_lock_ignored", "btree-log", "two threads write one key at once", nullptr, {.seed = 18}},
+    {"vlog_lock_ignored", "btree-log", "two threads write one key at once", nullptr, {.seed = 7}},
     {"vlog_sequence_restarts",
      "btree-log",
      "an opening begins below the sequences that are there",

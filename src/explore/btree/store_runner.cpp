@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "explore/pool_identity.hpp"
 #include "pm/sequenced_record.hpp"
 
 namespace perdure::explore {
@@ -90,7 +91,7 @@ bool StoreRunner::set_up(std::uint64_t scenario_seed) {
   scenario_ = draw(scenario_seed);
   exec::SimScheduler scheduler({});
   Simulated const simulated(scheduler, tracker_);
-  auto pool = pm::Pool::create(kArenaPath, header(), scenario_.log.superblocks, {}, {});
+  auto pool = make_without_chance(arena_, header(), scenario_.log.superblocks);
   if (!pool) return false;
   soil(*pool);
   auto made = opened_in(std::move(*pool));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "explore/dash/dash_opened.hpp"
+#include "explore/pool_identity.hpp"
 
 namespace perdure::explore {
 namespace {
@@ -67,7 +68,7 @@ bool DashRunner<Table>::set_up(std::uint64_t scenario_seed) {
   header.levels = header.hashes = header.slots = 1;
   header.key_bytes = header.max_key_bytes = 8;
   header.value_bytes = header.max_value_bytes = Opened::kValueBytes;
-  auto pool = pm::Pool::create(kArenaPath, header, 4, {}, {});
+  auto pool = make_without_chance(arena_, header, 4);
   if (!pool) return false;
   Opened made(std::move(*pool));
   soil(made.pool);
