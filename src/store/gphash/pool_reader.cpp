@@ -135,7 +135,6 @@ class ReaderRecords final : public tables::CatalogueRecords {
 
   [[nodiscard]] std::string const& path() const override { return path_; }
   [[nodiscard]] std::uint32_t key_bytes() const override { return reader_.key_bytes(); }
-  [[nodiscard]] std::uint32_t value_bytes() const override { return reader_.value_bytes(); }
   [[nodiscard]] std::uint32_t most_value_bytes() const override { return reader_.value_bytes(); }
 
   Result<std::vector<Found>> read(std::span<std::int64_t const> ids) override {

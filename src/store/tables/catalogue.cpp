@@ -108,6 +108,8 @@ void Catalogue::keep(std::uint64_t first, std::vector<Table> found) {
   MutexLock const lock(mutex_);
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (first + i != tables_.size() + 1) continue;
+    // A name must never lead to a table that is not there, whatever lacks memory.
+    if (tables_.size() == tables_.capacity()) tables_.reserve(2 * tables_.size() + 1);
     numbers_.emplace(found[i].name, first + i);
     tables_.push_back(std::move(found[i]));
   }
@@ -134,13 +136,12 @@ Status Catalogue::refresh(CatalogueRecords& pool) {
 }
 
 Result<std::uint64_t> Catalogue::count(CatalogueRecords& pool) const {
-  std::uint32_t const width = pool.value_bytes();
-  if (pool.key_bytes() != kKeyBytes || (width != 0 && width < kLeastValue))
-    return refused(pool, Code::unsupported,
-                   "tables need keys of " + std::to_string(kKeyBytes) +
-                       " bytes, and values of the widest row's bytes, " +
-                       std::to_string(kLeastValue) +
-                       " at least, or of any length; make such a pool");
+  if (pool.key_bytes() != kKeyBytes || pool.most_value_bytes() < kLeastValue)
+    return refused(
+        pool, Code::unsupported,
+        "tables need keys of " + std::to_string(kKeyBytes) +
+            " bytes, and values of the widest row's bytes, or of any length up to that, " +
+            std::to_string(kLeastValue) + " at least; make such a pool");
   std::int64_t const at_count = 0;
   auto found = pool.read({&at_count, 1});
   if (!found) return found.status();

@@ -32,7 +32,6 @@ class CatalogueRecords {
   virtual ~CatalogueRecords() = default;
   [[nodiscard]] virtual std::string const& path() const = 0;
   [[nodiscard]] virtual std::uint32_t key_bytes() const = 0;
-  [[nodiscard]] virtual std::uint32_t value_bytes() const = 0;  // 0: of any length
   [[nodiscard]] virtual std::uint32_t most_value_bytes() const = 0;
   virtual Result<std::vector<Found>> read(std::span<std::int64_t const> ids) = 0;
   /// Code::invalid_argument where nothing may be written now.

@@ -24,7 +24,6 @@ class StoreRecords final : public tables::CatalogueRecords {
 
   [[nodiscard]] std::string const& path() const override { return impl_.path; }
   [[nodiscard]] std::uint32_t key_bytes() const override { return impl_.key_bytes; }
-  [[nodiscard]] std::uint32_t value_bytes() const override { return impl_.value_bytes; }
   [[nodiscard]] std::uint32_t most_value_bytes() const override { return impl_.max_value_bytes; }
 
   Result<std::vector<Found>> read(std::span<std::int64_t const> ids) override {
