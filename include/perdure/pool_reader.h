@@ -35,7 +35,7 @@ struct PoolReaderOptions {
 class PERDURE_API PoolReader {
  public:
   struct PERDURE_INTERNAL State;  // the library's own
-  /// Index gphash, layout word, keys and values of fixed sizes, durability none or process.
+  /// Index gphash, layout word, keys of one size, durability none or process.
   static Result<PoolReader> open(std::string const& path, PoolReaderOptions const& options = {});
   PoolReader(PoolReader&&) noexcept;
   PoolReader& operator=(PoolReader&&) noexcept;
@@ -50,8 +50,11 @@ class PERDURE_API PoolReader {
 
   /// Answers key i with statuses[i]: ok and its value in targets[i]; not_found; or corrupt, where a
   /// record of this key fails its checksum and nobody changes it. Of a key that is not ok, its
-  /// target may hold anything.
-  Status get(Column const& keys, std::span<Target const> targets, std::span<KeyStatus> statuses);
+  /// target may hold anything. `value_bytes`, one for each key or none: how long the value of a key
+  /// that is ok is, which may be more than its target takes, or less where the pool's values have
+  /// any length.
+  Status get(Column const& keys, std::span<Target const> targets, std::span<KeyStatus> statuses,
+             std::span<std::uint32_t> value_bytes = {});
 
   /// The pool's named tables (perdure/tables.h), by name or by their numbers; those that the writer
   /// makes are found as soon as they count. Their rows are got by keys: a TableKey each. With
@@ -61,7 +64,8 @@ class PERDURE_API PoolReader {
   Result<std::vector<Table>> tables();
 
   [[nodiscard]] std::uint32_t key_bytes() const;
-  [[nodiscard]] std::uint32_t value_bytes() const;
+  [[nodiscard]] std::uint32_t value_bytes() const;  // 0: of any length
+  [[nodiscard]] std::uint32_t most_value_bytes() const;
   /// The path leads to another file by now, or to none: what is read here is what was there before.
   [[nodiscard]] bool replaced() const;
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,9 +50,10 @@ class Buffers {
   std::vector<HostBytes> all_;
 };
 
-/// Key i's value goes to lengths[i] bytes of buffer which[i], from offsets[i] on.
+/// Key i's value goes to lengths[i] bytes of buffer which[i], from offsets[i] on; found[i] is how
+/// long it is, unless `found` is None.
 void get(PoolReader& reader, KeptColumn const& keys, nb::list const& buffers, nb::handle which,
-         nb::handle offsets, nb::handle lengths, nb::handle statuses) {
+         nb::handle offsets, nb::handle lengths, nb::handle statuses, nb::handle found) {
   std::size_t const n = keys.column.count;
   HostBytes const which_bytes(which, false), offset_bytes(offsets, false),
       length_bytes(lengths, false), status_bytes(statuses, true);
@@ -63,7 +65,16 @@ void get(PoolReader& reader, KeptColumn const& keys, nb::list const& buffers, nb
   std::vector<PoolReader::Target> targets(n);
   for (std::size_t i = 0; i < n; ++i) targets[i] = all.at(to[i], from[i], bytes[i]);
   std::span const each{reinterpret_cast<KeyStatus*>(status_bytes.data()), n};
-  raise_unless_ok(without_gil([&] { return reader.get(keys.column, targets, each); }));
+  std::optional<HostBytes> found_bytes;
+  std::span<std::uint32_t> found_lengths;
+  if (!found.is_none()) {
+    found_bytes.emplace(found, true);
+    if (found_bytes->size() != n * sizeof(std::uint32_t))
+      throw nb::value_error("found: one uint32 for each key");
+    found_lengths = {reinterpret_cast<std::uint32_t*>(found_bytes->data()), n};
+  }
+  raise_unless_ok(
+      without_gil([&] { return reader.get(keys.column, targets, each, found_lengths); }));
 }
 
 PoolReader open(std::string const& path, std::uint32_t threads) {
@@ -76,7 +87,7 @@ void bind_pool_reader(nb::module_& module) {
   nb::class_<PoolReader>(module, "PoolReader")
       .def_static("open", &open, nb::arg("path"), nb::arg("threads") = 0)
       .def("get", &get, nb::arg("keys"), nb::arg("buffers"), nb::arg("which"), nb::arg("offsets"),
-           nb::arg("lengths"), nb::arg("statuses"))
+           nb::arg("lengths"), nb::arg("statuses"), nb::arg("found").none() = nb::none())
       .def("table", &table_of<PoolReader>, nb::arg("name"), nb::arg("row_bytes"))
       .def("tables", &tables_of<PoolReader>)
       .def("key_bytes", &PoolReader::key_bytes)

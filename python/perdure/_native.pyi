@@ -556,9 +556,10 @@ class PoolReader:
         offsets: npt.NDArray[np.int64],
         lengths: npt.NDArray[np.int64],
         statuses: npt.NDArray[np.uint8],
+        found: npt.NDArray[np.uint32] | None = None,
     ) -> None:
         """The value of key i goes to `lengths[i]` bytes of `buffers[which[i]]` from `offsets[i]`
-        on."""
+        on; `found[i]` is how long it is."""
 
     def table(self, name: str, row_bytes: int) -> tuple[str, int, int]: ...
     def tables(self) -> list[tuple[str, int, int]]: ...

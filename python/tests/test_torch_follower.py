@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import perdure
 import pytest
 
@@ -137,3 +138,30 @@ def test_a_pass_is_of_one_pool_though_another_thread_goes_over_to_a_new_one_with
     monkeypatch.setattr(ops, "rows_of", closed)
     with pytest.raises(ValueError, match=r"rows of .* have 4 weights, and the model takes 8"):
         rows({"b": (ids,)})
+
+
+def test_tables_of_several_widths_follow_from_a_pool_of_any_length(pools: Path) -> None:
+    import torch
+    from perdure import torch as pt
+
+    path, rule = str(pools / "pool"), pt.SGD(lr=1.0)
+    tables = [pt.TableConfig("wide", 64), pt.TableConfig("narrow", 2)]
+    store = perdure.create(path, key_bytes=16, value_bytes=None)
+    trained = pt.EmbeddingCollection(store, tables, rule)
+    dense = torch.nn.Linear(1, 1)
+    trainer = pt.Trainer(store, trained, dense, torch.optim.SGD(dense.parameters(), lr=0))
+    follower = pt.Follower(path, threads=1)
+    follows = pt.EmbeddingCollection(follower, tables)
+    for step in range(3):
+        batch = {"wide": (torch.arange(4 + step),), "narrow": (torch.arange(2, 9),)}
+        with trainer.step():
+            sum(rows.square().sum() for rows in trained(batch).values()).backward()
+        seen, expected = follows(batch), trained(batch)
+        assert all(torch.equal(seen[name], expected[name]) for name in batch), step
+    keys = torch.tensor([[1, follower.table("narrow").number]])
+    with pytest.raises(perdure.InvalidArgument, match="look up rows of its tables"):
+        follower.get(keys)
+    store.put(np.array([[7, follower.table("narrow").number]]), [b"no row"])
+    with pytest.raises(perdure.InvalidArgument, match="a value is no row of its table"):
+        follower.table("narrow").get([7])
+    assert not follower.table("narrow").get([7], check=False).found.any()

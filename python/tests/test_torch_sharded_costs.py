@@ -179,3 +179,16 @@ def test_on_a_gpu_no_message_and_no_old_row_goes_through_the_host(pools: Path) -
     assert [one for one in crossing if one[1] >= 16_000] == [], "keys have 48,000 bytes"
     ids = torch.arange(4000, device="cuda")
     assert store.table("t0").get(ids).found.all()
+
+
+def test_pools_whose_old_rows_would_have_no_one_width_are_refused(pools: Path) -> None:
+    import torch
+    from perdure import torch as pt
+
+    tables, rule = [pt.TableConfig("wide", 64), pt.TableConfig("narrow", 2)], pt.SGD(lr=0.1)
+    store = perdure.create(pools / "any-length", key_bytes=16, value_bytes=None)
+    bags = pt.ShardedEmbeddingBagCollection(store, tables, rule)
+    none = torch.nn.Linear(3, 3)
+    dense = torch.optim.SGD(none.parameters(), lr=0.1)
+    with pytest.raises(perdure.Unsupported, match=r"make the pools with perdure\.torch\.create"):
+        pt.ShardedTrainer(store, bags, none, dense)

@@ -77,9 +77,14 @@ std::optional<std::string> ReaderMoments::read(Scenario const& scenario, Held co
   gphash::PoolLook const look(words_.data(), records_.data(), table.value());
   for (std::size_t k = 0; k < kKeys; ++k) {
     std::uint64_t value = 0;
+    std::uint32_t bytes = 0;
     auto const* const key = reinterpret_cast<std::byte const*>(&scenario.keys[k]);
-    KeyStatus const status = look.at(key, reinterpret_cast<std::byte*>(&value), sizeof value);
+    KeyStatus const status =
+        look.at(key, reinterpret_cast<std::byte*>(&value), sizeof value, bytes);
     bool const found = status == KeyStatus::ok;
+    if (found && bytes != sizeof value)
+      return "a reader finds " + name_of(k) + " with a value of " + std::to_string(bytes) +
+             " bytes";
     if (found && !held(k, value))
       return "a reader finds " + name_of(k) + " with " + std::to_string(value) +
              ", which it never had";

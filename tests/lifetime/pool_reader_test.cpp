@@ -176,6 +176,102 @@ TEST_P(PoolReaders, SeeEachValueWholeWhileAWriterWorksAndAfterItIsKilled) {
   EXPECT_GT(found, 0u);
 }
 
+// --- Values of any length
+
+constexpr std::uint64_t kLengths = 61;  // of 8 words more each
+
+/// So many words, all the same: the number of times that the key was put, and the key.
+std::size_t words_of(std::uint64_t times) { return 1 + 8 * (times % kLengths); }
+
+Status put_of_any_length(Store& store, Words const& keys, std::uint64_t times) {
+  std::vector<std::int64_t> ends{0};
+  std::vector<std::uint64_t> values;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    values.insert(values.end(), words_of(times + i), (times + i) << 8 | keys[i]);
+    ends.push_back(static_cast<std::int64_t>(8 * values.size()));
+  }
+  return store.put(column(keys), {reinterpret_cast<std::byte const*>(values.data()), ends.data(), 0,
+                                  keys.size()});
+}
+
+[[noreturn]] void write_any_lengths_for_ever(std::string const& path) {
+  auto store = Store::open(path, {.threads = 1});
+  if (!store.ok()) ::_exit(1);
+  std::minstd_rand random(7);
+  for (std::uint64_t times = 1;; times += 8) {
+    Words const keys = words(1 + random() % 24, 1 + random() % 8);
+    Status const done =
+        random() % 4 == 0 ? store->erase(column(keys)) : put_of_any_length(*store, keys, times);
+    if (!done.ok()) ::_exit(2);
+  }
+}
+
+/// How many keys were found; each value is whole, as long as it says, and its key's.
+std::uint64_t check_any_lengths(PoolReader& reader, Words const& keys, std::size_t most_words) {
+  std::vector<std::uint64_t> values(keys.size() * most_words);
+  std::vector<PoolReader::Target> targets;
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    targets.push_back({reinterpret_cast<std::byte*>(&values[i * most_words]),
+                       static_cast<std::uint32_t>(8 * most_words)});
+  std::vector<KeyStatus> statuses(keys.size());
+  std::vector<std::uint32_t> lengths(keys.size(), 77);
+  Status const answered = reader.get(column(keys), targets, statuses, lengths);
+  EXPECT_TRUE(answered.ok()) << answered.message();
+  std::uint64_t found = 0;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    EXPECT_NE(statuses[i], KeyStatus::corrupt) << keys[i];
+    if (statuses[i] != KeyStatus::ok) continue;
+    ++found;
+    std::uint64_t const* const value = &values[i * most_words];
+    EXPECT_EQ(value[0] & 255, keys[i]);
+    EXPECT_EQ(lengths[i], 8 * words_of(value[0] >> 8));
+    std::size_t const shown = std::min<std::size_t>(lengths[i] / 8, most_words);
+    for (std::size_t at = 0; at < shown; ++at) EXPECT_EQ(value[at], value[0]) << at;
+    for (std::size_t at = shown; at < most_words; ++at) EXPECT_EQ(value[at], 0u) << "behind it";
+  }
+  return found;
+}
+
+TEST(PoolReadersOfAnyLength, SeeEachValueWholeWhileAWriterWorksAndAfterItIsKilled) {
+  ScratchDir const scratch;
+  std::string const path = scratch.file("pool");
+  ASSERT_TRUE(create(path, 0, 64).ok());
+  pid_t const writer = ::fork();
+  if (writer == 0) write_any_lengths_for_ever(path);
+  auto reader = PoolReader::open(path, {.threads = 2});
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  EXPECT_EQ(reader->value_bytes(), 0u);
+  std::uint64_t found = 0;
+  auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+  while (std::chrono::steady_clock::now() < end && !HasFailure()) {
+    found += check_any_lengths(*reader, words(1, 32), words_of(kLengths - 1));
+    found += check_any_lengths(*reader, words(1, 32), 3);  // the first bytes of most
+  }
+  ::kill(writer, SIGKILL);
+  ::waitpid(writer, nullptr, 0);
+  found += check_any_lengths(*reader, words(1, 32), words_of(kLengths - 1));
+  EXPECT_GT(found, 0u);
+}
+
+TEST(PoolReadersOfAnyLength, FindTablesWhoseNamesAreLong) {
+  ScratchDir const scratch;
+  CreateOptions o;
+  o.key_bytes = sizeof(TableKey);
+  o.value_bytes = 0;
+  auto store = Store::create(scratch.file("pool"), o);
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  std::string const name(5000, 'n');
+  auto reader = PoolReader::open(scratch.file("pool"));
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  EXPECT_EQ(reader->table(name).status().code(), Code::not_found);
+  ASSERT_TRUE(store->table("first", 24).ok());
+  ASSERT_TRUE(store->table(name, 16).ok());
+  auto found = reader->table(name);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(found->row_bytes, 16u);
+  EXPECT_EQ(reader->tables()->size(), 2u);
+}
+
 TEST(PoolReaderOf, OtherKindsIsRefusedByName) {
   for (Kind const& kind : kinds()) {
     PoolHome const home(kind);

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 import perdure
-from perdure import _arrays, _native
+from perdure import _arrays, _named, _native
 from perdure._named import KEY_BYTES, Layout
 from perdure._table_reads import TableReads
 from perdure.options import PathLike
@@ -38,7 +38,8 @@ class Follower(TableReads):
     Parameters
     ----------
     path : path
-        Of a pool of `perdure.torch.create`, of durability "process".
+        Of a pool of `perdure.torch.create`, of durability "process"; or of another pool of named
+        tables, whose values have one size or any length.
     threads : int
         That look rows up; 0: one a core.
 
@@ -69,7 +70,7 @@ class Follower(TableReads):
         self._engine = _native.PoolReader.open(self._path, self._threads)
         self._forget_row_number()
         self.key_bytes = self._engine.key_bytes()
-        self._value_width = self.value_bytes = self._engine.value_bytes()
+        self._value_width = self.value_bytes = self._engine.value_bytes() or None
         self._catalogue_made = None
 
     def get(
@@ -83,16 +84,36 @@ class Follower(TableReads):
         check: bool = True,
     ) -> Result:
         """Rows of the pool's keys, as `Store.get`, as bytes; `out` and the rest are not taken."""
+        if self.value_bytes is None:
+            raise perdure.InvalidArgument(
+                f"pool {self._path}: its values have any length; look up rows of its tables"
+            )
+        return self._get_rows(keys, self.value_bytes, check=check)
+
+    def _get_rows(
+        self,
+        keys: Any,
+        width: int,
+        *,
+        dtype: Any = None,
+        shape: Any = None,
+        stream: Any = None,
+        check: bool = True,
+    ) -> Result:
         given = _arrays.keys_input(keys, KEY_BYTES, 0, "cpu")
-        count, width = given.count, self.value_bytes
-        values, statuses = np.zeros((count, width), np.uint8), np.zeros(count, np.uint8)
-        starts, lengths = np.arange(count) * width, np.full(count, width)
+        count = given.count
+        octets, statuses = np.zeros((count, width), np.uint8), np.zeros(count, np.uint8)
+        which, starts = np.zeros(count, np.int64), np.arange(count) * width
+        lengths = np.zeros(count, np.uint32)
         self._engine.get(
-            given.column, [values], np.zeros(count, np.int64), starts, lengths, statuses
+            given.column, [octets], which, starts, np.full(count, width), statuses, lengths
         )
+        if self.value_bytes is None:
+            statuses[done_mask(statuses) & (lengths != width)] = _native.KeyStatus.size_mismatch
         found = done_mask(statuses)
-        values[~found] = 0  # of a key that is not there a target may hold anything
-        rows = torch.from_numpy(values) if isinstance(keys, torch.Tensor) else values
+        octets[~found] = 0  # of a key that is not there a target may hold anything
+        rows = torch.from_numpy(octets) if isinstance(keys, torch.Tensor) else octets
+        rows = _named.narrowed(rows, width, dtype, shape)
         return checked(self._path, "get", Result(rows, found, statuses), check)
 
     def table(self, name: str, value_bytes: int | None = None) -> perdure.Table:

@@ -47,7 +47,12 @@ class Undo:
 
     def __init__(self, store: perdure.Store) -> None:
         self.store = store
-        assert store.value_bytes is not None
+        if store.value_bytes is None:
+            raise perdure.Unsupported(
+                f"pool {store.path}: its values have any length, and a training over several"
+                " processes keeps old rows as wide as the pool's; make the pools with"
+                " perdure.torch.create"
+            )
         self._width: int = store.value_bytes
         self._rows = store.table(_BEFORE, self._width)
         self._device = device_of(store)

@@ -37,7 +37,7 @@ Result<TableView> table_of(std::string const& path, pm::PoolHeader const& h, pm:
   t.slots = h.slots;
   t.key_bytes = h.key_bytes;
   t.value_bytes = h.value_bytes;
-  t.max_record = static_cast<std::uint32_t>(pm::record_bytes(h.key_bytes, h.value_bytes));
+  t.max_record = static_cast<std::uint32_t>(pm::record_bytes(h.max_key_bytes, h.max_value_bytes));
   for (Level const& level : found->levels) {
     std::uint64_t const bytes = level_bytes(false, h.key_bytes, h.slots, level.log2_buckets);
     if (level.base.bytes % 8 != 0 || level.base.bytes > t.pool_bytes ||
@@ -48,15 +48,19 @@ Result<TableView> table_of(std::string const& path, pm::PoolHeader const& h, pm:
   return t;
 }
 
-KeyStatus PoolLook::at(std::byte const* key, std::byte* to, std::uint32_t bytes) const {
-  Key const looked{key, hash_bytes(key, table_.key_bytes), to, std::min(bytes, table_.value_bytes)};
+KeyStatus PoolLook::at(std::byte const* key, std::byte* to, std::uint32_t bytes,
+                       std::uint32_t& value_bytes) const {
+  Key const looked{key, hash_bytes(key, table_.key_bytes), to, bytes};
   Candidates<ShapeAny> const where(table_, looked.hash);
   KeyStatus status = KeyStatus::not_found;
   for (int look = 0; look < kLooks; ++look) {
     if (look > 0) std::this_thread::yield();
     std::uint64_t const before = changes();
     Met const met = search(where, looked);
-    if (met.answer) return *met.answer;
+    if (met.answer) {
+      value_bytes = met.value_bytes;
+      return *met.answer;
+    }
     bool const damaged = met.slot && load(words_ + met.slot.bytes) == met.word;
     status = damaged ? KeyStatus::corrupt : KeyStatus::not_found;
     if (!damaged && before % 2 == 0 && changes() == before) break;
@@ -73,7 +77,7 @@ PoolLook::Met PoolLook::search(Candidates<ShapeAny> const& where, Key const& key
     Offset const slot = where.slot(table_, lane);
     std::uint64_t const found = load(words_ + slot.bytes);
     if ((found & ~word::kAddressMask) != word::fingerprint(key.hash)) continue;
-    auto const whole = copied(word::record(found), key);
+    auto const whole = copied(word::record(found), key, met.value_bytes);
     if (!whole) continue;
     if (*whole) {
       met.answer = KeyStatus::ok;
@@ -85,11 +89,14 @@ PoolLook::Met PoolLook::search(Candidates<ShapeAny> const& where, Key const& key
 }
 
 /// None: the record there has another key, or none is there. Else whether it is whole.
-std::optional<bool> PoolLook::copied(Offset at, Key const& key) const {
-  if (!table_.may_hold_all(at)) return std::nullopt;
+std::optional<bool> PoolLook::copied(Offset at, Key const& key, std::uint32_t& value_bytes) const {
+  bool const any_length = table_.value_bytes == 0;
+  if (!(any_length ? table_.may_hold(at) : table_.may_hold_all(at))) return std::nullopt;
   pm::RecordView const r = pm::view_record(records_, table_.records, at, table_.room(at));
-  if (r.header.key_bytes != table_.key_bytes || r.header.value_bytes != table_.value_bytes)
+  if (r.header.key_bytes != table_.key_bytes ||
+      (!any_length && r.header.value_bytes != table_.value_bytes))
     return std::nullopt;
+  value_bytes = r.header.value_bytes;
   std::uint32_t const before = pm::summed_before_key(r.split);
   std::array<std::byte, sizeof(pm::RecordHeader) + kMostKey> front;
   PERDURE_ASSERT(before + std::size_t{r.header.key_bytes} <= front.size());
@@ -97,22 +104,22 @@ std::optional<bool> PoolLook::copied(Offset at, Key const& key) const {
   bool const same = std::memcmp(front.data() + before, key.key, r.header.key_bytes) == 0;
   if (!same && !mutated("reader_trusts_fingerprint")) return std::nullopt;
   std::uint32_t sum = crc32c(0, front.data(), before + r.header.key_bytes);
-  sum = copy_value(sum, r.value, key);
+  sum = copy_value(sum, {r.value, value_bytes}, key);
   return sum == r.header.crc || mutated("reader_ignores_checksum");
 }
 
 /// Continues the sum over all of the value.
-std::uint32_t PoolLook::copy_value(std::uint32_t sum, std::byte const* value,
-                                   Key const& key) const {
-  if (key.bytes >= pm::kLongValue) {
-    sum = copy_crc32c(sum, key.to, value, key.bytes);
-  } else if (key.bytes != 0) {
-    std::memcpy(key.to, value, key.bytes);
-    sum = crc32c(sum, key.to, key.bytes);  // of what the caller gets
+std::uint32_t PoolLook::copy_value(std::uint32_t sum, std::span<std::byte const> value,
+                                   Key const& key) {
+  std::size_t const bytes = std::min<std::size_t>(key.bytes, value.size());
+  if (bytes >= pm::kLongValue) {
+    sum = copy_crc32c(sum, key.to, value.data(), bytes);
+  } else if (bytes != 0) {
+    std::memcpy(key.to, value.data(), bytes);
+    sum = crc32c(sum, key.to, bytes);  // of what the caller gets
   }
-  return key.bytes == table_.value_bytes
-             ? sum
-             : crc32c(sum, value + key.bytes, table_.value_bytes - key.bytes);
+  auto const rest = value.subspan(bytes);
+  return rest.empty() ? sum : crc32c(sum, rest.data(), rest.size());
 }
 
 }  // namespace perdure::gphash

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "index/gphash/candidates.hpp"
@@ -28,8 +29,10 @@ class PoolLook {
   PoolLook(std::byte const* words, std::byte const* records, TableView const& table)
       : words_(words), records_(records), table_(table) {}
 
-  /// The value's first `bytes` bytes go to `to`; the whole record is verified.
-  [[nodiscard]] KeyStatus at(std::byte const* key, std::byte* to, std::uint32_t bytes) const;
+  /// The value's first `bytes` bytes go to `to`; the whole record is verified. Where the answer is
+  /// ok, `value_bytes` is how long the value is.
+  [[nodiscard]] KeyStatus at(std::byte const* key, std::byte* to, std::uint32_t bytes,
+                             std::uint32_t& value_bytes) const;
 
  private:
   struct Key {
@@ -41,15 +44,17 @@ class PoolLook {
   /// What one search for a key met.
   struct Met {
     std::optional<KeyStatus> answer;
+    std::uint32_t value_bytes = 0;  // of that
     Offset slot;  // of the record that has the key, and fails its checksum; else none
     std::uint64_t word = 0;
   };
 
   [[nodiscard]] std::uint64_t changes() const;
   [[nodiscard]] Met search(Candidates<ShapeAny> const& where, Key const& key) const;
-  [[nodiscard]] std::optional<bool> copied(Offset at, Key const& key) const;
-  [[nodiscard]] std::uint32_t copy_value(std::uint32_t sum, std::byte const* value,
-                                         Key const& key) const;
+  [[nodiscard]] std::optional<bool> copied(Offset at, Key const& key,
+                                           std::uint32_t& value_bytes) const;
+  [[nodiscard]] static std::uint32_t copy_value(std::uint32_t sum, std::span<std::byte const> value,
+                                                Key const& key);
 
   std::byte const* words_;
   std::byte const* records_;

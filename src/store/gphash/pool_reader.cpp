@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::uint64_t kReadAChunk = 64u << 10;  // of values, for a thread at a time
 constexpr std::size_t kMostKeysRead = 256;
+constexpr std::uint32_t kUsualValue = 512;  // bytes, where values have any length
 
 Status refuse(std::string const& path, std::string const& why) {
   return {Code::unsupported, "pool " + path + ": it is read beside its writer only with " + why +
@@ -32,7 +33,7 @@ Status refuse(std::string const& path, std::string const& why) {
 Status check_kind(std::string const& path, pm::PoolHeader const& h) {
   if (h.index != 0 || h.in_place() || h.logged())
     return refuse(path, "index gphash of layout word");
-  if (h.key_bytes == 0 || h.value_bytes == 0) return refuse(path, "keys and values of fixed sizes");
+  if (h.key_bytes == 0) return refuse(path, "keys of a fixed size");
   if (h.durability == static_cast<std::uint8_t>(Durability::power))
     return refuse(path, "durability none or process");
   return {};
@@ -52,6 +53,11 @@ struct PoolReader::State {
   std::uint64_t sequence = 0;  // of the root that `table` is of
   gphash::TableView table{};
   tables::Catalogue catalogue;
+
+  /// For how many keys a thread takes at a time.
+  [[nodiscard]] std::uint32_t usual_value_bytes() const {
+    return header.value_bytes != 0 ? header.value_bytes : kUsualValue;
+  }
 
   Status read_header() {
     if (file.size() < pm::kHeadBytes)
@@ -86,6 +92,7 @@ PoolReader::~PoolReader() = default;
 
 std::uint32_t PoolReader::key_bytes() const { return state_->header.key_bytes; }
 std::uint32_t PoolReader::value_bytes() const { return state_->header.value_bytes; }
+std::uint32_t PoolReader::most_value_bytes() const { return state_->header.max_value_bytes; }
 bool PoolReader::replaced() const { return !state_->file.has_its_name(); }
 
 Result<PoolReader> PoolReader::open(std::string const& path, PoolReaderOptions const& options) {
@@ -102,25 +109,31 @@ Result<PoolReader> PoolReader::open(std::string const& path, PoolReaderOptions c
 }
 
 Status PoolReader::get(Column const& keys, std::span<Target const> targets,
-                       std::span<KeyStatus> statuses) {
+                       std::span<KeyStatus> statuses, std::span<std::uint32_t> value_bytes) {
   State& s = *state_;
   if (keys.offsets != nullptr || keys.width != s.header.key_bytes ||
       keys.space != MemorySpace::host)
     return {Code::invalid_argument, "pool " + s.path + ": its keys have " +
                                         std::to_string(s.header.key_bytes) +
                                         " bytes each, in host memory"};
-  if (targets.size() != keys.count || statuses.size() != keys.count)
+  if (targets.size() != keys.count || statuses.size() != keys.count ||
+      (!value_bytes.empty() && value_bytes.size() != keys.count))
     return {Code::invalid_argument,
-            "pool " + s.path + ": a get has a target and a status for each key"};
+            "pool " + s.path +
+                ": a get has a target and a status for each key, and lengths of"
+                " values for all or none"};
   return caught([&]() -> Status {
     auto table = s.now();
     if (!table) return table.status();
     gphash::PoolLook const look(s.file.data(), s.file.data(), *table);
     std::size_t const chunk =
-        std::clamp<std::size_t>(kReadAChunk / s.header.value_bytes, 1, kMostKeysRead);
+        std::clamp<std::size_t>(kReadAChunk / s.usual_value_bytes(), 1, kMostKeysRead);
     s.workers.for_chunks(keys.count, chunk, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i)
-        statuses[i] = look.at(keys.data + i * keys.width, targets[i].to, targets[i].bytes);
+      for (std::size_t i = begin; i < end; ++i) {
+        std::uint32_t bytes = 0;
+        statuses[i] = look.at(keys.data + i * keys.width, targets[i].to, targets[i].bytes, bytes);
+        if (!value_bytes.empty()) value_bytes[i] = bytes;
+      }
     });
     return {};
   });
@@ -135,20 +148,17 @@ class ReaderRecords final : public tables::CatalogueRecords {
 
   [[nodiscard]] std::string const& path() const override { return path_; }
   [[nodiscard]] std::uint32_t key_bytes() const override { return reader_.key_bytes(); }
-  [[nodiscard]] std::uint32_t most_value_bytes() const override { return reader_.value_bytes(); }
+  [[nodiscard]] std::uint32_t most_value_bytes() const override {
+    return reader_.most_value_bytes();
+  }
 
   Result<std::vector<Found>> read(std::span<std::int64_t const> ids) override {
-    std::vector<TableKey> keys;
     std::vector<Found> found(ids.size());
-    std::vector<PoolReader::Target> targets;
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      keys.push_back({ids[i], tables::kCatalogue});
-      found[i].content.resize(reader_.value_bytes());
-      targets.push_back({found[i].content.data(), reader_.value_bytes()});
-    }
-    std::vector<KeyStatus> statuses(ids.size());
-    if (Status s = reader_.get(Column::of(keys), targets, statuses); !s.ok()) return s;
-    for (std::size_t i = 0; i < ids.size(); ++i) found[i].status = statuses[i];
+    std::vector<std::uint32_t> lengths(ids.size(), kUsualValue);
+    if (Status s = read_once(ids, lengths, found); !s.ok()) return s;
+    if (std::ranges::all_of(lengths, [](auto bytes) { return bytes <= kUsualValue; })) return found;
+    for (auto& bytes : lengths) bytes = std::max(bytes, kUsualValue);
+    if (Status s = read_once(ids, lengths, found); !s.ok()) return s;  // they keep their lengths
     return found;
   }
 
@@ -161,6 +171,25 @@ class ReaderRecords final : public tables::CatalogueRecords {
   Result<std::uint64_t> records() override { return may_make("?"); }
 
  private:
+  /// So many bytes of each at most; how many it has is known then.
+  Status read_once(std::span<std::int64_t const> ids, std::vector<std::uint32_t>& lengths,
+                   std::vector<Found>& found) {
+    std::vector<TableKey> keys;
+    std::vector<PoolReader::Target> targets;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      keys.push_back({ids[i], tables::kCatalogue});
+      found[i].content.resize(lengths[i]);
+      targets.push_back({found[i].content.data(), lengths[i]});
+    }
+    std::vector<KeyStatus> statuses(ids.size());
+    if (Status s = reader_.get(Column::of(keys), targets, statuses, lengths); !s.ok()) return s;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      found[i].status = statuses[i];
+      found[i].content.resize(std::min<std::size_t>(lengths[i], found[i].content.size()));
+    }
+    return {};
+  }
+
   PoolReader& reader_;
   std::string const& path_;
 };
