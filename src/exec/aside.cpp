@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/mutex.hpp"
+#include "base/own_thread.hpp"
 #include "base/process.hpp"
 
 namespace perdure::exec {
@@ -25,7 +26,7 @@ void for_a_while(F done) {
 
 class Aside::Thread {
  public:
-  Thread() : thread_([this] { serve(); }) {}
+  Thread() : thread_(own_thread([this] { serve(); })) {}
   ~Thread() {
     wait();
     {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/mutex.hpp"
+#include "base/own_thread.hpp"
 #include "base/process.hpp"
 
 namespace perdure::exec {
@@ -91,7 +92,7 @@ void Workers::run(std::size_t n, std::size_t chunk, Chunk f, void* context) {
 Workers::Helpers::Helpers(std::uint32_t threads, bool spins) : spins_(spins) {
   threads_.reserve(threads);
   try {
-    for (std::uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this] { serve(); });
+    for (std::uint32_t i = 0; i < threads; ++i) threads_.push_back(own_thread([this] { serve(); }));
   } catch (...) {
     stop();
     throw;

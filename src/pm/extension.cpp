@@ -1,12 +1,10 @@
 #include "pm/extension.hpp"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <iterator>
 
 #include "base/assert.hpp"
+#include "base/own_thread.hpp"
 #include "exec/pinning.hpp"
 
 namespace perdure::pm {
@@ -17,22 +15,6 @@ constexpr std::uint64_t kPiece = 64u << 20;
 // A piece that nobody waits for is left to others while they have less than so many times of it.
 constexpr std::uint64_t kLeft = 4;
 
-/// Signals are for the program's own threads, and SIGXFSZ for nobody: a limit refuses the piece.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(SignalsBlocked const&) = delete;
-  SignalsBlocked& operator=(SignalsBlocked const&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
 }  // namespace
 
 Extension::Extension(FileMemory file, std::uint64_t end, std::uint64_t granule)
@@ -41,8 +23,7 @@ Extension::Extension(FileMemory file, std::uint64_t end, std::uint64_t granule)
       taken_(end),
       ready_(end),
       target_(end) {
-  SignalsBlocked const blocked;  // the thread inherits it
-  thread_ = std::thread([this] { serve(); });
+  thread_ = own_thread([this] { serve(); });
 }
 
 Extension::~Extension() {

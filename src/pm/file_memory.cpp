@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/own_thread.hpp"
 #include "base/process.hpp"
 #include "exec/pinning.hpp"
 #include "pm/record_shape.hpp"
@@ -55,13 +56,14 @@ bool populate(std::byte* at, std::uint64_t bytes, unsigned most_threads) {
         whole = false;
     }
   };
-  std::vector<std::jthread> others;
+  std::vector<std::thread> others;
   try {
-    for (std::uint64_t t = 1; t < threads; ++t) others.emplace_back(share);
+    others.reserve(threads - 1);
+    for (std::uint64_t t = 1; t < threads; ++t) others.push_back(own_thread(share));
   } catch (std::exception const&) {  // those that there are do it
   }
   share();
-  others.clear();
+  for (std::thread& other : others) other.join();
   return whole;
 }
 

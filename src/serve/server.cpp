@@ -16,6 +16,7 @@
 
 #include "base/caught.hpp"
 #include "base/log.hpp"
+#include "base/own_thread.hpp"
 #include "base/process.hpp"
 #include "perdure/serve.h"
 #include "serve/connection.hpp"
@@ -355,7 +356,7 @@ Status Server::Impl::save(bool wait) {
   }
   if (saver.joinable()) saver.join();
   server.saving = true;
-  saver = std::thread([this, how] {
+  saver = own_thread([this, how] {
     Status const status = store.snapshot(options.snapshot_path, how);
     asio::post(io, [this, status] { saved(status); });
   });
@@ -376,7 +377,7 @@ Result<Server> Server::start(Store& store, ServeOptions const& options) {
   if (Status s = impl->listen(); !s.ok()) return s;
   log::Delivery const delivery;
   impl->events.began();
-  impl->loop = std::thread([at = impl.get()] { at->run(); });
+  impl->loop = own_thread([at = impl.get()] { at->run(); });
   return Server(std::move(impl));
 }
 

@@ -8,6 +8,7 @@
 #include "base/assert.hpp"
 #include "base/caught.hpp"
 #include "base/hooks.hpp"
+#include "base/own_thread.hpp"
 
 namespace perdure::wal {
 namespace {
@@ -108,7 +109,7 @@ Result<std::unique_ptr<RedoLog>> RedoLog::start(std::unique_ptr<BlockFile> file,
   log->buffer_ = std::move(*buffer);
   log->file_->register_buffer(log->buffer_.span());
   if (Status s = log->begin_epoch(); !s.ok()) return s;
-  log->committer_ = std::thread(&RedoLog::commit, log.get());
+  log->committer_ = own_thread([at = log.get()] { at->commit(); });
   return log;
 }
 

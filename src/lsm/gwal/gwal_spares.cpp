@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/caught.hpp"
+#include "base/own_thread.hpp"
 #include "base/process.hpp"
 
 namespace perdure::lsm {
@@ -15,7 +16,7 @@ namespace perdure::lsm {
 /// A file, and the thread that makes it.
 struct GwalSpares::Making {
   Making(std::string path, std::uint64_t size)
-      : bytes(size), thread([this, path = std::move(path)] { make(path); }) {}
+      : bytes(size), thread(own_thread([this, path = std::move(path)] { make(path); })) {}
 
   void make(std::string const& path) {
     auto mapping = caught([&] { return pm::Mapping::create(path, bytes, bytes, {}, {}); });

@@ -5,6 +5,7 @@
 #include <list>
 #include <utility>
 
+#include "base/own_thread.hpp"
 #include "exec/range.hpp"
 #include "lsm/rocks/cache_refresh.hpp"
 #include "lsm/rocks/generation_batch.hpp"
@@ -47,7 +48,7 @@ Flusher::Flusher(rocksdb::DB& base, Engine& engine, exec::Workers& workers, Tabl
 Flusher::~Flusher() { stop(); }
 
 void Flusher::start() {
-  thread_ = std::thread([this] { run(); });
+  thread_ = own_thread([this] { run(); });
 }
 
 void Flusher::notice() {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/caught.hpp"
+#include "base/own_thread.hpp"
 #include "exec/range.hpp"
 
 namespace perdure::lsm {
@@ -36,7 +37,7 @@ void HotEntries::start(HotRules const& rules) {
   if (most_bytes_ == 0) return;
   due_ = rules.hits;
   try {
-    thread_ = std::thread([this, rules] { run(rules); });
+    thread_ = own_thread([this, rules] { run(rules); });
   } catch (std::system_error const& error) {
     due_ = kNever;
     rocksdb::Warn(base_.GetDBOptions().info_log.get(),

@@ -6,6 +6,7 @@
 #include "base/assert.hpp"
 #include "base/caught.hpp"
 #include "base/hooks.hpp"
+#include "base/own_thread.hpp"
 #include "pm/host_verbs.hpp"
 
 namespace perdure::pm {
@@ -14,7 +15,7 @@ void LogCollector::begin(std::uint32_t threads) {
   PERDURE_ASSERT(threads_.empty());
   if (threads != 0) attended_.emplace(*segments_);
   for (std::uint32_t i = 0; i < threads; ++i) {
-    threads_.emplace_back([this, index = (*make_index_)()] {
+    threads_.push_back(own_thread([this, index = (*make_index_)()] {
       while (LogSegment* const victim = segments_->next_to_collect(true)) {
         Status const collected = caught([&]() -> Status {
           collect(*victim, *index);
@@ -24,7 +25,7 @@ void LogCollector::begin(std::uint32_t threads) {
         ++failed_;  // there was no memory
         segments_->put_back(*victim, LogSegment::Use::full);
       }
-    });
+    }));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/assert.hpp"
 #include "base/caught.hpp"
+#include "base/own_thread.hpp"
 
 namespace perdure {
 namespace {
@@ -22,7 +23,7 @@ void DashSweeper::begin() {
     return;
   }
   ended_ = false;
-  thread_ = std::thread([this] {
+  thread_ = own_thread([this] {
     static_cast<void>(caught([this]() -> Status {
       core_.engine->sweep([this] { return !stop_; });
       return {};

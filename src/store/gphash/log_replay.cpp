@@ -10,6 +10,7 @@
 #include "base/assert.hpp"
 #include "base/caught.hpp"
 #include "base/hooks.hpp"
+#include "base/own_thread.hpp"
 #include "store/checks.hpp"
 #include "store/repair_reports.hpp"
 #include "wal/batch_record.hpp"
@@ -83,7 +84,7 @@ Status LogReplay::note_loss(wal::LogDir& power, wal::ReplayReport const& report)
 Result<wal::ReplayReport> LogReplay::read_and_run(wal::LogDir& power, wal::LogPosition from) {
   LoggedQueue queue;
   Result<wal::ReplayReport> report(Status{Code::closed, "the log was not read"});
-  std::thread reader([&] {
+  std::thread reader = own_thread([&] {
     report = caught([&] {
       return power.replay(from, [&](std::uint64_t number, std::vector<std::byte>& payload) {
         return queue.give(number, payload) ? Status{}
