@@ -1,11 +1,13 @@
-"""Milliseconds of a training step over processes with a pool each, beside a Trainer's; and what
-keeping old rows takes of it. Medians and least of the second half of the steps, of rank 0.
+"""Milliseconds of a training step over processes with a pool each, beside a Trainer's; what keeping
+old rows takes of it, and what it is where commits overlap. Medians and least of the second half of
+the steps, of rank 0.
 
     .venv-frameworks/bin/python scripts/torch_sharded_steps.py --runs 3 --ranks 1 2
     .venv-frameworks/bin/python scripts/torch_sharded_steps.py --runs 1 --profile
     python scripts/torch_sharded_steps.py --device cuda --tables 1 --batch 262144 --ids 4000000
 
 On GPUs each process has one of its own, all ids have rows, and a cache takes them all. With
+--pause a step waits so many milliseconds, as for a device that computes, and leaves its core. With
 --profile milliseconds by section follow, each without the sections within it; the GPU is waited for
 at both ends of a section, so a profiled step takes longer. With --json nothing else is printed.
 """
@@ -143,7 +145,8 @@ def train(
             world_size=ranks,
         )
         bags = pt.ShardedEmbeddingBagCollection(store, tables, rule)
-        trainer = sharded = pt.ShardedTrainer(store, bags, model, optimizer)
+        overlap = kind == "overlapped"
+        trainer = sharded = pt.ShardedTrainer(store, bags, model, optimizer, overlap=overlap)
         if kind == "without undo":
             sharded._put = lambda changed: pt.Trainer._put(sharded, changed)  # type: ignore[method-assign]
     trainer.resume()
@@ -161,12 +164,14 @@ def train(
             loss = model(torch.cat(list(bags(features).values()), 1)).square().mean()
             optimizer.zero_grad()
             loss.backward()
+            time.sleep(o.pause / 1e3)
             if ranks > 1:
                 for parameter in model.parameters():
                     dist.all_reduce(parameter.grad)
             optimizer.step()
         times.append((now(o.device) - start) * 1e3)
         sections.end_step(times[-1])
+    trainer.wait()
     if rank == 0:
         answers.put((times[o.steps // 2 :], sections.medians() if o.profile else {}))
     if kind != "Trainer":
@@ -213,7 +218,14 @@ def measured(kind: str, ranks: int, o: argparse.Namespace, context: Any) -> dict
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    for name, usual in (("runs", 3), ("steps", 40), ("tables", 8), ("dim", 32), ("batch", 2048)):
+    for name, usual in (
+        ("runs", 3),
+        ("steps", 40),
+        ("tables", 8),
+        ("dim", 32),
+        ("batch", 2048),
+        ("pause", 0),
+    ):
         options.add_argument(f"--{name}", type=int, default=usual)
     options.add_argument("--ids", type=int, default=100_000, help="of a table")
     options.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
@@ -226,7 +238,7 @@ def main() -> None:
     importlib.import_module("torch._dynamo")
     context: Any = mp.get_context("fork" if o.device == "cpu" else "spawn")
     kinds = [("Trainer", 1)]
-    kinds += [(k, n) for n in o.ranks for k in ("ShardedTrainer", "without undo")]
+    kinds += [(k, n) for n in o.ranks for k in ("ShardedTrainer", "without undo", "overlapped")]
     found = []
     for run in range(o.runs):
         for kind, ranks in kinds:

@@ -469,15 +469,6 @@ def test_a_program_that_ends_says_that_its_last_step_failed(pool: str) -> None:
         assert store.table("t").get([1], dtype=np.int32).values[0, 4] == 1
 
 
-def test_steps_of_several_processes_are_not_overlapped() -> None:
-    from perdure import torch as pt
-    from torch_overlap import Small
-
-    small = Small()
-    with pytest.raises(perdure.Unsupported, match="of one process"):
-        pt.ShardedTrainer(small.store, small.bags, small.model, None, overlap=True)
-
-
 @pytest.mark.gpu
 def test_on_a_gpu_it_is_the_synchronous_training_to_the_last_bit(pools: Path) -> None:
     import torch

@@ -8,9 +8,10 @@ for each step its number and losses as hexadecimal floats, at the end a checksum
 error. What else a run may have: "kill" (one process), "fails" (a commit of one), "chunks", "pause",
 "idle", "never ahead", "export", "parts", "cuda" (NCCL, a GPU each), "store" ("cuda": on it, too),
 "admit" (after how many sightings, and counters; then each step writes a line "has", too), "plain"
-(one process, which is a Trainer's), and what one process has otherwise under "of RANK". How
-processes end is written to FOLDER/NAME.ends. Between runs: "reshard", "copy", "snapshot",
-"restore".
+(one process, which is a Trainer's), "overlap" (commits beside the next step), "lags" (seconds by
+which a commit ends later for each rank), "rests" (seconds between steps), "outsider" (a process of
+no group of the training), and what one process has otherwise under "of RANK". How processes end is
+written to FOLDER/NAME.ends. Between runs: "reshard", "copy", "snapshot", "restore".
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import signal
 import sys
 import time
 import warnings
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -97,9 +99,11 @@ class Training:
             "nccl" if run.get("cuda") else "gloo",
             init_method=f"file://{folder}/{run['name']}.{run['number']}.{os.getppid()}",
             rank=rank,
-            world_size=self.ranks,
+            world_size=self.ranks + run.get("outsider", False),
             timeout=timedelta(seconds=40) if run.get("cuda") else None,
         )
+        self.group = dist.new_group(range(self.ranks)) if run.get("outsider") else None
+        self.trainer: Any = None
         self.log = (folder / f"{run['name']}-{rank}.log").open("a", buffering=1)
         self.log.write(f"begins {run['number']}\n")
         self.path = folder / run.get("pool", f"{run['name']}-{rank}")
@@ -123,21 +127,27 @@ class Training:
             self.bags = pt.EmbeddingBagCollection(self.store, kinds, rule, seed=3)
         else:
             self.bags = pt.ShardedEmbeddingBagCollection(
-                self.store, kinds, rule, seed=3, buckets=self.run.get("buckets", 1024)
+                self.store, kinds, rule, self.group, seed=3, buckets=self.run.get("buckets", 1024)
             )
         self.bags.train(not self.run.get("eval"))
         self.dense: nn.Module = self.model
         if not self.run.get("chunks"):
             # Else it makes its buckets anew after a first step, and with them the order of sums.
             self.dense = nn.parallel.DistributedDataParallel(
-                self.model, find_unused_parameters=True
+                self.model, find_unused_parameters=True, process_group=self.group
             )
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 7, gamma=0.7)
         kind = pt.Trainer if self.run.get("plain") else pt.ShardedTrainer
         self.trainer = kind(
-            self.store, self.bags, self.model, self.optimizer, scheduler=self.scheduler
+            self.store,
+            self.bags,
+            self.model,
+            self.optimizer,
+            overlap=self.run.get("overlap", False),
+            scheduler=self.scheduler,
         )
+        self._lag(self.rank * self.run.get("lags", 0))
         if not self.run.get("plain"):
             self._tell_of_undo()
 
@@ -152,6 +162,7 @@ class Training:
                 self.optimizer.step()
                 self.scheduler.step()
                 time.sleep(self.run.get("pause", 0))
+            time.sleep(self.run.get("rests", 0))
             if "admit" in self.run:
                 self.log.write(f"has {step} {self._has()}\n")
             self.log.write(f"{step} {','.join(loss.hex() for loss in losses)}\n")
@@ -220,6 +231,16 @@ class Training:
             parameter.grad = part.reshape(parameter.shape)
         return losses
 
+    def _lag(self, seconds: float) -> None:
+        usual = self.trainer._write_step
+
+        def late(*arguments: Any) -> None:
+            usual(*arguments)
+            time.sleep(seconds)
+
+        if seconds:
+            self.trainer._write_step = late  # type: ignore[method-assign]
+
     def _tell_of_undo(self) -> None:
         undo = self.trainer._undo
         usual = undo.take_back
@@ -230,28 +251,30 @@ class Training:
 
         undo.take_back = told  # type: ignore[method-assign]
 
-    def fail_at(self, step: int) -> None:
-        """The commit of a step, once."""
-        usual = self.trainer._write
+    def fail_at(self, step: int, where: str) -> None:
+        """The commit of a step, once; or what comes before it."""
+        usual = getattr(self.trainer, where)
 
         def failing(*arguments: Any) -> None:
             usual(*arguments)
-            if arguments[2] == step:
-                self.trainer._write = usual  # type: ignore[method-assign]
+            if self.trainer.done == step - 1 and arguments[2:3] in ((), (step,)):
+                setattr(self.trainer, where, usual)
                 raise perdure.NoSpace("no space is left, says the test")
 
-        self.trainer._write = failing  # type: ignore[method-assign]
+        setattr(self.trainer, where, failing)
 
     def die(self, when: str, step: int) -> None:
-        """In a step's commit; after it and before the others know; or in taking one back."""
+        """In a step's commit, before the others know that it is prepared, after it and before the
+        others know; or in taking one back."""
         if when == "in undo":
             notes.keep_undo = kill_me  # the last thing in that commit
             return
-        name = {"in commit": "_write", "after commit": "_told"}[when]
+        name = {"in commit": "_write"}.get(when, "_told")
+        doing = {"after commit": 1, "prepared": 4}.get(when)
         usual = getattr(self.trainer, name)
 
         def dying(*arguments: Any) -> Any:
-            if name == "_told" and arguments == (1, step):
+            if name == "_told" and arguments == (doing, step):
                 kill_me()
             answer = usual(*arguments)
             if name == "_write" and arguments[2] == step:
@@ -267,6 +290,9 @@ def kill_me(*_: Any) -> None:
 
 def work(folder: Path, run: dict[str, Any], rank: int) -> None:
     training = Training(folder, {**run, **run.get(f"of {rank}", {})}, rank)
+    if rank == run["ranks"]:  # the outsider
+        dist.barrier()
+        return
     kill, fails = run.get("kill", {}), run.get("fails")
     if kill.get("when") == "in agreement" and kill["rank"] == rank:
         notes.keep_shard = kill_me
@@ -278,7 +304,7 @@ def work(folder: Path, run: dict[str, Any], rank: int) -> None:
             training.train()
             return
         if fails["rank"] == rank:
-            training.fail_at(fails["step"])
+            training.fail_at(fails["step"], fails.get("where", "_write"))
         try:
             training.train()
         except (RuntimeError, perdure.NoSpace) as error:
@@ -286,6 +312,9 @@ def work(folder: Path, run: dict[str, Any], rank: int) -> None:
             training.train()
     except (RuntimeError, ValueError, perdure.Error) as error:
         training.log.write(f"error {type(error).__name__}: {error}\n")
+        if "when" in kill and training.trainer is not None:  # then all others are ahead of who died
+            with suppress(Exception):
+                training.trainer.wait()
         os._exit(1)  # without goodbyes to processes that are gone
 
 
@@ -297,7 +326,8 @@ def execute(folder: Path, run: dict[str, Any]) -> None:
     log = folder / f"{run['name']}-0.log"
     seen = lines(log)
     context = mp.get_context("fork")
-    processes = [context.Process(target=work, args=(folder, run, r)) for r in range(run["ranks"])]
+    numbers = range(run["ranks"] + run.get("outsider", False))
+    processes = [context.Process(target=work, args=(folder, run, r)) for r in numbers]
     for process in processes:
         process.start()
     kill = run.get("kill")

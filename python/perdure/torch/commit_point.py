@@ -5,12 +5,18 @@ then each tells the others. Who is killed between leaves others one step ahead. 
 with every process's last step, and those that are ahead take their last step back, each in one
 commit. A pool has, for that, what `undo` keeps, and the dense state of two steps.
 
-Invariant: pools of a training are at most one step apart, and one that is ahead can go back.
+Where commits overlap, a step ends once all processes have its rows ready and the step before is in
+all pools. Then each process's thread commits, and tells the others, in a process group of its own:
+in that of the training its messages would come between those of the next step, in each process
+between others. Who fails says so at one of the two moments, so all raise at the end of one step.
+
+Invariants: pools of a training are at most one step apart, and one that is ahead can go back. In
+the group of commits one thread of a process speaks at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -19,29 +25,38 @@ from torch import Tensor
 
 import perdure
 from perdure.torch import notes
+from perdure.torch.dense import Content
 from perdure.torch.embeddings import Changed
 from perdure.torch.exchange import Exchange
+from perdure.torch.overlap import check_free
 from perdure.torch.sharded import sharded
 from perdure.torch.trainer import _DENSE, Trainer, _at_work
 from perdure.torch.undo import Kept, Undo
 
 _DENSE_BEFORE = "perdure_torch_dense_before"
-_ENDS, _FAILED, _RESUMES = 1, 2, 3  # what processes tell one another
-_DOING = {_ENDS: "committed step", _FAILED: "could not commit step", _RESUMES: "resumes at step"}
+_ENDS, _FAILED, _RESUMES, _PREPARED = 1, 2, 3, 4  # what processes tell one another
+_DOING = {
+    _ENDS: "committed step",
+    _FAILED: "could not commit step",
+    _RESUMES: "resumes at step",
+    _PREPARED: "is about to commit step",
+}
 
 
 class ShardedTrainer(Trainer):
     """A Trainer of several processes, each with a pool of its own.
 
     Each process makes it over its sharded collections, and calls `resume` and `step` as the others
-    do. When `step` ends, all processes have committed it. The dense part is the program's: under
-    DistributedDataParallel, or with gradients that it sums.
+    do. When `step` ends, all processes have committed it; with `overlap`, all have committed the
+    one before. The dense part is the program's: under DistributedDataParallel, or with gradients
+    that it sums.
 
     Parameters
     ----------
     store, embeddings, model, optimizer, dense_bytes, **others
         As of Trainer; `embeddings` are sharded, over one process group. What they hold may differ
-        between processes: each pool has its own.
+        between processes: each pool has its own. All have the same `overlap`; with it `resume`
+        makes a second process group, over gloo.
 
     Attributes
     ----------
@@ -53,7 +68,8 @@ class ShardedTrainer(Trainer):
     -----
     A process that fails within the block of `step`, or while gradients are exchanged at its end,
     has to end, as with torch.distributed at large: the others wait for it. One whose commit fails
-    tells the others, whose `step` raises then. All call `resume`.
+    tells the others, whose `step` raises then; with `overlap` the next one, in all at its end. All
+    call `resume`.
     """
 
     _several = True
@@ -62,38 +78,70 @@ class ShardedTrainer(Trainer):
         super().__init__(store, embeddings, *parts, **others)
         self._sharded = sharded(self._collections)
         self._exchange: Exchange = self._sharded[0].exchange
+        self._of_commits = self._exchange  # which all commits are told in
         self._before: Tensor | None = None
         self._undo = Undo(store)
         self._beside: Kept | None = None  # within a commit
+        self._owes = False  # the others wait to hear what becomes of this process's part
 
     def _operations(self, rows: int) -> int:
         return 4 * rows + 16  # and their old rows, and their names
 
+    # --- the end of a step
+
     def _commit_or_not(self) -> None:
-        number = self.done + 1
+        number, self._owes = self._ended + 1, True
         try:
             super()._commit_or_not()
-        except Exception:
+        except BaseException as error:
             _at_work.pop(self.store, None)  # also in a first step: the others are to resume, too
-            with suppress(RuntimeError):  # why this process failed is what matters here
-                self._told(_FAILED, number)
+            if isinstance(error, Exception) and self._owes:
+                self._settle()  # whose failure all have: then they do not wait
+                self._tell_failure(number)
             raise
+
+    def _fill(self, content: Content) -> None:
+        assert self._bytes is not None and self._before is not None
+        self._before.copy_(self._bytes)
+        super()._fill(content)
+
+    def _prepared(self, number: int, *, beside: bool) -> None:
+        if beside:
+            check_free(self.store)  # from here on nothing may fail but the commit
+        self._owes = False
+        if beside:
+            self._check_told(_PREPARED, number)
+
+    def _finish(self, number: int, *what: Any) -> None:
         try:
-            self._check_told(self._told(_ENDS, number), number)
+            self._write_step(number, *what)
+        except Exception:
+            self._tell_failure(number)
+            raise
+        self._check_told(_ENDS, number)
+        self._done = number
+
+    def _settle(self, *, wait: bool = True) -> None:
+        """All processes learn that a commit failed where each of them waits for it: who raised
+        before would leave the others alone in their step."""
+        if not wait:
+            return
+        try:
+            super()._settle()
         except BaseException:
-            _at_work.pop(self.store, None)
+            self._owes = False
             raise
 
-    def _commit(self, number: int) -> None:
-        if self._bytes is not None:
-            assert self._before is not None
-            self._before.copy_(self._bytes)
-        super()._commit(number)
-
-    def _write(self, changed: Sequence[Changed], evicted: dict[str, Any], number: int) -> None:
-        saying = bool(self._of_step)  # which checkpoints count
+    def _write(
+        self,
+        changed: Sequence[Changed],
+        evicted: dict[str, Any],
+        number: int,
+        others: Sequence[Callable[[], None]],
+    ) -> None:
+        saying = bool(others)  # which checkpoints count
         self._beside = self._undo.of(changed, evicted, self._evicted, number, saying)
-        super()._write(changed, evicted, number)
+        super()._write(changed, evicted, number, others)
 
     def _put(self, changed: Sequence[Changed]) -> None:
         """New rows and old ones in one batch, whatever their widths."""
@@ -118,26 +166,34 @@ class ShardedTrainer(Trainer):
             )
         super()._check_turn()
 
-    def _told(self, doing: int, step: int, undo: int = 0) -> list[list[int]]:
-        return self._exchange.numbers([doing, step, undo])
+    def _told(self, doing: int, step: int) -> list[list[int]]:
+        """What all processes say of a commit."""
+        return self._of_commits.numbers([doing, step, 0, 0])
 
-    def _check_told(self, told: Sequence[Sequence[int]], step: int) -> None:
-        for rank, (doing, number, _) in enumerate(told):
-            if (doing, number) != (_ENDS, step):
+    def _check_told(self, mine: int, step: int) -> None:
+        """All say the same of the step, or all raise."""
+        for rank, (doing, number, *_) in enumerate(self._told(mine, step)):
+            if (doing, number) != (mine, step):
                 raise RuntimeError(
                     f"step {step}: rank {rank} {_DOING.get(doing, 'did something else at')}"
                     f" {number}; call resume() in all processes"
                 )
+
+    def _tell_failure(self, number: int) -> None:
+        with suppress(RuntimeError):  # why this process failed is what matters here
+            self._told(_FAILED, number)
 
     def _agreed(self, number: int | None) -> int | None:
         for one in self._sharded:
             one.forget_begun()
         mine = number or 0
         can_undo, _ = notes.undo(self.store)
-        told = self._told(_RESUMES, mine, can_undo)
-        steps = [step for _, step, _ in told]
+        overlaps = self._committer is not None
+        told = self._exchange.numbers([_RESUMES, mine, can_undo, overlaps])
+        _check_overlap([bool(one[3]) for one in told])
+        steps = [one[1] for one in told]
         low = min(steps)
-        for rank, (doing, step, undo) in enumerate(told):
+        for rank, (doing, step, undo, _) in enumerate(told):
             if doing != _RESUMES:
                 raise RuntimeError(
                     f"resume: rank {rank} {_DOING.get(doing, 'does something else at')} {step}; all"
@@ -149,8 +205,22 @@ class ShardedTrainer(Trainer):
                     f" {steps.index(low)} has step {low}: it is older than the last steps of this"
                     " training; restore all pools from snapshots of one step"
                 )
+        if overlaps:
+            self._of_commits = self._exchange.beside()
         if mine > low:
             assert self._bytes is not None and self._before is not None
             self._undo.take_back(mine, self._bytes, self._before)
             self.evicted = {}
         return low or None
+
+
+def _check_overlap(each: Sequence[bool]) -> None:
+    """Of all ranks."""
+    do, do_not = (
+        [rank for rank, one in enumerate(each) if one == which] for which in (True, False)
+    )
+    if do and do_not:
+        raise ValueError(
+            f"overlap: ranks {do} commit beside the next step, and ranks {do_not} do not; pass the"
+            " same overlap= to the trainers of all processes"
+        )

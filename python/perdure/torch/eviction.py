@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 import perdure
+from perdure.torch.keys import keys_of
 from perdure.torch.tables import SCORE_BYTES, TableConfig
 
 _SLACK = 16  # one in so many rows more than needed goes, so that the pool is looked through rarely
@@ -67,3 +70,16 @@ def _pages(table: perdure.Table) -> Iterator[tuple[Any, Any]]:
     for ids, rows in table.scan():
         scores = np.ascontiguousarray(rows[:, table.value_bytes - SCORE_BYTES :])
         yield ids, scores.view(np.int32)
+
+
+def keys_of_all(
+    store: perdure.Store, evicted: dict[str, Any], device: torch.device
+) -> Tensor | None:
+    """Ids of tables as keys, ascending, as the ids of each table are; None: of nothing."""
+    if not evicted:
+        return None
+    found: list[Tensor] = []
+    tables = [(store.table(name), ids) for name, ids in evicted.items()]
+    for table, ids in sorted(tables, key=lambda one: one[0].number):
+        found.append(keys_of(torch.from_numpy(ids), table.number))
+    return torch.cat(found).to(device)

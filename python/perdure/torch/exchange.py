@@ -38,6 +38,20 @@ class Exchange:
         self.device = (
             torch.device("cuda", torch.cuda.current_device()) if on_gpu else (torch.device("cpu"))
         )
+        self._beside: Exchange | None = None
+
+    def beside(self) -> Exchange:
+        """The same processes in a group of its own, over gloo, whose calls may be made in another
+        thread: they have an order for themselves. All processes ask for it, between the same other
+        calls; the first time makes it."""
+        if self._beside is None:
+            among = {}
+            if self.group not in (None, dist.group.WORLD):  # processes of no other group need come
+                members = dist.get_process_group_ranks(self.group)
+                among = {"ranks": members, "use_local_synchronization": True}
+            made = dist.new_group(backend="gloo", **among)
+            self._beside = Exchange(made)
+        return self._beside
 
     def objects(self, mine: Any) -> list[Any]:
         """What each process gave, in the order of ranks; small things, rarely."""

@@ -144,7 +144,7 @@ class Commit:
             traceback.clear_frames(error.__traceback__)  # which have the step's tensors
             error.add_note(
                 f"perdure: in the commit of step {self._step}, beside the training; resume() goes"
-                f" on after step {self._step - 1}"
+                " on after the last step that is committed"
             )
             self.failure = error
         finally:
@@ -175,7 +175,7 @@ class Committer:
 
     def begin(self, store: perdure.Store, commit: Commit) -> None:
         """None is under way."""
-        _check_free(store)
+        check_free(store)
         if self._process != os.getpid():
             raise perdure.Closed(
                 f"pool {store.path}: this trainer belongs to the process that forked this one"
@@ -192,7 +192,7 @@ class Committer:
         """Until none is under way."""
         store = self._store()
         if self._commit is not None and not self._commit.has_ended and store is not None:
-            _check_free(store)
+            check_free(store)
             self._commit.wait()
 
     def failure(self) -> BaseException | None:
@@ -206,7 +206,7 @@ class Committer:
         store = self._store()
         here = self._process == os.getpid()
         if here and store is not None and self._commit is not None and not self._commit.has_ended:
-            _check_free(store)
+            check_free(store)
 
     def end(self) -> None:
         """For a store that closes."""
@@ -224,7 +224,7 @@ class Committer:
 _latest: weakref.WeakKeyDictionary[Any, Commit] = weakref.WeakKeyDictionary()
 
 
-def _check_free(store: perdure.Store) -> None:
+def check_free(store: perdure.Store) -> None:
     """A commit would wait for this thread, and this thread for the commit."""
     if store._mine() is not None:
         raise perdure.Busy(
@@ -238,7 +238,7 @@ def wait_for(store: perdure.Store) -> None:
     commit = _latest.get(store)
     if commit is not None:
         if not commit.has_ended:
-            _check_free(store)
+            check_free(store)
         commit.wait()
         _latest.pop(store, None)
 

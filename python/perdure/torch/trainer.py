@@ -23,7 +23,7 @@ from perdure.torch import eviction, notes
 from perdure.torch.admission import PART, Sightings
 from perdure.torch.dense import Content, Dense, Room, Stateful, room_for
 from perdure.torch.embeddings import Changed, _Collection, device_of, new_of_each
-from perdure.torch.keys import Among, keys_of, of_table
+from perdure.torch.keys import Among, of_table
 from perdure.torch.overlap import Commit, Committer, Kept, wait_for
 from perdure.torch.tables import TableConfig
 
@@ -104,11 +104,6 @@ class Trainer:
         overlap: bool = False,
         **others: Stateful,
     ) -> None:
-        if overlap and self._several:
-            raise perdure.Unsupported(
-                f"pool {store.path}: overlap is of one process; steps of several end together, and"
-                " each is committed before the next one begins"
-            )
         self.store = store
         self._collections = [embeddings] if isinstance(embeddings, nn.Module) else list(embeddings)
         _check_collections(self._collections, store)
@@ -301,21 +296,36 @@ class Trainer:
         self._settle()  # the dense state of the step before is the pool's by then
         if self._bytes is None:
             self._register(notes.dense_room(self.store) or self._new_room(content))
-        assert self._bytes is not None
-        if self._room is None:
-            self._room = Room(self._bytes)
-        self._room.fill(content)
-        write = partial(self._write_step, number, changed, evicted, self._of_step)
-        if self._committer is None or self._ended == 0:
+        self._fill(content)
+        write = partial(self._finish, number, changed, evicted, self._of_step)
+        beside = self._committer if self._ended else None  # a pool's first step waits
+        if beside is None:
+            self._prepared(number, beside=False)
             write()
         else:
             kept = Kept(
                 [(one.value_bytes, Among(one.keys, one.are_numbers), one.rows) for one in changed],
-                self._keys_of(evicted),
+                eviction.keys_of_all(self.store, evicted, self._device),
                 self._device,
             )
-            self._committer.begin(self.store, Commit(number, write, kept, lookups))
+            self._prepared(number, beside=True)
+            beside.begin(self.store, Commit(number, write, kept, lookups))
         self._ended, self.evicted = number, evicted
+
+    def _fill(self, content: Content) -> None:
+        """The pool's dense state, from this step's; what it had is of the step before."""
+        assert self._bytes is not None
+        if self._room is None:
+            self._room = Room(self._bytes)
+        self._room.fill(content)
+
+    def _prepared(self, number: int, *, beside: bool) -> None:
+        """Of a step that is about to be committed, by this thread or beside it."""
+
+    def _finish(self, number: int, *what: Any) -> None:
+        """The commit. With `overlap` in the trainer's thread."""
+        self._write_step(number, *what)
+        self._done = number
 
     def _write_step(
         self,
@@ -324,14 +334,10 @@ class Trainer:
         evicted: dict[str, Any],
         others: Sequence[Callable[[], None]],
     ) -> None:
-        """The commit. With `overlap` in the trainer's thread."""
         rows = sum(len(one.keys) for one in changed) + sum(map(len, evicted.values()))
         most = self._operations(rows) + len(others)
         with torch.no_grad(), self.store.step(number, max_operations=most):
-            self._write(changed, evicted, number)
-            for put in others:
-                put()
-        self._done = number
+            self._write(changed, evicted, number, others)
 
     def _settle(self, *, wait: bool = True) -> None:
         """Waits for the commit under way, or only looks whether it failed, and raises why."""
@@ -345,26 +351,24 @@ class Trainer:
                 _at_work.pop(self.store, None)
             raise failure
 
-    def _keys_of(self, evicted: dict[str, Any]) -> Tensor | None:
-        """Ascending, as the ids of each table are; None: of nothing."""
-        if not evicted:
-            return None
-        found: list[Tensor] = []
-        tables = [(self.store.table(name), ids) for name, ids in evicted.items()]
-        for table, ids in sorted(tables, key=lambda one: one[0].number):
-            found.append(keys_of(torch.from_numpy(ids), table.number))
-        return torch.cat(found).to(self._device)
-
     def _operations(self, rows: int) -> int:
         return max(2 * rows, 1)
 
-    def _write(self, changed: Sequence[Changed], evicted: dict[str, Any], number: int) -> None:
+    def _write(
+        self,
+        changed: Sequence[Changed],
+        evicted: dict[str, Any],
+        number: int,
+        others: Sequence[Callable[[], None]],
+    ) -> None:
         """What a step changes beside the dense state; within its commit."""
         self._put(changed)
         for name, ids in evicted.items():
             self.store.table(name).erase(ids)
         if self._evicted:
             self._note_evicted(changed, evicted, number)
+        for put in others:
+            put()
 
     def _put(self, changed: Sequence[Changed]) -> None:
         """One batch for all tables of one width."""
