@@ -37,7 +37,7 @@ enum class Persist : std::uint8_t { minimal, index, full };
 /// published (GPHash section 3.1). `log`: as a log of 16 bytes an operation (32 with keys of more
 /// than 8 bytes, 48 with more than 24), of which each opening makes the table in the machine's
 /// memory; a batch of writes is there whole or not at all. It has keys of a fixed size of 32 bytes
-/// at most, values of a fixed size and the default shape; no device sessions or caches. On a GPU,
+/// at most, and the default shape; no device sessions, no caches and no repair. On a GPU,
 /// the first scan, view or verify after a change copies the table's words to the host.
 enum class Layout : std::uint8_t { word, in_place, log };
 

@@ -39,7 +39,7 @@ class GPHash:
         as GPHash was published; it has no atomic batches, transactions and steps. "log" makes the
         table in memory at each opening, from a log of 16 bytes an operation (32 with keys of more
         than 8 bytes, 48 with more than 24); each batch of writes is there whole or not at all. It
-        takes keys of one size of at most 32 bytes, values of one size and the default shape.
+        takes keys of one size of at most 32 bytes, and the default shape.
     levels : int
         Levels of the table, each half as large as the one above it.
     hashes : int

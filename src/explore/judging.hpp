@@ -19,9 +19,12 @@ namespace perdure::explore {
 
 /// A batch as the columns a store takes.
 struct Columns {
-  Columns(Scenario const& s, Batch const& b) : key_bytes(s.key_bytes), rmw(b.rmw) {
+  Columns(Scenario const& s, Batch const& b)
+      : key_bytes(s.key_bytes), value_bytes(s.value_bytes), rmw(b.rmw) {
     for (Operation const& o : b.operations) {
       s.add_key(o.key, keys);
+      s.add_value(o.operand, value_data);
+      value_offsets.push_back(static_cast<std::int64_t>(value_data.size()));
       values.push_back(o.operand);
       kinds.push_back(o.kind);
     }
@@ -35,11 +38,16 @@ struct Columns {
   [[nodiscard]] Column key_column() const {
     return {keys.data(), nullptr, key_bytes, keys.size() / key_bytes, MemorySpace::host};
   }
+  [[nodiscard]] Column value_column() const {
+    return {value_data.data(), value_bytes == 0 ? value_offsets.data() : nullptr, value_bytes,
+            values.size(), MemorySpace::host};
+  }
   MutableColumn out_column() {
+    if (value_bytes == 0) return {};
     return {reinterpret_cast<std::byte*>(out.data()), 8, out.size(), MemorySpace::host};
   }
   Status apply(Store& store, CallOptions const& how = {}) {
-    return store.apply({key_column(), kinds, column(values), rmw, Element::u64, out_column()},
+    return store.apply({key_column(), kinds, value_column(), rmw, Element::u64, out_column()},
                        statuses, how);
   }
   /// By key: whether it found no room.
@@ -66,7 +74,9 @@ struct Columns {
   }
 
   std::vector<std::byte> keys;
-  std::uint32_t key_bytes;
+  std::vector<std::byte> value_data;
+  std::vector<std::int64_t> value_offsets{0};
+  std::uint32_t key_bytes, value_bytes;
   std::vector<std::uint64_t> values, out;
   std::vector<OpKind> kinds;
   std::vector<KeyStatus> statuses;
@@ -81,6 +91,22 @@ inline std::string shown(std::optional<std::uint64_t> const& value) {
   return value ? std::to_string(*value) : "absent";
 }
 
+/// Values of any length, as their numbers; what is no value is an error.
+inline Status get_any(Store& store, Scenario const& s, Column const& keys,
+                      std::vector<std::uint64_t>& out, std::vector<KeyStatus>& statuses) {
+  auto got = store.get_variable(keys, statuses);
+  if (!got) return got.status();
+  for (std::size_t i = 0; i < keys.count; ++i) {
+    std::int64_t const at = got->offsets[i];
+    auto const bytes = static_cast<std::size_t>(got->offsets[i + 1] - at);
+    if (statuses[i] != KeyStatus::ok) continue;
+    auto const value = s.find_value(got->data.data() + at, bytes);
+    if (!value) return {Code::corrupt, name_of(i) + " has a value that nobody wrote"};
+    out[i] = *value;
+  }
+  return {};
+}
+
 /// What a get of every key answers, against what it must.
 inline std::optional<std::string> check_gets(Store& store, Scenario const& s,
                                              Contents const& contents) {
@@ -88,9 +114,10 @@ inline std::optional<std::string> check_gets(Store& store, Scenario const& s,
   for (std::size_t k = 0; k < kKeys; ++k) s.add_key(k, keys);
   std::vector<std::uint64_t> out(kKeys);
   std::vector<KeyStatus> statuses(kKeys);
-  Status const got =
-      store.get({keys.data(), nullptr, s.key_bytes, kKeys, MemorySpace::host},
-                {reinterpret_cast<std::byte*>(out.data()), 8, kKeys, MemorySpace::host}, statuses);
+  Column const column{keys.data(), nullptr, s.key_bytes, kKeys, MemorySpace::host};
+  MutableColumn const to{reinterpret_cast<std::byte*>(out.data()), 8, kKeys, MemorySpace::host};
+  Status const got = s.value_bytes == 0 ? get_any(store, s, column, out, statuses)
+                                        : store.get(column, to, statuses);
   if (!got.ok()) return "get: " + got.message();
   for (std::size_t k = 0; k < kKeys; ++k) {
     KeyStatus const want = contents[k] ? KeyStatus::ok : KeyStatus::not_found;
@@ -111,12 +138,12 @@ inline std::optional<std::string> scan_contents(Store& store, Scenario const& s,
     auto page = store.scan(cursor, 1000);
     if (!page) return "scan: " + page.status().message();
     for (std::size_t i = 0; i + 1 < page->keys.offsets.size(); ++i) {
-      std::uint64_t value = 0;
       auto const key_at = page->keys.offsets[i], value_at = page->values.offsets[i];
       auto const key_bytes = page->keys.offsets[i + 1] - key_at;
-      if (key_bytes != s.key_bytes || page->values.offsets[i + 1] - value_at != 8)
-        return "a scan finds a record of the wrong size";
-      std::memcpy(&value, page->values.data.data() + value_at, 8);
+      auto const value =
+          s.find_value(page->values.data.data() + value_at,
+                       static_cast<std::size_t>(page->values.offsets[i + 1] - value_at));
+      if (key_bytes != s.key_bytes || !value) return "a scan finds a record that nobody wrote";
       std::size_t const k = s.find_key(page->keys.data.data() + key_at, s.key_bytes);
       if (k == kKeys) return "a scan finds a key which nobody wrote";
       if (found[k]) return "a scan finds k" + std::to_string(k) + " twice";

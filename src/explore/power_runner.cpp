@@ -65,7 +65,7 @@ bool PowerRunner::set_up(std::uint64_t scenario_seed) {
   Scheduled const scheduled(scheduler);
   CreateOptions create;
   create.key_bytes = scenario_->key_bytes;
-  create.value_bytes = 8;
+  create.value_bytes = scenario_->value_bytes;
   create.expected_records = 1;
   create.layout = scenario_->layout;
   create.shape = scenario_->shape;

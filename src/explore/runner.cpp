@@ -91,7 +91,7 @@ bool Runner::set_up(std::uint64_t scenario_seed) {
   Simulated const simulated(scheduler, tracker_);
   CreateOptions create;
   create.key_bytes = scenario.key_bytes;
-  create.value_bytes = 8;
+  create.value_bytes = scenario.value_bytes;
   create.expected_records = 1;
   create.layout = scenario.layout;
   create.shape = scenario.shape;

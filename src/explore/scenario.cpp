@@ -62,6 +62,13 @@ Batch draw_batch(Random& random, std::size_t operations, std::uint32_t put_share
   return batch;
 }
 
+/// Batches of values of any length have no gets, and sums are of values of one length.
+void fit_to_any_values(Batch& batch) {
+  batch.rmw = Rmw::replace;
+  for (Operation& o : batch.operations)
+    if (o.kind == OpKind::get) o.kind = OpKind::update;
+}
+
 Stepping draw_stepping(Random& random) {
   std::uint32_t const dice = random.below(8);
   return dice < 4   ? Stepping::after_batch
@@ -77,6 +84,7 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
   s.seed = seed;
   s.layout = layout;
   s.key_bytes = bounds.wide_keys ? kWideKey : sizeof s.keys[0];
+  s.value_bytes = bounds.any_values ? 0 : sizeof(std::uint64_t);
   s.shape = kShapes[random.below(std::size(kShapes))];
   bool const mirrored = bounds.mirrored || bounds.device_ops || layout == Layout::log;
   s.machine = {bounds.warps, random.below(2) == 0, mirrored, bounds.cached};
@@ -117,6 +125,10 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
     s.grows = random.below(2) == 0;  // else tables are full, and slots in demand
   }
   if (layout == Layout::log) s.shape = {};  // it has no other
+  if (bounds.any_values)
+    for (Batch& batch : s.filling) fit_to_any_values(batch);
+  if (bounds.any_values)
+    for (Batch& batch : s.batches) fit_to_any_values(batch);
   if (random.below(2) == 0)
     s.machine.window_bits = 1;  // so that tables of a few buckets grow unit by unit
   if (bounds.full_medium)
@@ -139,6 +151,7 @@ std::string Scenario::describe() const {
                      "H-" + std::to_string(shape.slots) + "S, " + std::to_string(machine.warps) +
                      " warps, windows of 2^" + std::to_string(machine.window_bits) + " buckets, " +
                      (key_bytes == kWideKey ? "wide keys, " : "") +
+                     (value_bytes == 0 ? "values of any length, " : "") +
                      (machine.stage_by_stage ? "stage by stage" : "item by item") +
                      (machine.cached ? ", cache" : "") + kWriting[static_cast<int>(writing)];
   auto const add = [&](char const* name, std::vector<Batch> const& list,
@@ -171,6 +184,26 @@ std::size_t Scenario::find_key(void const* bytes, std::size_t n) const {
     if (n == key.size() && std::memcmp(key.data(), bytes, n) == 0) return k;
   }
   return kKeys;
+}
+
+void Scenario::add_value(std::uint64_t number, std::vector<std::byte>& to) const {
+  constexpr std::uint64_t kLengths = 3;
+  std::uint64_t const words = value_bytes == 0 ? 1 + number % kLengths : 1;
+  for (std::uint64_t w = 0; w < words; ++w) {
+    std::uint64_t const word = number + (w << 32);
+    auto const* const bytes = reinterpret_cast<std::byte const*>(&word);
+    to.insert(to.end(), bytes, bytes + sizeof word);
+  }
+}
+
+std::optional<std::uint64_t> Scenario::find_value(void const* bytes, std::size_t n) const {
+  std::uint64_t number = 0;
+  if (n < sizeof number) return std::nullopt;
+  std::memcpy(&number, bytes, sizeof number);
+  std::vector<std::byte> value;
+  add_value(number, value);
+  bool const its = n == value.size() && std::memcmp(value.data(), bytes, n) == 0;
+  return its ? std::optional(number) : std::nullopt;
 }
 
 std::vector<Answer> apply_but(std::vector<bool> const& refused, Batch const& batch,

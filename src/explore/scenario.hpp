@@ -56,6 +56,7 @@ struct Scenario {
   std::uint64_t superblocks;  // that the medium has room for; 0 = for all that are asked for
   std::array<std::uint64_t, kKeys> keys;
   std::uint32_t key_bytes;  // 8, or kWideKey
+  std::uint32_t value_bytes;  // 8, or 0: values of several lengths
   std::vector<Batch> filling;  // before the run, and not explored
   std::vector<Batch> batches;
   std::vector<Stepping> stepping;  // of each of them
@@ -65,6 +66,10 @@ struct Scenario {
   void add_key(std::size_t k, std::vector<std::byte>& to) const;
   /// Which key these bytes are; kKeys: none.
   [[nodiscard]] std::size_t find_key(void const* bytes, std::size_t n) const;
+  /// Adds the bytes of a value. Its number says how many there are, where that varies.
+  void add_value(std::uint64_t number, std::vector<std::byte>& to) const;
+  /// Which value these bytes are, to the last of them.
+  [[nodiscard]] std::optional<std::uint64_t> find_value(void const* bytes, std::size_t n) const;
 };
 
 /// Bounds of what is drawn.
@@ -81,6 +86,7 @@ struct Bounds {
   // batches are device sessions: each warp its own operations, one after the other
   bool device_ops = false;
   bool wide_keys = false;  // of kWideKey bytes
+  bool any_values = false;  // of several lengths
 };
 
 [[nodiscard]] Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds);

@@ -69,6 +69,8 @@ inline constexpr char const* kMutantNames[] = {
     "replayed_record_not_marked",
     "entry_rest_skipped",
     "entry_sum_without_rest",
+    "last_records_may_be_older",
+    "last_records_known_by_their_heads",
     // Transactions in the log of entries.
     "part_counts_alone",
     "no_order_after_part",

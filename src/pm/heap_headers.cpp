@@ -26,12 +26,18 @@ bool HeapHeaders::is_ours(SuperblockHeader const& header) const {
 }
 
 bool HeapHeaders::has_record(Offset record, std::uint64_t stride) const {
+  PERDURE_ASSERT(stride > 0);
+  return room(record) == stride;
+}
+
+std::uint64_t HeapHeaders::room(Offset record) const {
   std::uint64_t const index = record.bytes / pool_->superblock_bytes();
-  if (index == 0 || index >= pool_->superblocks() || !pool_->is_free(at(index))) return false;
+  if (index == 0 || index >= pool_->superblocks() || !pool_->is_free(at(index))) return 0;
   SuperblockHeader const header = read(at(index));
+  std::uint64_t const inside = record.bytes % pool_->superblock_bytes();
   std::uint64_t number = 0;
-  return is_ours(header) && header.record_bytes == stride &&
-         shape_.index(stride, record.bytes % pool_->superblock_bytes(), number);
+  return is_ours(header) && shape_.index(header.record_bytes, inside, number) ? header.record_bytes
+                                                                              : 0;
 }
 
 void HeapHeaders::write(Offset superblock, std::uint64_t stride) const {

@@ -28,6 +28,8 @@ class HeapHeaders {
   }
   /// Whether a record of `stride` bytes may begin there, by the header of its superblock.
   [[nodiscard]] bool has_record(Offset record, std::uint64_t stride) const;
+  /// How many bytes a record that begins there has, by that header; 0: none does.
+  [[nodiscard]] std::uint64_t room(Offset record) const;
   void write(Offset superblock, std::uint64_t stride) const;
 
   /// Headers that one or two flipped bits keep from being those of superblocks of this heap.

@@ -30,8 +30,8 @@ struct RecordView {
   bool bare = false;
 };
 
-/// The checksum of a bare record, of the CRC-32C of its value: what an entry of the log has room
-/// for (wal/entries.hpp).
+/// What an entry of the log has room for (wal/entries.hpp): of the CRC-32C of a bare record's
+/// value, or of a whole record's checksum. It is the former's only checksum.
 inline constexpr std::uint32_t kShortSumBits = 24;
 PERDURE_FN constexpr std::uint32_t short_sum(std::uint32_t value_sum) {
   return value_sum & ((1u << kShortSumBits) - 1);
@@ -186,10 +186,14 @@ PERDURE_FN void store_front(std::byte* to, Front const& front) {
   wrote(to, sizeof front);
 }
 
-/// Completes a record whose value bytes stand in their place already.
+/// Completes a record whose value bytes stand in their place already. Returns its checksum; of a
+/// bare one, which has none, 0.
 template <class W>
-PERDURE_FN void seal_record(W& warp, RecordAddress const& address, RecordView r) {
-  if (address.bare) return wrote(address.to, r.header.value_bytes);
+PERDURE_FN std::uint32_t seal_record(W& warp, RecordAddress const& address, RecordView r) {
+  if (address.bare) {
+    wrote(address.to, r.header.value_bytes);
+    return 0;
+  }
   bool const split = address.head != nullptr;
   std::byte* const front = split ? address.head : address.to;
   std::byte* const key = front + (split ? sizeof(RecordHead) : sizeof(RecordHeader));
@@ -206,6 +210,7 @@ PERDURE_FN void seal_record(W& warp, RecordAddress const& address, RecordView r)
   };
   r.header.crc = record_sum({r.header, key, value, split}, value, sum);
   warp.elect(store_header);
+  return r.header.crc;
 }
 
 PERDURE_FN std::uintptr_t address_of(void const* at) {
@@ -232,9 +237,9 @@ PERDURE_FN std::uint32_t sum_parts(W& warp, RecordView const& r) {
   return warp.crc32c(before, r.value, r.header.value_bytes);
 }
 
-/// A record with a long value: nothing of it is read back.
+/// A record with a long value: nothing of it is read back. Returns its checksum.
 template <class W>
-PERDURE_FN void write_long(W& warp, RecordAddress const& address, RecordView const& r) {
+PERDURE_FN std::uint32_t write_long(W& warp, RecordAddress const& address, RecordView const& r) {
   PERDURE_ASSERT(address.head == nullptr && !address.bare);  // as long ones always lie
   std::byte* const value = address.value(r.header.key_bytes);
   will_write(address.to, sizeof(RecordHeader) + r.header.key_bytes + r.header.value_bytes);
@@ -244,12 +249,13 @@ PERDURE_FN void write_long(W& warp, RecordAddress const& address, RecordView con
   header.crc = warp.copy_crc32c(before, value, r.value, r.header.value_bytes);
   wrote(value, r.header.value_bytes);
   store_front(address.to, header);
+  return header.crc;
 }
 
-/// Puts the record together in a CPU's cache, and writes it in one go.
+/// Puts the record together in a CPU's cache, and writes it in one go. Returns its checksum.
 template <class W>
-PERDURE_FN void write_assembled(W& warp, RecordAddress const& address, RecordView const& r,
-                                bool streaming) {
+PERDURE_FN std::uint32_t write_assembled(W& warp, RecordAddress const& address, RecordView const& r,
+                                         bool streaming) {
   alignas(64) std::byte whole[kAssembled];
   std::size_t const front = r.split ? sizeof(RecordHead) : sizeof(RecordHeader);
   std::size_t const bytes = front + r.header.key_bytes + r.header.value_bytes;
@@ -267,13 +273,17 @@ PERDURE_FN void write_assembled(W& warp, RecordAddress const& address, RecordVie
   memcpy(whole, &crc, sizeof crc);
   auto const room = static_cast<std::size_t>(aligned_up(bytes, kRecordAlign));
   for (std::size_t i = bytes; i < room; ++i) whole[i] = std::byte{0};
-  if (!r.split)
-    return streaming ? warp.stream(address.to, whole, room) : warp.copy(address.to, whole, room);
+  if (!r.split) {
+    streaming ? warp.stream(address.to, whole, room) : warp.copy(address.to, whole, room);
+    return crc;
+  }
   warp.copy(address.head, whole, front + r.header.key_bytes);
   auto const value_room = static_cast<std::size_t>(aligned_up(r.header.value_bytes, kRecordAlign));
   if (streaming && value_room == r.header.value_bytes)
-    return warp.stream(address.to, value, value_room);
-  warp.copy(address.to, value, r.header.value_bytes);
+    warp.stream(address.to, value, value_room);
+  else
+    warp.copy(address.to, value, r.header.value_bytes);
+  return crc;
 }
 
 /// All of a bare record.
@@ -289,11 +299,15 @@ PERDURE_FN void write_value(W& warp, std::byte* to, std::byte const* value, std:
 /// Writes the record, whole. A CPU puts a small one together in its cache and writes it in one
 /// go; `streaming`, past the cache, which pays where neighbouring records follow (no line is
 /// fetched only to be overwritten). A GPU sums its parts where they are, for the pool lies across
-/// the link, and its lanes write 16 bytes each, so that few and full packets cross it.
+/// the link, and its lanes write 16 bytes each, so that few and full packets cross it. Returns the
+/// record's checksum; of a bare one, which has none, 0.
 template <class W>
-PERDURE_FN void write_record(W& warp, RecordAddress const& address, RecordView r,
-                             [[maybe_unused]] bool streaming) {
-  if (address.bare) return write_value(warp, address.to, r.value, r.header.value_bytes, streaming);
+PERDURE_FN std::uint32_t write_record(W& warp, RecordAddress const& address, RecordView r,
+                                      [[maybe_unused]] bool streaming) {
+  if (address.bare) {
+    write_value(warp, address.to, r.value, r.header.value_bytes, streaming);
+    return 0;
+  }
   r.split = address.head != nullptr;
   if constexpr (W::kReadsBackCheaply) {
     if (sizeof(RecordHeader) + r.header.key_bytes + r.header.value_bytes <= kAssembled)
@@ -306,16 +320,16 @@ PERDURE_FN void write_record(W& warp, RecordAddress const& address, RecordView r
     if (r.split) {
       warp.copy(address.to, r.value, r.header.value_bytes);
       auto const head = front_of<RecordHead>(r.header);
-      if (warp.join(address.head, head, r.key, r.header.key_bytes, r.key, 0)) return;
+      if (warp.join(address.head, head, r.key, r.header.key_bytes, r.key, 0)) return r.header.crc;
       warp.copy(address.head + sizeof head, r.key, r.header.key_bytes);
       warp.elect([&] {
         store_front(address.head, head);
         return std::uint64_t{0};
       });
-      return;
+      return r.header.crc;
     }
     if (warp.join(address.to, r.header, r.key, r.header.key_bytes, r.value, r.header.value_bytes))
-      return;
+      return r.header.crc;
     std::byte* const key = address.to + sizeof(RecordHeader);
     warp.copy(key, r.key, r.header.key_bytes);
     warp.copy(key + r.header.key_bytes, r.value, r.header.value_bytes);
@@ -323,6 +337,7 @@ PERDURE_FN void write_record(W& warp, RecordAddress const& address, RecordView r
       store_front(address.to, r.header);
       return std::uint64_t{0};
     });
+    return r.header.crc;
   }
 }
 

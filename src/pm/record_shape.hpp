@@ -6,8 +6,8 @@
 //
 //   split group     head 0 | head 1 | ... | head 15 | value 0 | value 1 | ... | value 15
 //
-// Records of layout `log` are bare: values without heads, for the log's entries have their keys and
-// checksums. They count as split, with heads of no bytes.
+// Records of layout `log` whose values have one size are bare: values without heads, for the log's
+// entries have their keys and checksums. They count as split, with heads of no bytes.
 //
 // Where the pool's header says so, a superblock ends with a map, whole lines: bit i = record i is
 // in use; bits past the last record are set. Records then begin at kFirstMapped.

@@ -33,8 +33,9 @@ namespace perdure::wal {
 
 struct LogEntry {  // bytes
   std::uint64_t key;  //   0  its first 8 bytes; zeros behind shorter ones
-  std::uint64_t what;  //   8  bits 0..39: the value's address / 16; above: pm::short_sum() of its
-                       //      CRC-32C. kErases: the key is gone
+  std::uint64_t what;  //   8  bits 0..39: the record's address / 16; above: pm::short_sum() of its
+                       //      value's CRC-32C, or, where values have any length, of its own
+                       //      checksum, which covers that length. kErases: the key is gone
 };
 /// Entries of longer keys go on with the rest of them, in as many of these as it takes.
 struct KeyPart {

@@ -51,10 +51,9 @@ constexpr Make kMakes[] = {
 constexpr std::pair<Index, char const*> kSingle[] = {
     {Index::dash_eh, "dasheh"}, {Index::dash_lh, "dashlh"}, {Index::btree, "btree"}};
 
-/// Layout `log` has keys of up to 32 bytes, values of one size, and the default shape.
+/// Layout `log` has keys of one size of up to 32 bytes, and the default shape.
 bool has_log(Sizes const& s, Make const& m) {
-  return s.key_bytes != 0 && s.key_bytes <= 32 && s.value_bytes != 0 && m.shape.levels == 2 &&
-         m.shape.slots == 8;
+  return s.key_bytes != 0 && s.key_bytes <= 32 && m.shape.levels == 2 && m.shape.slots == 8;
 }
 
 std::vector<Sizes> sizes_of(Table const& table) {

@@ -26,7 +26,6 @@ TEST_P(LogRefusals, MakingAPoolOfWhatItLacks) {
   };
   create([](auto& c, auto&) { c.key_bytes = 0; }, Code::invalid_argument, "set key_bytes");
   create([](auto& c, auto&) { c.key_bytes = 33; }, Code::invalid_argument, "at most 32 bytes");
-  create([](auto& c, auto&) { c.value_bytes = 0; }, Code::invalid_argument, "value_bytes");
   create([](auto& c, auto&) { c.shape = {4, 2, 4}; }, Code::invalid_argument, "2L-2H-8S");
   create([](auto&, auto& o) { o.memory.residency = Residency::pm; }, Code::unsupported,
          "residency");

@@ -392,7 +392,7 @@ std::vector<Config> configs() {
   std::vector<Config> all;
   for (Layout const layout : {Layout::word, Layout::in_place, Layout::log}) {
     for (Sizes const& sizes : {Sizes{"key8", 8, 24}, Sizes{"key5", 5, 10}, Sizes{"key20", 20, 40},
-                               Sizes{"variable", 0, 0}}) {
+                               Sizes{"key20values", 20, 0}, Sizes{"variable", 0, 0}}) {
       if (sizes.key_bytes == 20 && layout != Layout::log) continue;  // whose entries it changes
       // The small ones fill up and displace all the time; one slot a bucket even finds no room for
       // a resize.

@@ -371,13 +371,13 @@ std::vector<Config> configs() {
   std::vector<Config> all;
   for (Layout const layout : {Layout::word, Layout::in_place, Layout::log}) {
     for (bool const variable : {false, true}) {
-      if (variable && layout == Layout::log) continue;
       for (std::uint32_t const workers : {1u, 2u}) {
         std::string const name = std::string(layout == Layout::word  ? "word_"
                                              : layout == Layout::log ? "log_"
                                                                      : "in_place_") +
                                  (variable ? "variable" : "key8") + "_x" + std::to_string(workers);
-        std::uint32_t const key_bytes = variable ? 0 : 8, value_bytes = variable ? 0 : 16;
+        std::uint32_t const key_bytes = variable && layout != Layout::log ? 0 : 8;
+        std::uint32_t const value_bytes = variable ? 0 : 16;
         all.push_back(
             {name, Device::cpu, layout, {2, 2, 8}, key_bytes, value_bytes, false, workers});
       }

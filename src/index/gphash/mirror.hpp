@@ -6,7 +6,7 @@
 //   tags         one byte of each fingerprint, 0 = empty: a row of 8 slots is one load
 //   identities   key and CRC-32C of the value, where known: then a hit costs one PM access, for the
 //                value alone. Only where keys and values have fixed sizes, keys of at most
-//                kMaxIdentityKey bytes
+//                kMaxIdentityKey bytes. Layout `log` has them for values of any length, too
 //
 // Invariant: between batches the mirror says what the PM words say. Whoever stores a PM word stores
 // the mirror's with it; what the host changes by itself (recovery, undo) is followed by a refresh.
@@ -28,15 +28,18 @@ inline constexpr std::uint32_t kMaxIdentityKey = 32;
 
 /// What stands behind the key in an identity.
 struct IdentityTail {
-  std::uint32_t value_sum;  // CRC-32C of the value; layout `log`: pm::short_sum() of it
+  // CRC-32C of the value; layout `log`: pm::short_sum() of it, or, where values have any length, of
+  // the record's checksum, which covers that length
+  std::uint32_t value_sum;
   std::uint32_t known;  // kKeyKnown, kSumKnown
 };
 inline constexpr std::uint32_t kKeyKnown = 1;
 inline constexpr std::uint32_t kSumKnown = 2;
 
 /// Bytes of an identity; 0 = there are none for these sizes.
-PERDURE_FN std::uint32_t identity_bytes(std::uint32_t key_bytes, std::uint32_t value_bytes) {
-  bool const can = key_bytes != 0 && key_bytes <= kMaxIdentityKey && value_bytes != 0;
+PERDURE_FN std::uint32_t identity_bytes(std::uint32_t key_bytes, std::uint32_t value_bytes,
+                                        bool logged) {
+  bool const can = key_bytes != 0 && key_bytes <= kMaxIdentityKey && (value_bytes != 0 || logged);
   return can ? (key_bytes + 7) / 8 * 8 + static_cast<std::uint32_t>(sizeof(IdentityTail)) : 0;
 }
 

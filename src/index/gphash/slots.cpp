@@ -54,7 +54,7 @@ std::optional<Entry> Slots::entry(std::uint64_t number) const {
 }
 
 pm::RecordView Slots::view_at(SlotAt at, Offset record, std::uint64_t room) const {
-  if (!logged_) return pm::view_record(pool_->base(), view_.records, record, room);
+  if (!view_.records.bare()) return pm::view_record(pool_->base(), view_.records, record, room);
   std::uint64_t const number = at.level->first_slot + at.slot;
   std::byte const* const value = pool_->base() + record.bytes;
   pm::will_read(value, view_.value_bytes);
@@ -65,11 +65,16 @@ pm::RecordView Slots::view_at(SlotAt at, Offset record, std::uint64_t room) cons
 Entry Slots::read_entry(SlotAt at, std::uint64_t room) const {
   Entry e;
   e.record = record_at(at);
-  std::uint64_t const least = logged_ ? view_.value_bytes : sizeof(pm::RecordHeader);
+  bool const bare = view_.records.bare();
+  std::uint64_t const least = bare ? view_.value_bytes : sizeof(pm::RecordHeader);
   if (room < least || !view_.may_hold(e.record)) return e;
   pm::RecordView const r = view_at(at, e.record, room);
-  e.value_sum = r.header.crc;
   e.key = {r.key, r.header.key_bytes};
+  if (logged_) {
+    std::uint64_t const number = at.level->first_slot + at.slot;
+    e.key = {mirror_.identity(number), view_.key_bytes};
+    e.value_sum = mirror_.tail(number)->value_sum;
+  }
   if (in_place_ && view_.key_bytes != 0)
     e.key = {pool_->base() + in_place::key(view_, *at.level, at.slot).bytes, view_.key_bytes};
   pm::will_read(e.key.data(), e.key.size());
@@ -107,13 +112,17 @@ std::optional<Slots::Found> Slots::find(std::span<std::byte const> key) const {
 
 bool Slots::intact(Entry const& e) const {
   PERDURE_ASSERT(e.readable);
-  if (logged_) return pm::short_sum(crc32c(0, e.value.data(), e.value.size())) == e.value_sum;
+  if (view_.records.bare())
+    return pm::short_sum(crc32c(0, e.value.data(), e.value.size())) == e.value_sum;
   pm::RecordView const r =
       pm::view_record(pool_->base(), view_.records, e.record, heap_->room(e.record));
   auto const sum = [](std::uint32_t crc, std::byte const* data, std::size_t bytes) {
     return crc32c(crc, data, bytes);
   };
-  return pm::record_sum(r, r.value, sum) == r.header.crc;
+  if (pm::record_sum(r, r.value, sum) != r.header.crc) return false;
+  // Layout `log` knows which record it has to be.
+  return !logged_ || (pm::short_sum(r.header.crc) == e.value_sum &&
+                      std::ranges::equal(e.key, std::span(r.key, r.header.key_bytes)));
 }
 
 std::uint64_t Slots::astray() const {

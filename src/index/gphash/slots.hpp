@@ -27,7 +27,7 @@ struct Entry {
   Offset record;
   std::span<std::byte const> key;
   std::span<std::byte const> value;
-  std::uint32_t value_sum = 0;  // layout `log` only, where no head has one
+  std::uint32_t value_sum = 0;  // layout `log` only: what the record's entry says
   bool readable = false;  // false: the slot leads outside any record
 };
 

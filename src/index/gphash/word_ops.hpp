@@ -23,7 +23,8 @@ namespace perdure::gphash {
 /// and stored, never compared and swapped. Bits are set in phase one alone and cleared in phase
 /// two, so a slot seen empty and claimed in one phase is still empty. With residency `mirrored` the
 /// words are probed in the mirror, and stored there with every store to PM. Layout `log` has the
-/// mirror's words alone, and knows all keys in it: what is durable is the log of entries.
+/// mirror's words alone, and knows all keys in it: what is durable is the log of entries. Its
+/// records are bare where values have one size, else whole.
 template <class Shape, bool kMirror = false, bool kLog = false>
 struct WordOps {
   static_assert(kMirror || !kLog);
@@ -73,11 +74,12 @@ struct WordOps {
     return (word & ~word::kAddressMask) | t.mirror.sources[word & Mirror::kEntryMask];
   }
 
-  /// The record that find() will probably read first; 0 if there is none.
+  /// The record that a get will probably read first; 0 if there is none.
   template <class W, class Lanes>
   PERDURE_FN static Offset likely_record(W& warp, TableView const& t, Lanes const& lanes,
                                          std::uint64_t hash) {
-    if (kMirrored && t.mirror.identities != nullptr) return {};
+    bool const finds_without = kMirrored && t.mirror.identities != nullptr;
+    if (finds_without && !(kLogged && t.value_bytes == 0)) return {};
     std::uint32_t const hits = warp.match(lanes, ~word::kAddressMask, word::fingerprint(hash));
     return hits == 0 ? Offset{} : source(t, warp.broadcast(lanes, exec::lowest_bit(hits)));
   }
@@ -139,7 +141,7 @@ struct WordOps {
           if (!t.mirror.same_key<W>(slot, key.data, key.bytes)) continue;
           found.at = at;
           found.record.header = {0, t.value_bytes, t.key_bytes, 0, 0};
-          if constexpr (kLogged)
+          if (kLogged && t.records.bare())
             found.record = pm::view_bare(t.records, t.mirror.identity(slot),
                                          t.mirror.value_sum<W>(slot), mem.peek(at));
           found.hit = true;
@@ -162,7 +164,7 @@ struct WordOps {
   /// Reads the record of a key that was found without.
   template <class M>
   PERDURE_FN static void read_record(M& mem, TableView const& t, Found& found) {
-    if constexpr (kLogged) {
+    if (kLogged && t.records.bare()) {
       (void)mem.read(found.at);  // the mirror says the rest
     } else {
       found.record = t.record(mem, found.at);

@@ -12,6 +12,7 @@
 #include "base/hooks.hpp"
 #include "pm/heap_headers.hpp"
 #include "pm/host_verbs.hpp"
+#include "pm/record.hpp"
 #include "store/gphash/write.hpp"
 
 namespace perdure {
@@ -105,7 +106,24 @@ Status Entries::named(Status const& s) const {
   return s.ok() ? s : Status{s.code(), "pool " + core_.path + ": " + s.message()};
 }
 
+/// Of values of any length. Its checksum covers its lengths and its number, and the entry has a
+/// part of that; so a record that was there before is not taken for it, however whole.
+bool Entries::record_whole(std::uint64_t what) const {
+  Offset const at = wal::record_of(what);
+  std::uint64_t const room = pm::HeapHeaders(core_.pool).room(at);
+  if (room == 0) return false;
+  pm::RecordView const r = pm::view_whole(core_.pool.base() + at.bytes, room);
+  auto const sum = [](std::uint32_t crc, std::byte const* data, std::size_t bytes) {
+    return crc32c(crc, data, bytes);
+  };
+  bool const its = pm::short_sum(r.header.crc) == wal::value_sum_of(what);
+  bool const whole = pm::record_sum(r, r.value, sum) == r.header.crc;
+  return (its || mutated("last_records_may_be_older")) &&
+         (whole || mutated("last_records_known_by_their_heads"));
+}
+
 bool Entries::value_whole(std::uint64_t what) const {
+  if (core_.fixed_stride() == 0) return record_whole(what);
   Offset const at = wal::record_of(what);
   // The header of a superblock that was taken for it may be what is missing.
   if (!pm::HeapHeaders(core_.pool).has_record(at, core_.fixed_stride())) return false;

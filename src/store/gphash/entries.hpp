@@ -55,6 +55,7 @@ class Entries {
   [[nodiscard]] std::uint64_t few_cells() const;
   [[nodiscard]] bool values_whole(Extent const& extent) const;
   [[nodiscard]] bool value_whole(std::uint64_t what) const;
+  [[nodiscard]] bool record_whole(std::uint64_t what) const;
 
   Core& core_;
 };

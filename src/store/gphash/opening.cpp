@@ -30,7 +30,7 @@ Status can_run(Device device) {
 /// Whether a log can say such keys, and a mirror know them.
 bool has_entries(pm::PoolHeader const& h) {
   static_assert(wal::kMostEntryKey == gphash::kMaxIdentityKey);
-  return h.key_bytes != 0 && h.key_bytes <= wal::kMostEntryKey && h.value_bytes != 0;
+  return h.key_bytes != 0 && h.key_bytes <= wal::kMostEntryKey;
 }
 
 /// Of a new pool of layout `log`.
@@ -40,7 +40,7 @@ Status check_logged(std::string const& path, pm::PoolHeader const& h) {
   };
   if (!has_entries(h))
     return refuse("has keys of a fixed size of at most " + std::to_string(wal::kMostEntryKey) +
-                  " bytes and values of a fixed size: set key_bytes and value_bytes");
+                  " bytes: set key_bytes");
   if (h.levels != 2 || h.hashes != 2 || h.slots != 8)
     return refuse("has the default shape, 2L-2H-8S, alone");
   return {};
@@ -74,10 +74,9 @@ Status can_run_logged(std::string const& path, pm::PoolHeader const& h, OpenOpti
     return Status{Code::unsupported, "pool " + path + " has layout log, " + what};
   };
   if (!has_entries(h))
-    return refuse("with keys of " + std::to_string(h.key_bytes) + " bytes and values of " +
-                  std::to_string(h.value_bytes) +
-                  ", which this build's logs do not take; open it "
-                  "with the build that wrote it");
+    return refuse("with keys of " + std::to_string(h.key_bytes) +
+                  " bytes, which this build's logs do not take; open it with the build that wrote "
+                  "it");
   if (o.memory.cache_bytes != 0) return refuse("which has no record cache; leave cache_bytes out");
   if (o.memory.residency == Residency::pm)
     return refuse("whose index is in the machine's memory; leave residency out");

@@ -26,6 +26,14 @@ Status no_repair(std::string const& path, std::vector<std::string> const& wrong)
               "; nothing was changed, and layout log has no repair: restore a snapshot"};
 }
 
+/// Of layout `log`, whose batches give each key a record of its own.
+Status two_lead_there(std::string const& path, std::string const& slot) {
+  return {Code::corrupt, "pool " + path + ": its log of entries leads two keys to one record (" +
+                             slot +
+                             "), so an entry is damaged, and layout log has no repair: restore a "
+                             "snapshot"};
+}
+
 }  // namespace
 
 Status Recovery::attach() {
@@ -112,6 +120,8 @@ Status Recovery::run() {
     found = repair(wrong);
     dropped(repair_dropped_, "were dropped by the repair");
   } else if (!report.clean || grows) {
+    if (core_.logged() && !found.again.empty())
+      return two_lead_there(core_.path, table.name(found.again.front()));
     gphash::Mended const mended = gphash::mend_crash(table, found);
     note_changes(report, mended.lines);
     report.duplicates = mended.dropped;
@@ -131,10 +141,12 @@ Status Recovery::run() {
 
 Result<gphash::Survey> Recovery::survey() {
   if (core_.logged()) {
-    auto found = survey_by_engine();
-    if (!found) return found.status();
-    if (*found) return std::move(**found);
-    if (Status s = core_.show_words(); !s.ok()) return s;  // something is wrong: say what
+    if (core_.fixed_stride() != 0) {  // else superblocks have records of several strides
+      auto found = survey_by_engine();
+      if (!found) return found.status();
+      if (*found) return std::move(**found);  // else something is wrong: say what
+    }
+    if (Status s = core_.show_words(); !s.ok()) return s;
   }
   return gphash::survey(core_.table, core_.workers);
 }

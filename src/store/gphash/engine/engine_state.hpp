@@ -271,7 +271,8 @@ struct EngineState {
     if (counts_uses) {
       if (Status s = zeroed(machine, fresh.uses, slots, made.uses); !s.ok()) return s;
     }
-    std::uint32_t const identity = gphash::identity_bytes(table.key_bytes, table.value_bytes);
+    std::uint32_t const identity =
+        gphash::identity_bytes(table.key_bytes, table.value_bytes, options.logged);
     std::uint64_t const more = slots * identity;
     if (identity != 0 && more <= budget - report.bytes) {
       Status const s = zeroed(machine, fresh.identities, more, made.identities);

@@ -402,7 +402,9 @@ class SessionOn final : public Session {
 
   Status plan_groups() {
     if constexpr (Ops::kMirrored) {
-      if (state_->table.mirror.identities != nullptr) return plan_lane_per_key();
+      // Lanes write records of one size alone.
+      bool const alike = state_->table.value_bytes != 0 || batch_.replays;
+      if (state_->table.mirror.identities != nullptr && alike) return plan_lane_per_key();
     }
     if (Status s = sum_pieces(); !s.ok()) return s;
     return launcher_.template count<Warp>(PlanBody<Ops>{batch_, state_->table}, batch_.n);

@@ -108,7 +108,9 @@ struct PlanBody {
       if (batch.values.data != nullptr) warp.prefetch(batch.values.at(i), batch.values.size(i));
     } else if constexpr (kStage == 1) {
       s.lanes = Ops::probe(warp, mem, table, s.where);
-      Offset const record = Ops::likely_record(warp, table, s.lanes, s.key.hash);
+      // Layout `log` finds keys without their records.
+      Offset const record =
+          Ops::kLogged ? Offset{} : Ops::likely_record(warp, table, s.lanes, s.key.hash);
       if (record && table.may_hold(record)) {
         table.prefetch_record(warp, mem, record, 0);
       } else {
@@ -149,6 +151,9 @@ struct PlanBody {
   template <class W, class M>
   PERDURE_FN bool decide(W& warp, M& mem, std::uint64_t j, State<W>& s, Counts& counts) const {
     s.found = Ops::find(warp, mem, table, s.where, s.lanes, s.key);
+    // Whether an update fits depends on a length that the mirror does not have.
+    if (s.found.hit && !s.found.read && table.value_bytes == 0 && batch.rmw != Rmw::replace)
+      Ops::read_record(mem, table, s.found);
     Group const group = group_at(j, s.key, s.found);
     s.folded = group.fold(warp);
     if (s.found.hit && !s.found.read && (s.folded.arithmetic || s.folded.gives))
@@ -193,9 +198,9 @@ struct PlanBody {
     } else if (writes) {
       bool const over = mutated("record_overwritten_in_place") && change == Change::replace;
       Offset const at{over ? s.found.at.bytes : batch.reserved[mine]};
-      write(warp, mem, group, s.folded, at, sure);
+      std::uint32_t const sum = write(warp, mem, group, s.folded, at, sure);
       Ops::complete(s.plan, s.key.hash, at);
-      if constexpr (Ops::kMirrored) note_identity(warp, mem, s, at);
+      if constexpr (Ops::kMirrored) note_identity(warp, mem, s, at, sum);
       if (mutated("word_published_with_record") && s.plan.target)
         mem.store(warp, s.plan.target, s.plan.value);
     } else if (s.folded.arithmetic) {
@@ -216,12 +221,17 @@ struct PlanBody {
     counts[BatchCounts::unlinked] += unlinks;
   }
 
-  /// What the mirror will know of the new record: of an arithmetic result, only the key, but in
-  /// layout `log`, whose entries say the sum.
+  /// What the mirror will know of the new record, whose checksum is `sum`: of an arithmetic result,
+  /// only the key, but in layout `log`, whose entries say a sum.
   template <class W, class M>
-  PERDURE_FN void note_identity(W& warp, M& mem, State<W>& s, Offset at) const {
+  PERDURE_FN void note_identity(W& warp, M& mem, State<W>& s, Offset at, std::uint32_t sum) const {
     if (table.mirror.identities == nullptr) return;
     s.plan.known = gphash::kKeyKnown;
+    if (Ops::kLogged && !table.records.bare()) {
+      s.plan.value_sum = pm::short_sum(sum);
+      s.plan.known |= gphash::kSumKnown;
+      return;
+    }
     if (s.folded.arithmetic && !Ops::kLogged) return;
     std::byte const* const value =
         s.folded.arithmetic ? mem.address(at) : batch.values.at(s.folded.writer);
@@ -229,10 +239,10 @@ struct PlanBody {
     s.plan.known |= gphash::kSumKnown;
   }
 
-  /// Writes the group's record at `at`, whole.
+  /// Writes the group's record at `at`, whole. Returns its checksum, where it has one.
   template <class W, class M>
-  PERDURE_FN void write(W& warp, M& mem, Group const& group, Folded const& folded, Offset at,
-                        bool gets) const {
+  PERDURE_FN std::uint32_t write(W& warp, M& mem, Group const& group, Folded const& folded,
+                                 Offset at, bool gets) const {
     PERDURE_ASSERT(!kCostlyAssertions || batch.values.data != nullptr);
     (void)mem.write(at);
     pm::RecordAddress const address = pm::address_at(mem.address(Offset{0}), table.records, at);
@@ -247,7 +257,7 @@ struct PlanBody {
       group.replay(warp, folded, address.value(record.header.key_bytes), gets);
       return pm::seal_record(warp, address, record);
     }
-    pm::write_record(warp, address, record, streams(group.j));
+    return pm::write_record(warp, address, record, streams(group.j));
   }
 };
 

@@ -1,0 +1,65 @@
+// The mutants of layout `log`, a part of mutant_runs.cpp's list: faults of its entries, its last
+// batch, and its transactions. Invariant: each names kinds of layout `log` alone.
+#pragma once
+
+#include "explore/mutant_runs.hpp"
+
+namespace perdure::explore {
+
+inline constexpr MutantInfo kLogMutants[] = {
+    {"entry_skipped", "log", "what a batch did is not in the log"},
+    {"entry_segment_linked_early", "log", "a segment is linked before its header is ordered"},
+    {"torn_extent_counts", "log", "an extent counts whatever its entries sum up to"},
+    {"last_records_not_checked", "log", "the last batch's records are taken for whole"},
+    {"no_order_after_extent", "log", "a batch is acknowledged before its extent is ordered"},
+    {"segments_used_before_root", "log", "a segment is used again while the root still names it"},
+    {"entries_replayed_backwards", "log", "an older entry is replayed over a newer one"},
+    {"extent_head_replayed", "log", "the head of an extent is replayed as two entries"},
+    {"replayed_record_not_marked", "log", "what the log's entries lead to looks free"},
+    {"entry_rest_skipped", "log-wide", "of a longer key the log has the first 8 bytes"},
+    {"entry_sum_without_rest", "log-wide", "an extent counts though rests of its keys are torn"},
+    {"last_records_may_be_older",
+     "log-any",
+     "a last batch's record may be one that was there",
+     nullptr,
+     {31, 1, 0, 2500}},
+    {"last_records_known_by_their_heads", "log-any", "a last batch's record may be torn"},
+    {"part_counts_alone", "log-atomic", "a batch of a transaction counts without its commit"},
+    {"no_order_after_part",
+     "log-atomic",
+     "a commit is written before the batches of its transaction are ordered",
+     nullptr,
+     {21, 1, 0, 4000}},
+    {"no_order_after_commit",
+     "log-atomic",
+     "a commit is acknowledged before it is ordered",
+     nullptr,
+     {46, 1, 0, 1500}},
+    {"unlinked_released_before_commit", "log-atomic",
+     "records that a transaction replaced may be used again before it commits"},
+    {"stash_not_copied", "log-atomic",
+     "a transaction's second batch takes the place where the records of the first are noted"},
+    {"abort_keeps_parts",
+     "log-atomic",
+     "an abort, or recovery, leaves its batches at the log's end",
+     nullptr,
+     {1, 1, 0, 1500}},
+    {"parts_stay_behind_the_end",
+     "log-atomic",
+     "an abort, or recovery, leaves batches behind the log's end",
+     nullptr,
+     {30, 1, 0, 2500}},
+    {"abort_keeps_table", "log-atomic",
+     "an abort leaves the table in memory as its transaction made it"},
+    {"abort_releases_replaced", "log-atomic",
+     "an abort hands back the records that it has brought back"},
+    {"abort_releases_nothing", "log-atomic", "an abort keeps the records that it had written"},
+    {"copy_swallows_parts", "log-atomic",
+     "a log that is made short has the batches of the transaction that is open"},
+    {"step_ends_before_its_commit", "log-steps",
+     "a step's epoch ends before its transaction is committed in the log"},
+    {"committed_step_undone", "log-steps",
+     "recovery undoes a step whose transaction is committed in the log"},
+};
+
+}  // namespace perdure::explore
