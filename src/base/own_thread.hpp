@@ -14,8 +14,14 @@ namespace perdure {
 /// limit of a file's size (SIGXFSZ) answers an error.
 class SignalsBlocked {
  public:
-  SignalsBlocked() noexcept;
-  ~SignalsBlocked();
+  SignalsBlocked() noexcept {
+    sigset_t sent;
+    ::sigfillset(&sent);
+    for (int const mine : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGPROF})
+      ::sigdelset(&sent, mine);
+    ::pthread_sigmask(SIG_BLOCK, &sent, &before_);
+  }
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   SignalsBlocked(SignalsBlocked const&) = delete;
   SignalsBlocked& operator=(SignalsBlocked const&) = delete;
 
