@@ -182,7 +182,8 @@ def test_events_of_many_threads_come_each_once(pool: str, told: Told) -> None:
         one.start()
     for one in threads:
         one.join()
-    names = [one.perdure["event"] for one in told.records()]
+    of_mine = [one.perdure for one in told.records() if pool in one.perdure["pool"]]
+    names = [one["event"] for one in of_mine]  # others' pools may be closed by the collector
     assert names.count("created") == names.count("closed") == 40 and len(names) == 80
 
 
