@@ -125,10 +125,10 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
     s.grows = random.below(2) == 0;  // else tables are full, and slots in demand
   }
   if (layout == Layout::log) s.shape = {};  // it has no other
-  if (bounds.any_values)
+  if (bounds.any_values) {
     for (Batch& batch : s.filling) fit_to_any_values(batch);
-  if (bounds.any_values)
     for (Batch& batch : s.batches) fit_to_any_values(batch);
+  }
   if (random.below(2) == 0)
     s.machine.window_bits = 1;  // so that tables of a few buckets grow unit by unit
   if (bounds.full_medium)
