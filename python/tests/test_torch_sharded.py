@@ -90,6 +90,21 @@ def check_same(folder: Path, name: str, calm: str, ranks: int, kills: int = 0) -
     assert rows(folder, name, ranks) == rows(folder, calm, ranks)
 
 
+def kill_at_random(folder: Path, ranks: int, **how: Any) -> None:
+    """Runs "killed", of which single processes are killed at random moments, and checks all against
+    "calm"."""
+    steps, chance = 10 + 4 * KILLS, random.Random(ranks)
+    kills = [
+        {"rank": chance.randrange(ranks), "lines": chance.randint(1, 5), "seed": n, "within": 0.06}
+        for n in range(KILLS)
+    ]
+    run = {"ranks": ranks, "steps": steps}
+    killed = {**run, "name": "killed", **how}
+    runs = [{**killed, "pause": 0.01, "kill": kill} for kill in kills]
+    execute(folder, {**run, "name": "calm"}, *runs, killed)
+    check_same(folder, "killed", "calm", ranks, KILLS)
+
+
 def check_nothing_lost(folder: Path, name: str, ranks: int) -> None:
     """A step whose end any process has seen is not lost, and all go on after the same."""
     starts: dict[int, set[int]] = {}  # of each run
@@ -114,21 +129,7 @@ def check_nothing_lost(folder: Path, name: str, ranks: int) -> None:
 def test_processes_that_are_killed_go_on_with_the_same_losses_to_the_last_bit(
     pools: Path, ranks: int
 ) -> None:
-    steps, chance = 10 + 4 * KILLS, random.Random(ranks)
-    kills = [
-        {
-            "rank": chance.randrange(ranks),
-            "lines": chance.randint(1, 5),
-            "seed": number,
-            "within": 0.06,
-        }
-        for number in range(KILLS)
-    ]
-    run = {"ranks": ranks, "steps": steps}
-    killed = {**run, "name": "killed"}
-    runs = [{**killed, "pause": 0.01, "kill": kill} for kill in kills]
-    execute(pools, {**run, "name": "calm"}, *runs, killed)
-    check_same(pools, "killed", "calm", ranks, KILLS)
+    kill_at_random(pools, ranks)
     check_nothing_lost(pools, "killed", ranks)
 
 

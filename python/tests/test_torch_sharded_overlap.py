@@ -3,8 +3,6 @@ kill may lose the last step that ended, in all processes the same."""
 
 from __future__ import annotations
 
-import os
-import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +10,20 @@ from typing import Any
 import numpy as np
 import perdure
 import pytest
-from test_torch_sharded import LOSSES, check_same, contents, ends, execute, steps_of, told
+from test_torch_sharded import (
+    LOSSES,
+    check_same,
+    contents,
+    ends,
+    execute,
+    kill_at_random,
+    steps_of,
+    told,
+)
 from torch_ops import one_thread
 
 pytestmark = pytest.mark.framework("torch")
 _one_thread = pytest.fixture(autouse=True)(one_thread)
-
-KILLS = int(os.environ.get("PERDURE_TORCH_KILLS", "6"))
 
 
 @pytest.fixture
@@ -91,21 +96,7 @@ def test_processes_without_ids_and_parts_of_a_batch_overlap_as_well(pools: Path)
 def test_a_kill_at_any_moment_loses_the_last_step_that_ended_at_most_and_in_all_the_same(
     pools: Path, ranks: int
 ) -> None:
-    steps, chance = 10 + 4 * KILLS, random.Random(ranks)
-    kills = [
-        {
-            "rank": chance.randrange(ranks),
-            "lines": chance.randint(1, 5),
-            "seed": number,
-            "within": 0.06,
-        }
-        for number in range(KILLS)
-    ]
-    run = {"ranks": ranks, "steps": steps}
-    killed = {**run, "name": "killed", "overlap": True}
-    runs = [{**killed, "pause": 0.01, "kill": kill} for kill in kills]
-    execute(pools, {**run, "name": "calm"}, *runs, killed)
-    check_same(pools, "killed", "calm", ranks, KILLS)
+    kill_at_random(pools, ranks, overlap=True)
     check_one_step_lost(pools, "killed", ranks)
 
 
