@@ -76,6 +76,8 @@ void add_bounds(CLI::App& program, Bounds& bounds) {
   program.add_flag("--steps", bounds.steps,
                    "transactions that write a step of dense buffers (layout word or log)");
   program.add_flag("--wide-keys", bounds.wide_keys, "keys of 20 bytes, not 8 (layout log)");
+  program.add_flag("--any-keys", bounds.any_keys,
+                   "keys of several lengths, some of equal hashes (layout log)");
   program.add_flag("--any-values", bounds.any_values,
                    "values of 8, 16 and 24 bytes, not of 8 alone (layout log)");
 }
@@ -140,6 +142,9 @@ char const* contradiction(Options const& o) {
     return "--mirrored is about slot words on PM, which layout log has none of";
   if (b.wide_keys && o.layout != Layout::log)
     return "--wide-keys is about entries of more than one part, which layout log has";
+  if (b.any_keys && (o.layout != Layout::log || b.wide_keys))
+    return "--any-keys is about entries that have hashes of keys, which layout log has, and goes "
+           "without --wide-keys";
   if (b.any_values && o.layout != Layout::log)
     return "--any-values is about records whose lengths the entries of layout log vouch for";
   if (b.power && (b.atomic || b.steps || b.device_ops || b.full_medium || b.cached || b.mirrored))

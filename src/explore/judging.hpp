@@ -23,6 +23,7 @@ struct Columns {
       : key_bytes(s.key_bytes), value_bytes(s.value_bytes), rmw(b.rmw) {
     for (Operation const& o : b.operations) {
       s.add_key(o.key, keys);
+      key_offsets.push_back(static_cast<std::int64_t>(keys.size()));
       s.add_value(o.operand, value_data);
       value_offsets.push_back(static_cast<std::int64_t>(value_data.size()));
       values.push_back(o.operand);
@@ -36,7 +37,8 @@ struct Columns {
             MemorySpace::host};
   }
   [[nodiscard]] Column key_column() const {
-    return {keys.data(), nullptr, key_bytes, keys.size() / key_bytes, MemorySpace::host};
+    return {keys.data(), key_bytes == 0 ? key_offsets.data() : nullptr, key_bytes, values.size(),
+            MemorySpace::host};
   }
   [[nodiscard]] Column value_column() const {
     return {value_data.data(), value_bytes == 0 ? value_offsets.data() : nullptr, value_bytes,
@@ -75,7 +77,7 @@ struct Columns {
 
   std::vector<std::byte> keys;
   std::vector<std::byte> value_data;
-  std::vector<std::int64_t> value_offsets{0};
+  std::vector<std::int64_t> key_offsets{0}, value_offsets{0};
   std::uint32_t key_bytes, value_bytes;
   std::vector<std::uint64_t> values, out;
   std::vector<OpKind> kinds;
@@ -111,10 +113,15 @@ inline Status get_any(Store& store, Scenario const& s, Column const& keys,
 inline std::optional<std::string> check_gets(Store& store, Scenario const& s,
                                              Contents const& contents) {
   std::vector<std::byte> keys;
-  for (std::size_t k = 0; k < kKeys; ++k) s.add_key(k, keys);
+  std::vector<std::int64_t> offsets{0};
+  for (std::size_t k = 0; k < kKeys; ++k) {
+    s.add_key(k, keys);
+    offsets.push_back(static_cast<std::int64_t>(keys.size()));
+  }
   std::vector<std::uint64_t> out(kKeys);
   std::vector<KeyStatus> statuses(kKeys);
-  Column const column{keys.data(), nullptr, s.key_bytes, kKeys, MemorySpace::host};
+  Column const column{keys.data(), s.key_bytes == 0 ? offsets.data() : nullptr, s.key_bytes, kKeys,
+                      MemorySpace::host};
   MutableColumn const to{reinterpret_cast<std::byte*>(out.data()), 8, kKeys, MemorySpace::host};
   Status const got = s.value_bytes == 0 ? get_any(store, s, column, out, statuses)
                                         : store.get(column, to, statuses);
@@ -143,8 +150,9 @@ inline std::optional<std::string> scan_contents(Store& store, Scenario const& s,
       auto const value =
           s.find_value(page->values.data.data() + value_at,
                        static_cast<std::size_t>(page->values.offsets[i + 1] - value_at));
-      if (key_bytes != s.key_bytes || !value) return "a scan finds a record that nobody wrote";
-      std::size_t const k = s.find_key(page->keys.data.data() + key_at, s.key_bytes);
+      if (!value) return "a scan finds a record that nobody wrote";
+      std::size_t const k =
+          s.find_key(page->keys.data.data() + key_at, static_cast<std::size_t>(key_bytes));
       if (k == kKeys) return "a scan finds a key which nobody wrote";
       if (found[k]) return "a scan finds k" + std::to_string(k) + " twice";
       found[k] = value;

@@ -25,7 +25,8 @@ struct MutantInfo {
   char const*
       layouts;  // "word", "in_place", "both"; of word alone "atomic", "steps", "mirrored",
                 // "mirrored-atomic", "mirrored-cached", "device", "full", "power"; "log", of it
-                // alone "log-atomic", "log-steps", "log-wide", "log-any"; of in_place "cached";
+                // alone "log-atomic", "log-steps", "log-wide", "log-any",
+                // "log-any-keys", "log-any-keys-atomic"; of in_place "cached";
                 // "tables"; of libGPM "gpm-log", "gpm-conv", "gpm-logs" (both), "gpm-logs-commit"
                 // (both, where the host alone orders), "gpm-checkpoint"; of Dash "dash-eh",
                 // "dash-lh", "dash" (both), "dash-records"; "gwal", "gwal-power"; "btree"; of its

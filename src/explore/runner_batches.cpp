@@ -33,7 +33,9 @@ class PagedScan {
     for (std::size_t i = 0; i + 1 < page->keys.offsets.size(); ++i) {
       std::uint64_t value = 0;
       std::memcpy(&value, page->values.data.data() + page->values.offsets[i], sizeof value);
-      std::size_t const k = s.find_key(page->keys.data.data() + page->keys.offsets[i], s.key_bytes);
+      auto const at = page->keys.offsets[i];
+      std::size_t const k = s.find_key(page->keys.data.data() + at,
+                                       static_cast<std::size_t>(page->keys.offsets[i + 1] - at));
       if (k == kKeys || contents[k] != value) return "a page of a scan finds what is not there";
       if (seen_[k] && stayed_[k]) return "a scan page by page finds " + name_of(k) + " twice";
       seen_[k] = true;

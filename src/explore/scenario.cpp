@@ -69,6 +69,13 @@ void fit_to_any_values(Batch& batch) {
     if (o.kind == OpKind::get) o.kind = OpKind::update;
 }
 
+/// Their first 8 bytes multiply by zero (base/hash.hpp), so the next 8 may be any.
+void add_alike(std::uint64_t number, std::vector<std::byte>& to) {
+  std::uint64_t const words[] = {hash_detail::k1, number, 0};
+  auto const* const bytes = reinterpret_cast<std::byte const*>(words);
+  to.insert(to.end(), bytes, bytes + sizeof words);
+}
+
 Stepping draw_stepping(Random& random) {
   std::uint32_t const dice = random.below(8);
   return dice < 4   ? Stepping::after_batch
@@ -83,7 +90,7 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
   Scenario s{};
   s.seed = seed;
   s.layout = layout;
-  s.key_bytes = bounds.wide_keys ? kWideKey : sizeof s.keys[0];
+  s.key_bytes = bounds.any_keys ? 0 : bounds.wide_keys ? kWideKey : sizeof s.keys[0];
   s.value_bytes = bounds.any_values ? 0 : sizeof(std::uint64_t);
   s.shape = kShapes[random.below(std::size(kShapes))];
   bool const mirrored = bounds.mirrored || bounds.device_ops || layout == Layout::log;
@@ -151,6 +158,7 @@ std::string Scenario::describe() const {
                      "H-" + std::to_string(shape.slots) + "S, " + std::to_string(machine.warps) +
                      " warps, windows of 2^" + std::to_string(machine.window_bits) + " buckets, " +
                      (key_bytes == kWideKey ? "wide keys, " : "") +
+                     (key_bytes == 0 ? "keys of any length, " : "") +
                      (value_bytes == 0 ? "values of any length, " : "") +
                      (machine.stage_by_stage ? "stage by stage" : "item by item") +
                      (machine.cached ? ", cache" : "") + kWriting[static_cast<int>(writing)];
@@ -172,6 +180,13 @@ std::string Scenario::describe() const {
 
 void Scenario::add_key(std::size_t k, std::vector<std::byte>& to) const {
   std::uint64_t const number = keys[k], words[] = {number % 2, number, number};
+  if (key_bytes == 0 && k < kAlike) return add_alike(number, to);
+  if (key_bytes == 0) {
+    constexpr std::size_t kLengths[] = {9, 24, 17};
+    auto const* const bytes = reinterpret_cast<std::byte const*>(words + 1);
+    to.insert(to.end(), bytes, bytes + sizeof number);
+    return to.resize(to.size() + kLengths[k % 3] - sizeof number);
+  }
   bool const wide = key_bytes == kWideKey;
   auto const* const bytes = reinterpret_cast<std::byte const*>(wide ? words : &number);
   to.insert(to.end(), bytes, bytes + key_bytes);

@@ -71,6 +71,9 @@ inline constexpr char const* kMutantNames[] = {
     "entry_sum_without_rest",
     "last_records_may_be_older",
     "last_records_known_by_their_heads",
+    "entry_without_old",
+    "undo_entry_without_old",
+    "replayed_by_hash_alone",
     // Transactions in the log of entries.
     "part_counts_alone",
     "no_order_after_part",

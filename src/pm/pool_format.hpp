@@ -74,6 +74,11 @@ struct PoolHeader {  // bytes
   /// Layout log: the index is durable as a log of entries (wal/entries.hpp), and has no levels
   /// here.
   [[nodiscard]] constexpr bool logged() const { return layout == 2; }
+  /// Layout log: keys that an entry has no room for; it has their hashes, and records lie whole.
+  static constexpr std::uint32_t kMostLoggedKey = 32;  // bytes
+  [[nodiscard]] constexpr bool logs_hashes() const {
+    return logged() && (key_bytes == 0 || key_bytes > kMostLoggedKey);
+  }
   /// Index btree: records lie whole, and headers of superblocks are never half there.
   [[nodiscard]] constexpr bool btree() const { return index == 3; }
   /// Nothing of the index is durable, so records say themselves whether they count

@@ -6,8 +6,8 @@
 //
 //   split group     head 0 | head 1 | ... | head 15 | value 0 | value 1 | ... | value 15
 //
-// Records of layout `log` whose values have one size are bare: values without heads, for the log's
-// entries have their keys and checksums. They count as split, with heads of no bytes.
+// Records of layout `log` whose values have one size are bare: values without heads, where the
+// log's entries have their keys, too, and checksums. They count as split, with heads of no bytes.
 //
 // Where the pool's header says so, a superblock ends with a map, whole lines: bit i = record i is
 // in use; bits past the last record are set. Records then begin at kFirstMapped.
@@ -67,7 +67,7 @@ struct RecordShape {
     maps = h.has_maps();
     if (maps) first = kFirstMapped;
     // A head has 32 bits of the sequence: too few where records are told apart by it.
-    if (h.key_bytes == 0 || h.value_bytes == 0 || h.btree()) return;
+    if (h.key_bytes == 0 || h.value_bytes == 0 || h.btree() || h.logs_hashes()) return;
     std::uint64_t const head = head_bytes(h), value = aligned_up(h.value_bytes, kRecordAlign);
     if (head + value > kMostSplit && !h.logged()) return;
     key_bytes = h.in_place() ? 0 : h.key_bytes;

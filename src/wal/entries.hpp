@@ -1,6 +1,7 @@
 // The entry log, as kernels write it: what each operation of a batch did to the index, in 16 bytes
-// for keys of up to 8, in 32 for keys of up to 24, in 48 for longer ones. Where this log is the
-// durable index (layout `log`), nothing else of the index is durable.
+// for keys of up to 8, in 32 for keys of up to 24, in 48 for keys of up to 32; and of longer keys,
+// and those of any length, by their hashes, in 32. Where this log is the durable index (layout
+// `log`), nothing else of the index is durable.
 //
 //   segment   SegmentHeader (64 bytes) | cells, each as large as an entry ...
 //   extent    ExtentHead (as many cells as it fills) | entry of operation 0 | ... | of n - 1
@@ -45,14 +46,29 @@ static_assert(offsetof(LogEntry, key) == 0 && offsetof(LogEntry, what) == 8);
 static_assert(sizeof(LogEntry) == 16 && std::has_unique_object_representations_v<LogEntry>);
 static_assert(sizeof(KeyPart) == sizeof(LogEntry));
 
-inline constexpr std::uint32_t kMostEntryKey = 32;  // bytes
+inline constexpr std::uint32_t kMostEntryKey = pm::PoolHeader::kMostLoggedKey;
 inline constexpr std::uint32_t kEntryAddressBits = 64 - pm::kShortSumBits;
 inline constexpr std::uint64_t kEntryAddressMask = (std::uint64_t{1} << kEntryAddressBits) - 1;
 inline constexpr std::uint64_t kErases = std::uint64_t{1} << kEntryAddressBits;  // and no address
 
-/// Of a log of such keys: an entry's size, and so a cell's.
+/// Of keys that it has no room for. A table's slots are a set of pairs, a hash and a record; an
+/// entry takes one of them out, where the key was there, and puts one in, unless it erases. So
+/// pairs alone say what it changes: keys of equal hashes are never taken for one another, and to
+/// replay it no record is looked at, which may have been written anew since.
+struct HashCell {  // bytes
+  std::uint64_t hash;  //   0  hash_bytes() of the key
+  std::uint64_t what;  //   8  as LogEntry's; the sum is always of the record's checksum
+  std::uint64_t old;  //  16  address of the record that it replaces or erases; 0: an insert
+  std::uint64_t reserved;  //  24  zero
+};
+static_assert(offsetof(HashCell, hash) == 0 && offsetof(HashCell, what) == 8 &&
+              offsetof(HashCell, old) == 16 && offsetof(HashCell, reserved) == 24);
+static_assert(sizeof(HashCell) == 32 && std::has_unique_object_representations_v<HashCell>);
+
+/// Of a log of such keys (0: of any length): an entry's size, and so a cell's.
 PERDURE_FN constexpr std::uint32_t cell_bytes_for(std::uint32_t key_bytes) {
   constexpr auto kPart = static_cast<std::uint32_t>(sizeof(LogEntry));
+  if (key_bytes == 0 || key_bytes > kMostEntryKey) return sizeof(HashCell);
   auto const all = static_cast<std::uint32_t>(sizeof(LogEntry::what)) + key_bytes;
   return (all + kPart - 1) / kPart * kPart;
 }
@@ -76,18 +92,30 @@ struct NewEntry {
   }
 };
 
-/// `value_sum`: short.
-PERDURE_FN NewEntry put_entry(std::byte const* key, std::uint32_t key_bytes, Offset record,
-                              std::uint32_t value_sum) {
+/// LogEntry::what of a put; `value_sum`: short.
+PERDURE_FN std::uint64_t putting(Offset record, std::uint32_t value_sum) {
   PERDURE_ASSERT(!kCostlyAssertions || (record && record.bytes % pm::kRecordAlign == 0));
   PERDURE_ASSERT(!kCostlyAssertions || record.bytes / pm::kRecordAlign <= kEntryAddressMask);
   PERDURE_ASSERT(!kCostlyAssertions || pm::short_sum(value_sum) == value_sum);
-  return {key, key_bytes,
-          record.bytes / pm::kRecordAlign | std::uint64_t{value_sum} << kEntryAddressBits};
+  return record.bytes / pm::kRecordAlign | std::uint64_t{value_sum} << kEntryAddressBits;
+}
+PERDURE_FN NewEntry put_entry(std::byte const* key, std::uint32_t key_bytes, Offset record,
+                              std::uint32_t value_sum) {
+  return {key, key_bytes, putting(record, value_sum)};
 }
 PERDURE_FN NewEntry erase_entry(std::byte const* key, std::uint32_t key_bytes) {
   return {key, key_bytes, kErases};
 }
+
+/// As NewEntry, of a key that an entry has no room for.
+struct NewHashEntry {
+  std::uint64_t hash = 0;
+  std::uint64_t what = 0;
+  Offset old;
+
+  [[nodiscard]] PERDURE_FN LogEntry first() const { return {hash, what}; }
+  [[nodiscard]] PERDURE_FN KeyPart part(std::uint32_t) const { return {{old.bytes, 0}}; }
+};
 
 // Of LogEntry::what, whatever its kind; one of zeros says nothing.
 PERDURE_FN constexpr bool says_put(std::uint64_t what) { return (what & kEntryAddressMask) != 0; }
@@ -116,7 +144,9 @@ PERDURE_FN std::uint64_t sum_of_parts(LogEntry const& first, std::uint32_t cell_
   }
   return sum;
 }
-PERDURE_FN std::uint64_t sum_of(NewEntry const& entry, std::uint32_t cell_bytes) {
+template <class Entry>
+  requires requires(Entry const& e) { e.first(); }
+PERDURE_FN std::uint64_t sum_of(Entry const& entry, std::uint32_t cell_bytes) {
   return sum_of_parts(entry.first(), cell_bytes, [&](std::uint32_t at) { return entry.part(at); });
 }
 /// Of one that has been written.
@@ -201,9 +231,9 @@ PERDURE_FN Offset EntryRegion::cell(std::uint64_t operation) const {
 }
 
 /// Writes an operation's entry; ordered by whoever launches this.
-template <class W, class M>
+template <class W, class M, class Entry>
 PERDURE_FN void append_entry(W& warp, M& mem, EntryRegion const& region, std::uint64_t operation,
-                             NewEntry const& entry) {
+                             Entry const& entry) {
   Offset const cell = region.cell(operation);
   LogEntry const first = entry.first();
   mem.store_pair(warp, cell, first.key, first.what);
@@ -215,9 +245,9 @@ PERDURE_FN void append_entry(W& warp, M& mem, EntryRegion const& region, std::ui
 }
 
 /// Those of the mask's lanes, cell(lane) each.
-template <class W, class M, class Cell>
+template <class W, class M, class Cell, class Entries>
 PERDURE_FN void append_each(W& warp, M& mem, std::uint32_t mask, std::uint32_t cell_bytes,
-                            Cell cell, typename W::template Each<NewEntry> const& entry) {
+                            Cell cell, Entries const& entry) {
   mem.store_pair_each(
       warp, mask, cell, [&](std::uint32_t lane) { return entry[lane].first().key; },
       [&](std::uint32_t lane) { return entry[lane].what; });

@@ -87,6 +87,7 @@ class EntryLog {
   /// Of an extent's head.
   [[nodiscard]] std::uint64_t head_cells() const { return head_cells_of(cell_bytes_); }
   [[nodiscard]] std::uint64_t last_number() const { return last_; }
+  [[nodiscard]] std::uint64_t id() const { return id_; }  // random
 
   /// Where the next extent begins. Not beyond the next release.
   struct Mark {

@@ -51,10 +51,8 @@ constexpr Make kMakes[] = {
 constexpr std::pair<Index, char const*> kSingle[] = {
     {Index::dash_eh, "dasheh"}, {Index::dash_lh, "dashlh"}, {Index::btree, "btree"}};
 
-/// Layout `log` has keys of one size of up to 32 bytes, and the default shape.
-bool has_log(Sizes const& s, Make const& m) {
-  return s.key_bytes != 0 && s.key_bytes <= 32 && m.shape.levels == 2 && m.shape.slots == 8;
-}
+/// Layout `log` has the default shape.
+bool has_log(Make const& m) { return m.shape.levels == 2 && m.shape.slots == 8; }
 
 std::vector<Sizes> sizes_of(Table const& table) {
   std::vector<Sizes> all(std::begin(kSizes), std::end(kSizes));
@@ -83,7 +81,7 @@ std::vector<Config> configurations() {
           if (device == Device::cuda && m.threads == 2 && !log) continue;
           if (table.layout == Layout::in_place && m.shape.slots == 1)
             continue;  // nothing is ever displaced there
-          if (log && !has_log(s, m)) continue;
+          if (log && !has_log(m)) continue;
           // A sanitizer is ten times slower: there the mirror, which is the same for all shapes, is
           // tested with one, and so are the slowest sizes, whose keys and values vary as those of
           // other sizes do.

@@ -24,8 +24,6 @@ TEST_P(LogRefusals, MakingAPoolOfWhatItLacks) {
     refused(Store::create(path, options, open).status(), code, says);
     EXPECT_NE(::access(path.c_str(), F_OK), 0) << "a refused create left a file";
   };
-  create([](auto& c, auto&) { c.key_bytes = 0; }, Code::invalid_argument, "set key_bytes");
-  create([](auto& c, auto&) { c.key_bytes = 33; }, Code::invalid_argument, "at most 32 bytes");
   create([](auto& c, auto&) { c.shape = {4, 2, 4}; }, Code::invalid_argument, "2L-2H-8S");
   create([](auto&, auto& o) { o.memory.residency = Residency::pm; }, Code::unsupported,
          "residency");

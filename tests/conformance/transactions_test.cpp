@@ -248,7 +248,9 @@ TEST_P(Transactions, InLayoutLogABatchThatThePoolHasNoRecordsForFailsAlone) {
   if (GetParam().layout != Layout::log) GTEST_SKIP() << "layout word makes room before";
   CreateOptions create = GetParam().create();
   // Longer keys have larger entries, and records of each length have superblocks of their own.
-  create.max_bytes = (!fixed_values() ? 32u : GetParam().key_bytes > 8 ? 16u : 8u) << 20;
+  bool const hashes = !fixed_keys() || GetParam().key_bytes > 32;
+  bool const short_keys = GetParam().key_bytes <= 8;
+  create.max_bytes = (!fixed_values() ? 32u : hashes ? 14u : short_keys ? 8u : 16u) << 20;
   ASSERT_NO_FATAL_FAILURE(make(GetParam(), create, GetParam().open()));
   std::uint64_t n = 0;
   for (bool full = false; !full; n += 500) {

@@ -40,6 +40,7 @@ inline std::vector<Kind> kinds() {
           kind("in_place_variable", Layout::in_place, 0, 0, Residency::pm, 4'000),
           kind("log", Layout::log, 8, 64, Residency::automatic, 0),
           kind("log_values", Layout::log, 8, 0, Residency::automatic, 0),
+          kind("log_variable", Layout::log, 0, 0, Residency::automatic, 0),
           kind("log_cuda", Layout::log, 8, 64, Residency::automatic, 0, Device::cuda),
           kind("mirrored_cuda", Layout::word, 8, 64, Residency::mirrored, 20'000, Device::cuda),
           kind("in_place_cuda", Layout::in_place, 8, 64, Residency::pm, 4'000, Device::cuda)};

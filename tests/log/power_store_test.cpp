@@ -208,7 +208,8 @@ TEST_P(PowerStore, ALogThatFillsIsTruncatedByCheckpoints) {
 INSTANTIATE_TEST_SUITE_P(All, PowerStore,
                          testing::Values(Case{Layout::word, 8, 16}, Case{Layout::word, 0, 0},
                                          Case{Layout::in_place, 16, 0}, Case{Layout::log, 8, 16},
-                                         Case{Layout::log, 20, 16}, Case{Layout::log, 8, 0}),
+                                         Case{Layout::log, 20, 16}, Case{Layout::log, 8, 0},
+                                         Case{Layout::log, 0, 0}),
                          [](auto const& which) {
                            return text(which.param.layout) + "K" +
                                   std::to_string(which.param.key_bytes) + "V" +

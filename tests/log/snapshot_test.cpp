@@ -83,7 +83,8 @@ std::vector<Case> all_cases() {
                         {Layout::in_place, 16, 0},
                         {Layout::in_place, 8, 24},
                         {Layout::log, 8, 16},
-                        {Layout::log, 8, 0}}) {
+                        {Layout::log, 8, 0},
+                        {Layout::log, 0, 16}}) {
     for (Durability const from : {Durability::process, Durability::power}) {
       for (Durability const to : {Durability::none, Durability::process, Durability::power})
         cases.push_back({s.layout, s.key_bytes, s.value_bytes, from, to});

@@ -18,7 +18,8 @@
 namespace perdure::test {
 namespace {
 
-constexpr std::uint32_t kKeyBytes[] = {9, 16, 24, 25, 32};  // entries of 32 bytes, and of 48
+// Entries of 32 bytes, and of 48; then of 32 with hashes, for longer keys and those of any length.
+constexpr std::uint32_t kKeyBytes[] = {9, 16, 24, 25, 32, 33, 100, 0};
 
 class LogKeys : public MirroredStore {
  protected:
@@ -31,7 +32,7 @@ class LogKeys : public MirroredStore {
 
   /// The number stands in the last bytes: the first 8 and the last of keys of 9 tell them apart.
   [[nodiscard]] Bytes wide(std::uint64_t n) const {
-    Bytes key(config_.key_bytes, 'k');
+    Bytes key(config_.key_bytes != 0 ? config_.key_bytes : 9 + n % 77, 'k');
     std::size_t const last = key.size() - 1;
     key[last] = static_cast<char>(n % 256);
     key[last - 1] = static_cast<char>(n / 256);
@@ -41,6 +42,8 @@ class LogKeys : public MirroredStore {
   /// Hashed as all others of these are: its first 8 bytes multiply by zero (base/hash.hpp).
   [[nodiscard]] Bytes alike(std::uint64_t n) const {
     Bytes key = wide(n);
+    if (config_.key_bytes == 0)
+      key = Bytes(50, 'k') + static_cast<char>(n / 256) + static_cast<char>(n % 256);
     std::uint64_t const k1 = 0x13198a2e03707344u;
     std::memcpy(key.data(), &k1, sizeof k1);
     if (key.size() > 16) std::swap_ranges(key.begin() + 8, key.begin() + 16, key.end() - 8);
@@ -55,14 +58,15 @@ class LogKeys : public MirroredStore {
     if (s.ok()) driver_->model.held[key] = value;
   }
 
-  /// Distinct keys below 3000, and a value for each.
+  /// Keys below 3000, and some that are alike where there are those; and a value for each.
   void draw(std::vector<Bytes>& some, std::vector<Bytes>& with) {
     some.clear();
     with.clear();
     std::uint64_t const n = 1 + random_() % 120, first = random_() % 3000,
                         step = 1 + random_() % 23;
     for (std::uint64_t i = 0; i < n; ++i) {
-      some.push_back(wide((first + i * step) % 3000));
+      bool const one_of_alike = alike_ != 0 && random_() % 4 == 0;
+      some.push_back(one_of_alike ? alike(random_() % alike_) : wide((first + i * step) % 3000));
       with.push_back(config_.value(random_() % 1000, ++version_));
     }
   }
@@ -164,6 +168,7 @@ class LogKeys : public MirroredStore {
   }
 
   std::mt19937_64 random_{4};
+  std::uint64_t alike_ = 0;  // keys of one hash
   std::uint64_t version_ = 0, copies_ = 0, step_ = 0;
   std::vector<std::byte> dense_;
 };
@@ -180,6 +185,19 @@ TEST_P(LogKeys, WithValuesOfAnyLengthDoSo) {
   for (std::uint32_t const key_bytes : kKeyBytes) {
     SCOPED_TRACE("keys of " + std::to_string(key_bytes) + " bytes");
     config_.key_bytes = key_bytes;
+    config_.value_bytes = 0;
+    ASSERT_NO_FATAL_FAILURE(answer_as_a_map_does());
+  }
+}
+
+/// Entries with hashes say which of these keys they are of by their records alone.
+TEST_P(LogKeys, SomeOfThemOfEqualHashesDoSo) {
+  alike_ = 12;
+  for (std::uint32_t const key_bytes : {16u, 33u, 100u, 0u}) {
+    SCOPED_TRACE("keys of " + std::to_string(key_bytes) + " bytes");
+    config_.key_bytes = key_bytes;
+    config_.value_bytes = 40;
+    ASSERT_NO_FATAL_FAILURE(answer_as_a_map_does());
     config_.value_bytes = 0;
     ASSERT_NO_FATAL_FAILURE(answer_as_a_map_does());
   }
@@ -214,7 +232,7 @@ TEST_P(LogKeys, HaveValuesOfEveryLengthOneAfterTheOther) {
 
 /// The hash is no secret, and keys of more than 8 bytes that agree in it are easily made.
 TEST_P(LogKeys, OfEqualHashesTakeTheSlotsOfOneAndHarmNobody) {
-  for (std::uint32_t const key_bytes : {16u, 32u}) {
+  for (std::uint32_t const key_bytes : {16u, 32u, 40u, 0u}) {
     SCOPED_TRACE("keys of " + std::to_string(key_bytes) + " bytes");
     config_.key_bytes = key_bytes;
     ASSERT_NO_FATAL_FAILURE(make(60));

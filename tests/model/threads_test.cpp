@@ -376,7 +376,7 @@ std::vector<Config> configs() {
                                              : layout == Layout::log ? "log_"
                                                                      : "in_place_") +
                                  (variable ? "variable" : "key8") + "_x" + std::to_string(workers);
-        std::uint32_t const key_bytes = variable && layout != Layout::log ? 0 : 8;
+        std::uint32_t const key_bytes = variable ? 0 : 8;
         std::uint32_t const value_bytes = variable ? 0 : 16;
         all.push_back(
             {name, Device::cpu, layout, {2, 2, 8}, key_bytes, value_bytes, false, workers});

@@ -31,6 +31,7 @@ struct InPlaceOps {
   static constexpr bool kUndoable = false;
   static constexpr bool kMirrored = false;
   static constexpr bool kLogged = false;
+  static constexpr bool kHashed = false;
   static constexpr bool kCachesBuckets = true;
   PERDURE_FN static bool mirrored(TableView const&) { return false; }
   template <class W>

@@ -6,7 +6,8 @@
 //   tags         one byte of each fingerprint, 0 = empty: a row of 8 slots is one load
 //   identities   key and CRC-32C of the value, where known: then a hit costs one PM access, for the
 //                value alone. Only where keys and values have fixed sizes, keys of at most
-//                kMaxIdentityKey bytes. Layout `log` has them for values of any length, too
+//                kMaxIdentityKey bytes. Layout `log` has them for values of any length, too, and
+//                for other keys with their hashes in place of the keys
 //
 // Invariant: between batches the mirror says what the PM words say. Whoever stores a PM word stores
 // the mirror's with it; what the host changes by itself (recovery, undo) is followed by a refresh.
@@ -39,7 +40,9 @@ inline constexpr std::uint32_t kSumKnown = 2;
 /// Bytes of an identity; 0 = there are none for these sizes.
 PERDURE_FN std::uint32_t identity_bytes(std::uint32_t key_bytes, std::uint32_t value_bytes,
                                         bool logged) {
-  bool const can = key_bytes != 0 && key_bytes <= kMaxIdentityKey && (value_bytes != 0 || logged);
+  bool const has_room = key_bytes != 0 && key_bytes <= kMaxIdentityKey;
+  bool const can = has_room && (value_bytes != 0 || logged);
+  if (logged && !has_room) return sizeof(std::uint64_t) + sizeof(IdentityTail);
   return can ? (key_bytes + 7) / 8 * 8 + static_cast<std::uint32_t>(sizeof(IdentityTail)) : 0;
 }
 
@@ -62,6 +65,12 @@ struct Mirror {
   }
   PERDURE_FN IdentityTail* tail(std::uint64_t slot) const {
     return reinterpret_cast<IdentityTail*>(identity(slot) + identity_bytes - sizeof(IdentityTail));
+  }
+
+  /// Where identities have hashes.
+  template <class W>
+  PERDURE_FN std::uint64_t hash(std::uint64_t slot) const {
+    return W::load(reinterpret_cast<std::uint64_t const*>(identity(slot)));
   }
 
   /// What is known of a slot's record; the rest of its identity is read after this.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
@@ -15,7 +16,8 @@ Slots::Slots(pm::Pool& pool, pm::RecordHeap& heap)
     : pool_(&pool),
       heap_(&heap),
       in_place_(pool.header().in_place()),
-      logged_(pool.header().logged()) {
+      logged_(pool.header().logged()),
+      hashed_(pool.header().logs_hashes()) {
   pm::PoolHeader const& h = pool.header();
   view_.levels = h.levels;
   view_.hashes = h.hashes;
@@ -72,7 +74,10 @@ Entry Slots::read_entry(SlotAt at, std::uint64_t room) const {
   e.key = {r.key, r.header.key_bytes};
   if (logged_) {
     std::uint64_t const number = at.level->first_slot + at.slot;
-    e.key = {mirror_.identity(number), view_.key_bytes};
+    if (hashed_)
+      std::memcpy(&e.hash, mirror_.identity(number), sizeof e.hash);
+    else
+      e.key = {mirror_.identity(number), view_.key_bytes};
     e.value_sum = mirror_.tail(number)->value_sum;
   }
   if (in_place_ && view_.key_bytes != 0)
@@ -121,8 +126,10 @@ bool Slots::intact(Entry const& e) const {
   };
   if (pm::record_sum(r, r.value, sum) != r.header.crc) return false;
   // Layout `log` knows which record it has to be.
-  return !logged_ || (pm::short_sum(r.header.crc) == e.value_sum &&
-                      std::ranges::equal(e.key, std::span(r.key, r.header.key_bytes)));
+  if (!logged_) return true;
+  bool const its_key = hashed_ ? hash_bytes(r.key, r.header.key_bytes) == e.hash
+                               : std::ranges::equal(e.key, std::span(r.key, r.header.key_bytes));
+  return its_key && pm::short_sum(r.header.crc) == e.value_sum;
 }
 
 std::uint64_t Slots::astray() const {

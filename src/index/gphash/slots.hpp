@@ -28,6 +28,7 @@ struct Entry {
   std::span<std::byte const> key;
   std::span<std::byte const> value;
   std::uint32_t value_sum = 0;  // layout `log` only: what the record's entry says
+  std::uint64_t hash = 0;  // of layout `log` whose entries have hashes: what it says, too
   bool readable = false;  // false: the slot leads outside any record
 };
 
@@ -100,6 +101,7 @@ class Slots {
   pm::RecordHeap* heap_;
   bool in_place_;
   bool logged_;
+  bool hashed_;  // its entries have hashes of keys
   Mirror mirror_;  // layout `log`
   TableView view_;
   std::uint64_t slots_ = 0;

@@ -24,14 +24,16 @@ namespace perdure::gphash {
 /// two, so a slot seen empty and claimed in one phase is still empty. With residency `mirrored` the
 /// words are probed in the mirror, and stored there with every store to PM. Layout `log` has the
 /// mirror's words alone, and knows all keys in it: what is durable is the log of entries. Its
-/// records are bare where values have one size, else whole.
-template <class Shape, bool kMirror = false, bool kLog = false>
+/// records are bare where values have one size, else whole. Of keys that an entry has no room for
+/// (kHash) the mirror has hashes, and records, which lie whole, have the keys.
+template <class Shape, bool kMirror = false, bool kLog = false, bool kHash = false>
 struct WordOps {
-  static_assert(kMirror || !kLog);
+  static_assert((kMirror || !kLog) && (kLog || !kHash));
   static constexpr bool kPublishNeedsWarp = false;
   static constexpr bool kUndoable = !kLog;  // one word a change, and it says all
   static constexpr bool kMirrored = kMirror;
   static constexpr bool kLogged = kLog;
+  static constexpr bool kHashed = kHash;
   static constexpr bool kCachesBuckets = false;
   using Where = Candidates<Shape>;
   template <class W>
@@ -78,7 +80,7 @@ struct WordOps {
   template <class W, class Lanes>
   PERDURE_FN static Offset likely_record(W& warp, TableView const& t, Lanes const& lanes,
                                          std::uint64_t hash) {
-    bool const finds_without = kMirrored && t.mirror.identities != nullptr;
+    bool const finds_without = kMirrored && !kHashed && t.mirror.identities != nullptr;
     if (finds_without && !(kLogged && t.value_bytes == 0)) return {};
     std::uint32_t const hits = warp.match(lanes, ~word::kAddressMask, word::fingerprint(hash));
     return hits == 0 ? Offset{} : source(t, warp.broadcast(lanes, exec::lowest_bit(hits)));
@@ -116,6 +118,9 @@ struct WordOps {
     bool const stays = mutated("identity_outlives_record") && mirror.known<W>(slot) != 0;
     if (!stays && (word == word::kEmpty || plan == nullptr || plan->known == 0))
       mirror.forget<W>(slot);
+    else if (!stays && kHashed)
+      mirror.set<W>(slot, reinterpret_cast<std::byte const*>(&key->hash), sizeof key->hash,
+                    {plan->value_sum, plan->known});
     else if (!stays)
       mirror.set<W>(slot, key->data, key->bytes, {plan->value_sum, plan->known});
     W::store(mirror.tags + slot, tag_of(word, word::kAddressBits));
@@ -135,7 +140,7 @@ struct WordOps {
       found.lane = exec::lowest_bit(hits);
       Offset const at = source(t, warp.broadcast(lanes, found.lane));
       if (!t.may_hold(at)) continue;
-      if constexpr (kMirrored) {
+      if constexpr (kMirrored && !kHashed) {
         std::uint64_t const slot = where.slot_number(t, found.lane);
         if ((t.mirror.known<W>(slot) & kKeyKnown) != 0) {
           if (!t.mirror.same_key<W>(slot, key.data, key.bytes)) continue;
@@ -149,7 +154,7 @@ struct WordOps {
           break;
         }
       }
-      if constexpr (!kLogged) {  // else the mirror knows all keys
+      if constexpr (!kLogged || kHashed) {  // else the mirror knows all keys
         found.at = at;
         read_record(mem, t, found);
         found.hit = found.record.header.key_bytes == key.bytes &&
@@ -241,6 +246,17 @@ struct WordOps {
     return got != kNone;
   }
 
+  /// The key that the mirror has in a slot, or no more than its hash.
+  PERDURE_FN static KeyRef mirrored_key(TableView const& t, std::uint64_t slot) {
+    std::byte const* const key = t.mirror.identity(slot);
+    if constexpr (kHashed) {
+      std::uint64_t hash = 0;
+      memcpy(&hash, key, sizeof hash);
+      return {key, sizeof hash, hash};
+    }
+    return {key, t.key_bytes, hash_bytes(key, t.key_bytes)};
+  }
+
   /// The key of an entry that moves to another slot, and what the mirror is to know of it there.
   struct Moving {
     KeyRef ref;
@@ -253,8 +269,7 @@ struct WordOps {
                                        Offset record) {
     Moving moving;
     if constexpr (kLogged) {
-      std::byte const* const key = t.mirror.identity(slot);
-      moving.ref = {key, t.key_bytes, hash_bytes(key, t.key_bytes)};
+      moving.ref = mirrored_key(t, slot);
       moving.known.value_sum = t.mirror.tail(slot)->value_sum;
       moving.known.known = t.mirror.tail(slot)->known;
     } else {

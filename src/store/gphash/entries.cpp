@@ -20,11 +20,12 @@ namespace {
 
 #if defined(PERDURE_EXPLORE)
 constexpr std::uint64_t kFewBytes = 128;
+constexpr std::uint64_t kReplayed = 6;  // so that entries meet a table that has some already
 #else
 constexpr std::uint64_t kFewBytes = 1u << 20;
+constexpr std::uint64_t kReplayed = 1u << 21;  // operations put into the table at a time
 #endif
 
-constexpr std::uint64_t kReplayed = 1u << 21;  // cells put into the table at a time
 constexpr std::size_t kChecked = 1u << 10;     // values that a worker looks at
 
 }  // namespace
@@ -51,16 +52,27 @@ Status Entries::make_room(std::uint64_t operations) {
   // This batch, the commit of its transaction, and a copy of all keys that there are then.
   std::uint64_t const cells =
       operations + 3 * core_.entries.head_cells() + core_.counters.records() + operations;
-  if (core_.entries.room() >= cells) return {};
-  Status s = core_.entries.reserve(cells);
+  Status s = core_.entries.room() >= cells ? Status{} : core_.entries.reserve(cells);
   core_.pool_may_have_grown();
   bool const shortens = core_.entries.used() > core_.counters.records() + few_cells();
   if (s.code() == Code::no_space && shortens && may_copy()) {
     if (Status copied = copy(); !copied.ok()) return copied;
     s = core_.entries.reserve(cells);
   }
+  if (s.ok() && core_.fixed_stride() == 0) claim_share();
   if (s.ok()) return s;
   return {s.code(), "the log of its entries: " + s.message()};
+}
+
+/// Of a pool whose heap does not know how large records will be, and so would take all of it: then
+/// no log could be made short, and what erasures make free would be of no use. Segments go as a
+/// whole, and a copy begins in the last one. As many as there are to be had.
+void Entries::claim_share() {
+  wal::EntryLog& log = core_.entries;
+  std::uint64_t const share = kCellsARecord * core_.counters.records() + 2 * log.cells_each();
+  while (log.used() + log.room() < share && log.reserve(log.room()).ok()) {
+  }
+  core_.pool_may_have_grown();
 }
 
 void Entries::show_room(WriteBatch const& batch, Reservation& reservation) const {
@@ -106,31 +118,33 @@ Status Entries::named(Status const& s) const {
   return s.ok() ? s : Status{s.code(), "pool " + core_.path + ": " + s.message()};
 }
 
-/// Of values of any length. Its checksum covers its lengths and its number, and the entry has a
+/// Of a record that lies whole. Its checksum covers its lengths and its number, and the entry has a
 /// part of that; so a record that was there before is not taken for it, however whole.
-bool Entries::record_whole(std::uint64_t what) const {
-  Offset const at = wal::record_of(what);
+bool Entries::record_whole(wal::LogEntry const& entry) const {
+  Offset const at = wal::record_of(entry.what);
   std::uint64_t const room = pm::HeapHeaders(core_.pool).room(at);
   if (room == 0) return false;
   pm::RecordView const r = pm::view_whole(core_.pool.base() + at.bytes, room);
   auto const sum = [](std::uint32_t crc, std::byte const* data, std::size_t bytes) {
     return crc32c(crc, data, bytes);
   };
-  bool const its = pm::short_sum(r.header.crc) == wal::value_sum_of(what);
+  bool const hashes = core_.pool.header().logs_hashes();
+  bool const its_key = !hashes || hash_bytes(r.key, r.header.key_bytes) == entry.key;
+  bool const its = its_key && pm::short_sum(r.header.crc) == wal::value_sum_of(entry.what);
   bool const whole = pm::record_sum(r, r.value, sum) == r.header.crc;
   return (its || mutated("last_records_may_be_older")) &&
          (whole || mutated("last_records_known_by_their_heads"));
 }
 
-bool Entries::value_whole(std::uint64_t what) const {
-  if (core_.fixed_stride() == 0) return record_whole(what);
-  Offset const at = wal::record_of(what);
+bool Entries::value_whole(wal::LogEntry const& entry) const {
+  if (!pm::RecordShape(core_.pool.header()).bare()) return record_whole(entry);
+  Offset const at = wal::record_of(entry.what);
   // The header of a superblock that was taken for it may be what is missing.
   if (!pm::HeapHeaders(core_.pool).has_record(at, core_.fixed_stride())) return false;
   std::byte const* const value = core_.pool.base() + at.bytes;
   std::uint32_t const bytes = core_.pool.header().value_bytes;
   pm::will_read(value, bytes);
-  return pm::short_sum(crc32c(0, value, bytes)) == wal::value_sum_of(what);
+  return pm::short_sum(crc32c(0, value, bytes)) == wal::value_sum_of(entry.what);
 }
 
 /// What one ordering point leaves of a batch may be its entries without all of its values.
@@ -144,7 +158,7 @@ bool Entries::values_whole(Extent const& extent) const {
     for (std::size_t i = begin; i < end; ++i) {
       wal::LogEntry entry;
       std::memcpy(&entry, &entries[i * each], sizeof entry);
-      if (wal::says_put(entry.what) && !value_whole(entry.what)) whole = false;
+      if (wal::says_put(entry.what) && !value_whole(entry)) whole = false;
     }
   });
   return whole;
@@ -155,16 +169,19 @@ namespace {
 /// Collects cells of the log, extent by extent, and puts them into the table, many at a time.
 class Replay {
  public:
-  Replay(Core& core, BatchWriter& writer) : core_(core), writer_(writer) {}
+  Replay(Core& core, BatchWriter& writer)
+      : core_(core),
+        writer_(writer),
+        many_(kReplayed / (core.pool.header().logs_hashes() ? 2 : 1)) {}  // two operations each
 
   Status add(wal::EntryLog::Extent const& extent) {
     for (std::uint64_t done = 0; done < extent.entries;) {
       go_to(extent.first + done);
       std::uint64_t const n =
-          std::min(kReplayed - std::min(kReplayed, end_ - begin_), extent.entries - done);
+          std::min(many_ - std::min(many_, end_ - begin_), extent.entries - done);
       end_ += n;
       done += n;
-      if (end_ - begin_ < kReplayed) continue;
+      if (end_ - begin_ < many_) continue;
       if (Status s = put_into_table(); !s.ok()) return s;
     }
     return {};
@@ -174,7 +191,7 @@ class Replay {
     if (begin_ == end_) return {};
     wal::EntryLog const& log = core_.entries;
     CellsToReplay const cells{log.segments_of(begin_, end_), log.region_at(begin_), end_ - begin_,
-                              heads_};
+                              heads_, log.id()};
     Status done = writer_.replay(cells);
     heads_.clear();
     begin_ = end_;
@@ -197,6 +214,7 @@ class Replay {
 
   Core& core_;
   BatchWriter& writer_;
+  std::uint64_t const many_;  // cells
   std::uint64_t begin_ = 0, end_ = 0;  // cells that wait
   std::vector<std::uint32_t> heads_;  // among them
 };
@@ -229,14 +247,16 @@ Status Entries::replay(BatchWriter& writer) {
 Status Entries::undo_batch(BatchWriter& writer, std::uint64_t operations) {
   wal::EntryLog const& log = core_.entries;
   std::uint64_t const at = log.mark().position + log.head_cells() + operations;
-  return writer.replay({log.segments_of(at, at + operations), log.region_at(at), operations, {}});
+  return writer.replay(
+      {log.segments_of(at, at + operations), log.region_at(at), operations, {}, log.id()});
 }
 
 Status Entries::undo_parts(BatchWriter& writer) {
   wal::EntryLog const& log = core_.entries;
   for (Extent const& part : log.parts() | std::views::reverse) {
     std::uint64_t const n = part.entries / 2, at = part.first + n;
-    Status const s = writer.replay({log.segments_of(at, at + n), log.region_at(at), n, {}});
+    Status const s =
+        writer.replay({log.segments_of(at, at + n), log.region_at(at), n, {}, log.id()});
     if (!s.ok()) return s;
   }
   return {};

@@ -49,13 +49,14 @@ class Entries {
  private:
   using Extent = wal::EntryLog::Extent;
   Status copy();
+  void claim_share();
   [[nodiscard]] Status named(Status const& s) const;
   [[nodiscard]] bool may_copy() const;
   [[nodiscard]] bool is_long() const;
   [[nodiscard]] std::uint64_t few_cells() const;
   [[nodiscard]] bool values_whole(Extent const& extent) const;
-  [[nodiscard]] bool value_whole(std::uint64_t what) const;
-  [[nodiscard]] bool record_whole(std::uint64_t what) const;
+  [[nodiscard]] bool value_whole(wal::LogEntry const& entry) const;
+  [[nodiscard]] bool record_whole(wal::LogEntry const& entry) const;
 
   Core& core_;
 };

@@ -27,20 +27,14 @@ Status can_run(Device device) {
   return {Code::unsupported, "this processor lacks AVX2, which the CPU warps need"};
 }
 
-/// Whether a log can say such keys, and a mirror know them.
-bool has_entries(pm::PoolHeader const& h) {
-  static_assert(wal::kMostEntryKey == gphash::kMaxIdentityKey);
-  return h.key_bytes != 0 && h.key_bytes <= wal::kMostEntryKey;
-}
+// What a log has of a key, its mirror knows, too: the key, or else its hash.
+static_assert(wal::kMostEntryKey == gphash::kMaxIdentityKey);
 
 /// Of a new pool of layout `log`.
 Status check_logged(std::string const& path, pm::PoolHeader const& h) {
   auto const refuse = [&](std::string const& what) {
     return bad_argument("pool " + path + ": layout log " + what + "; or choose layout word");
   };
-  if (!has_entries(h))
-    return refuse("has keys of a fixed size of at most " + std::to_string(wal::kMostEntryKey) +
-                  " bytes: set key_bytes");
   if (h.levels != 2 || h.hashes != 2 || h.slots != 8)
     return refuse("has the default shape, 2L-2H-8S, alone");
   return {};
@@ -73,10 +67,6 @@ Status can_run_logged(std::string const& path, pm::PoolHeader const& h, OpenOpti
   auto const refuse = [&](std::string const& what) {
     return Status{Code::unsupported, "pool " + path + " has layout log, " + what};
   };
-  if (!has_entries(h))
-    return refuse("with keys of " + std::to_string(h.key_bytes) +
-                  " bytes, which this build's logs do not take; open it with the build that wrote "
-                  "it");
   if (o.memory.cache_bytes != 0) return refuse("which has no record cache; leave cache_bytes out");
   if (o.memory.residency == Residency::pm)
     return refuse("whose index is in the machine's memory; leave residency out");

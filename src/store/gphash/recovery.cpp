@@ -68,6 +68,7 @@ EngineOptions Recovery::engine_options() const {
   e.cache_bytes = options.memory.cache_bytes;
   e.cache_policy = options.memory.cache_policy;
   e.logged = core_.logged();
+  e.hashed = h.logs_hashes();
   e.mirrored = e.logged || options.memory.residency == Residency::mirrored ||
                (options.memory.residency == Residency::automatic &&
                 options.device == Device::cuda && !e.in_place);

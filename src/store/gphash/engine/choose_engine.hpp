@@ -18,6 +18,7 @@ auto choose_engine(EngineOptions const& options, Make make) {
     if (options.default_shape) return make.template operator()<InPlaceOps<Shape228>>();
     return make.template operator()<InPlaceOps<ShapeAny>>();
   }
+  if (options.hashed) return make.template operator()<WordOps<Shape228, true, true, true>>();
   if (options.logged) return make.template operator()<WordOps<Shape228, true, true>>();
   if constexpr (kPoolIsFar) {
     if (options.default_shape) return make.template operator()<WordOps<Shape228, true>>();

@@ -45,6 +45,7 @@ struct CellsToReplay {
   wal::EntryRegion region;
   std::uint64_t count = 0;
   std::span<std::uint32_t const> heads;  // cells where a head of an extent begins
+  std::uint64_t salt = 0;  // nobody who makes keys knows it
 };
 
 /// Of the records that a table's words lead to.
@@ -218,6 +219,7 @@ struct EngineOptions {
   std::byte* base = nullptr;
   bool in_place = false;
   bool logged = false;  // layout `log`
+  bool hashed = false;  // and its entries have hashes of keys
   bool default_shape = true;  // 2L-2H-8S
   bool count_accesses = false;
   bool verify_reads = true;

@@ -57,7 +57,7 @@ class GetOn {
                            state_->table.mirror.entries == nullptr;
     to_host_ = by_itself ? out.data : nullptr;
     downloads_ = to_host_ != nullptr && Machine::must_be_downloaded(out);
-    if constexpr (Ops::kMirrored) {
+    if constexpr (Ops::kMirrored && !Ops::kHashed) {  // else keys are in the records alone
       if (Ops::mirrored(state_->table)) return copy_timed();
     }
     note_uses();

@@ -16,6 +16,8 @@ std::unique_ptr<Engine> make_of(EngineOptions const& options);
 
 extern "C" Engine* PERDURE_CPU_FACTORY(EngineOptions const& options) {
   using namespace cpu_engines::HWY_NAMESPACE;
+  if (options.hashed)
+    return make_of<gphash::WordOps<gphash::Shape228, true, true, true>>(options).release();
   if (options.logged)
     return make_of<gphash::WordOps<gphash::Shape228, true, true>>(options).release();
   if (options.in_place) return make_of<gphash::InPlaceOps<gphash::Shape228>>(options).release();

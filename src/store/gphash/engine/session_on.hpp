@@ -122,7 +122,6 @@ class SessionOn final : public Session {
       if (Status s = launcher_.begin(nullptr); !s.ok()) return s;
       call_ = {};
       batch_ = {};
-      batch_.n = cells.count;
       batch_.kind = OpKind::put;
       batch_.sequence = 1;
       batch_.replays = true;
@@ -259,11 +258,10 @@ class SessionOn final : public Session {
   }
 
   Status finish() override {
-    Machine& machine = launcher_.machine;
     PERDURE_ASSERT(step_ == Step::uploaded || step_ == Step::published);
     step_ = Step::none;
     if (Status s = download_values(); !s.ok()) return s;
-    if (Status s = machine.wait(); !s.ok()) return s;
+    if (Status s = launcher_.machine.wait(); !s.ok()) return s;
     gets_.ended();
     return {};
   }
@@ -335,7 +333,7 @@ class SessionOn final : public Session {
     }
     if (chained_) return {};
     if (std::exchange(sorted_, true)) return {};  // it is prepared once more
-    if (Status s = machine.threads(batch_.n, HashBody{batch_}); !s.ok()) return s;
+    if (Status s = replayed_.hash(batch_); !s.ok()) return s;
     return machine.sort(batch_.order, batch_.n);
   }
 
@@ -390,7 +388,7 @@ class SessionOn final : public Session {
   /// Gets of a mixed batch whose values lanes have planned, by position: see Deferred.
   Status make_room_for_gets() {
     planned_ = {};
-    if (!has(call_, OpKind::get)) return {};
+    if (Ops::kHashed || !has(call_, OpKind::get)) return {};
     if (Status s = lists_.gets.resize(2 * batch_.n); !s.ok()) return s;
     if (Status s = lists_.spare.resize(batch_.n); !s.ok()) return s;
     if (Status s = lists_.slots.resize(batch_.n); !s.ok()) return s;
@@ -401,7 +399,10 @@ class SessionOn final : public Session {
   }
 
   Status plan_groups() {
-    if constexpr (Ops::kMirrored) {
+    if constexpr (Ops::kHashed) {
+      PlanPairsBody<Ops> const pairs{batch_, state_->table};
+      if (batch_.replays) return launcher_.template count<Warp>(pairs, batch_.n);
+    } else if constexpr (Ops::kMirrored) {
       // Lanes write records of one size alone.
       bool const alike = state_->table.value_bytes != 0 || batch_.replays;
       if (state_->table.mirror.identities != nullptr && alike) return plan_lane_per_key();
@@ -462,7 +463,7 @@ class SessionOn final : public Session {
 
   /// The values of gets that lanes have planned: before phase two, for slots lead to them.
   Status gather_planned() {
-    if constexpr (Ops::kMirrored) {
+    if constexpr (Ops::kMirrored && !Ops::kHashed) {
       if (planned_.entries == nullptr || state_->table.mirror.identities == nullptr) return {};
       return gets_.gather_planned(batch_, planned_, lists_.spare.data());
     }
@@ -493,7 +494,7 @@ class SessionOn final : public Session {
   Lists<Machine> lists_;
   LeasedRecords<Machine> leased_;
   GetOn<Machine, Ops> gets_;
-  ReplayedCellsOn<Machine> replayed_;
+  ReplayedCellsOn<Machine, Ops> replayed_;
 };
 
 }  // namespace perdure

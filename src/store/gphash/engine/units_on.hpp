@@ -109,7 +109,8 @@ class UnitsOn final : public UnitMover {
 
   /// Those that the mirror knows; what is left is listed.
   Result<exec::Counts> rehash_known(UnitSlots const& slots) {
-    PERDURE_ASSERT(state_->table.key_bytes != 0 && state_->table.mirror.identity_bytes > 0);
+    PERDURE_ASSERT(Ops::kHashed || state_->table.key_bytes != 0);
+    PERDURE_ASSERT(state_->table.mirror.identity_bytes > 0);
     if (Status s = left_.resize(slots.n); !s.ok()) return s;
     if (Status s = left_count_.resize(1); !s.ok()) return s;
     if (Status s = launcher_.machine.fill(left_count_.data(), 0, 1); !s.ok()) return s;

@@ -36,6 +36,20 @@ struct WriteView : BatchView {
   bool replays = false;
 };
 
+/// Entries with hashes are replayed as operations on pairs of a hash and a record's address
+/// (hash_replay_ops.hpp), which are the batch's keys.
+struct HashedRecord {
+  std::uint64_t hash;
+  std::uint64_t record;
+
+  PERDURE_FN bool operator==(HashedRecord const& other) const {
+    return hash == other.hash && record == other.record;
+  }
+};
+PERDURE_FN HashedRecord pair_at(WriteView const& batch, std::uint64_t operation) {
+  return reinterpret_cast<HashedRecord const*>(batch.keys.data)[operation];
+}
+
 /// The record is there, and an entry of the log said this of it.
 template <class Ops>
 PERDURE_FN void complete_replayed(Plan& plan, std::uint64_t hash, std::uint64_t what) {
@@ -109,8 +123,9 @@ struct PlanBody {
     } else if constexpr (kStage == 1) {
       s.lanes = Ops::probe(warp, mem, table, s.where);
       // Layout `log` finds keys without their records.
-      Offset const record =
-          Ops::kLogged ? Offset{} : Ops::likely_record(warp, table, s.lanes, s.key.hash);
+      Offset const record = Ops::kLogged && !Ops::kHashed
+                                ? Offset{}
+                                : Ops::likely_record(warp, table, s.lanes, s.key.hash);
       if (record && table.may_hold(record)) {
         table.prefetch_record(warp, mem, record, 0);
       } else {
@@ -321,42 +336,63 @@ struct PublishBody {
   }
 
  private:
+  using Entry = std::conditional_t<Ops::kHashed, wal::NewHashEntry, wal::NewEntry>;
+
   /// What phase two is about to do, for good. Each position has an entry from the first pass on.
   template <class W, class M>
   PERDURE_FN void log_entry(W& warp, M& mem, std::uint64_t j, Plan const& plan,
                             Counts& counts) const {
     bool const says = plan.change != Change::none && !mutated("entry_skipped");
     if (batch.entries.segments == nullptr || (!says && batch.pass != 1)) return;
-    wal::NewEntry entry{};
+    Entry entry{};
     if (says) {
-      std::byte const* const key = batch.keys.at(batch.order[j].index);
-      entry = plan.change == Change::erase
-                  ? wal::erase_entry(key, table.key_bytes)
-                  : wal::put_entry(key, table.key_bytes, gphash::word::record(plan.value),
-                                   plan.value_sum);
+      entry = doing(j, plan);
       ++counts[BatchCounts::entries];
       counts[BatchCounts::entry_sum] += wal::sum_of(entry, batch.entries.cell_bytes);
     }
     wal::append_entry(warp, mem, batch.entries, j, entry);
     if (!batch.undoable) return;
-    wal::append_entry(warp, mem, batch.entries, batch.n + j,
-                      says ? undoing<W>(j, plan) : wal::NewEntry{});
+    wal::append_entry(warp, mem, batch.entries, batch.n + j, says ? undoing<W>(j, plan) : Entry{});
+  }
+
+  PERDURE_FN Entry doing(std::uint64_t j, Plan const& plan) const {
+    bool const erases = plan.change == Change::erase;
+    std::byte const* const key = batch.keys.at(batch.order[j].index);
+    Offset const record = gphash::word::record(plan.value);
+    if constexpr (Ops::kHashed) {
+      Offset const old{mutated("entry_without_old") ? 0 : batch.unlinked[j]};
+      return {batch.order[j].hash, erases ? wal::kErases : wal::putting(record, plan.value_sum),
+              old};
+    } else {
+      return erases ? wal::erase_entry(key, table.key_bytes)
+                    : wal::put_entry(key, table.key_bytes, record, plan.value_sum);
+    }
   }
 
   /// The slot's identity is still that of what was there.
   template <class W>
-  PERDURE_FN wal::NewEntry undoing(std::uint64_t j, Plan const& plan) const {
+  PERDURE_FN Entry undoing(std::uint64_t j, Plan const& plan) const {
     std::byte const* const key = batch.keys.at(batch.order[j].index);
-    if (batch.unlinked[j] == 0) return wal::erase_entry(key, table.key_bytes);
-    return wal::put_entry(key, table.key_bytes, Offset{batch.unlinked[j]},
-                          table.mirror.template value_sum<W>(plan.claim[0]));
+    Offset const was{batch.unlinked[j]};
+    std::uint32_t const sum = was ? table.mirror.template value_sum<W>(plan.claim[0]) : 0;
+    if constexpr (Ops::kHashed) {
+      bool const erased = plan.change == Change::erase || mutated("undo_entry_without_old");
+      return {batch.order[j].hash, was ? wal::putting(was, sum) : wal::kErases,
+              erased ? Offset{} : gphash::word::record(plan.value)};
+    } else {
+      return was ? wal::put_entry(key, table.key_bytes, was, sum)
+                 : wal::erase_entry(key, table.key_bytes);
+    }
   }
 
   template <class W, class M>
   PERDURE_FN void publish(W& warp, M& mem, std::uint64_t j, Plan const& plan,
                           Counts& counts) const {
     std::uint64_t const i = batch.order[j].index;
-    KeyRef const key{batch.keys.at(i), batch.keys.size(i), batch.order[j].hash};
+    KeyRef key{batch.keys.at(i), batch.keys.size(i), batch.order[j].hash};
+    if constexpr (Ops::kHashed) {  // the keys of a batch that replays are pairs
+      if (batch.replays) key.hash = pair_at(batch, i).hash;
+    }
     [[maybe_unused]] Verdict const verdict = Ops::publish(warp, mem, table, key, plan);
     if constexpr (Ops::kPublishNeedsWarp) {
       if (verdict == Verdict::full) {

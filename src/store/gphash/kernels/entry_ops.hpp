@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
@@ -27,13 +28,14 @@ struct CopyEntriesBody {
   wal::EntryRegion region;
   std::uint64_t* count = nullptr;  // machine memory
 
+  using Entry = std::conditional_t<Ops::kHashed, wal::NewHashEntry, wal::NewEntry>;
   template <class W>
   struct State {};
 
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>&, Counts& counts) const {
     std::uint64_t const first = item * kKeysPerItem;
-    typename W::template Each<wal::NewEntry> entry;
+    typename W::template Each<Entry> entry;
     typename W::template Each<std::uint64_t> sum;
     std::uint32_t const mask = warp.ballot([&](std::uint32_t lane) {
       return first + lane < slots && entry_of<W>(first + lane, entry[lane], sum[lane]);
@@ -51,11 +53,15 @@ struct CopyEntriesBody {
 
  private:
   template <class W>
-  PERDURE_FN bool entry_of(std::uint64_t slot, wal::NewEntry& entry, std::uint64_t& sum) const {
+  PERDURE_FN bool entry_of(std::uint64_t slot, Entry& entry, std::uint64_t& sum) const {
     std::uint64_t const word = W::load(table.mirror.words + slot);
     if (word == gphash::word::kEmpty) return false;
-    entry = wal::put_entry(table.mirror.identity(slot), table.key_bytes, Ops::source(table, word),
-                           table.mirror.template value_sum<W>(slot));
+    Offset const at = Ops::source(table, word);
+    std::uint32_t const value_sum = table.mirror.template value_sum<W>(slot);
+    if constexpr (Ops::kHashed)
+      entry = {table.mirror.template hash<W>(slot), wal::putting(at, value_sum), Offset{}};
+    else
+      entry = wal::put_entry(table.mirror.identity(slot), table.key_bytes, at, value_sum);
     sum = wal::sum_of(entry, region.cell_bytes);
     return true;
   }

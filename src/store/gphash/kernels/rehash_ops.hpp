@@ -109,10 +109,7 @@ struct LanePerSlotRehashBody {
   PERDURE_FN bool knows_key(std::uint64_t i) const {
     return (table.mirror.known<W>(number(i)) & gphash::kKeyKnown) != 0;
   }
-  PERDURE_FN KeyRef key_of(std::uint64_t i) const {
-    std::byte const* const key = table.mirror.identity(number(i));
-    return {key, table.key_bytes, hash_bytes(key, table.key_bytes)};
-  }
+  PERDURE_FN KeyRef key_of(std::uint64_t i) const { return Ops::mirrored_key(table, number(i)); }
 
   template <class W, class M>
   PERDURE_FN void finish(W& warp, M& mem, std::uint64_t first, State<W>& s, Counts& counts) const {
@@ -181,7 +178,7 @@ struct ClearCopiesBody {
     std::uint64_t const word = W::load(table.mirror.words + number);
     if (word == gphash::word::kEmpty || mutated("stuck_unit_keeps_copies")) return;
     Where where;
-    where.set_moved(table, hash_bytes(table.mirror.identity(number), table.key_bytes));
+    where.set_moved(table, Ops::mirrored_key(table, number).hash);
     warp.elect([&] {
       std::uint32_t const lanes = Where::groups(table) * Ops::slots(table);
       for (std::uint32_t lane = 0; lane < lanes; ++lane) {
