@@ -251,10 +251,25 @@ TEST(EntryCells, AreAsLargeAsTheirKeysWant) {
   for (std::uint32_t const key_bytes : {1u, 8u}) EXPECT_EQ(cell_bytes_for(key_bytes), 16u);
   for (std::uint32_t const key_bytes : {9u, 24u}) EXPECT_EQ(cell_bytes_for(key_bytes), 32u);
   for (std::uint32_t const key_bytes : {25u, 32u}) EXPECT_EQ(cell_bytes_for(key_bytes), 48u);
+  for (std::uint32_t const key_bytes : {0u, 33u}) EXPECT_EQ(cell_bytes_for(key_bytes), 32u);
   std::uint64_t const key = 0x1122334455667788u;
   NewEntry const entry = erase_entry(reinterpret_cast<std::byte const*>(&key), sizeof key);
   std::uint64_t const words[2] = {key, kErases};
   EXPECT_EQ(sum_of(entry, 16), hash_bytes(reinterpret_cast<std::byte const*>(words), 16));
+}
+
+TEST(EntryCells, OfHashesSumUpTheRecordThatWasThereToo) {
+  NewHashEntry const entry{0x1122334455667788u, putting(Offset{4096}, 7), Offset{8192}};
+  HashCell cell{entry.hash, entry.what, entry.old.bytes, 0};
+  auto const* const bytes = reinterpret_cast<std::byte const*>(&cell);
+  std::uint64_t const sum = sum_of(entry, sizeof cell);
+  EXPECT_EQ(sum, sum_of(bytes, sizeof cell));
+  for (std::uint64_t* const word : {&cell.hash, &cell.what, &cell.old, &cell.reserved}) {
+    *word ^= 16;
+    EXPECT_NE(sum, sum_of(bytes, sizeof cell));
+    *word ^= 16;
+  }
+  EXPECT_EQ(sum_of(NewHashEntry{}, sizeof cell), 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(KeyBytes, EntryLogTest, ::testing::Values(8u, 20u, 32u));
