@@ -38,8 +38,8 @@ class GPHash:
         "word" keeps 8 bytes a slot and the key in the record. "in_place" keeps keys in the buckets,
         as GPHash was published; it has no atomic batches, transactions and steps. "log" makes the
         table in memory at each opening, from a log of 16 bytes an operation (32 with keys of more
-        than 8 bytes, 48 with more than 24); each batch of writes is there whole or not at all. It
-        takes keys of one size of at most 32 bytes, and the default shape.
+        than 8 bytes or of any length, 48 with 25 to 32); each batch of writes is there whole or not
+        at all. It takes the default shape alone.
     levels : int
         Levels of the table, each half as large as the one above it.
     hashes : int

@@ -56,8 +56,7 @@ Status PartsDropped::abort(OpenTransaction& tx) {
   core_.health.changing = true;
   if (!s.ok()) return s;
   PERDURE_ASSERT(core_.counters.records() == tx.records_before || mutated("abort_keeps_parts") ||
-                 mutated("abort_keeps_table") || mutated("copy_swallows_parts") ||
-                 mutated("undo_entry_without_old"));
+                 mutated("abort_keeps_table") || mutated("copy_swallows_parts"));
   if (tx.step) undo_words(core_, tx.first_step);
   core_.entries.drop_parts();
   if (tx.step) core_.undo.end();
