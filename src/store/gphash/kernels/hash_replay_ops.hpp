@@ -70,7 +70,8 @@ struct SkipHeadsOfPairsBody {
   }
 };
 
-/// As HashBody, of pairs.
+/// As HashBody, of pairs. Numbers begin as hashes do, whose order is that of buckets; the rest tells
+/// pairs apart.
 struct OrderPairsBody {
   WriteView batch;
   std::uint64_t salt = 0;
@@ -78,8 +79,10 @@ struct OrderPairsBody {
   PERDURE_FN void operator()(std::uint64_t i) const {
     PERDURE_ASSERT(!kCostlyAssertions || (i < batch.n && batch.pass == 0));
     using gphash::slot_sums::mixed;
+    constexpr std::uint64_t kRest = 0xffffffffu;
     HashedRecord const pair = pair_at(batch, i);
-    batch.order[i] = {i, mixed(mixed(pair.hash ^ salt, Offset{}), Offset{pair.record})};
+    std::uint64_t const mix = mixed(mixed(pair.hash ^ salt, Offset{}), Offset{pair.record});
+    batch.order[i] = {i, (pair.hash & ~kRest) | (mix & kRest)};
     batch.decided[i] = batch.status[i] == kPending ? 0 : BatchView::kExcluded;
     batch.used[i] = 0;
   }
@@ -144,6 +147,10 @@ struct PlanPairsBody {
   /// base + lane. True: pending operations on another pair have its number.
   template <class W, class F>
   PERDURE_FN bool for_pair(W& warp, std::uint64_t j, HashedRecord pair, F f) const {
+    if (j + 1 == batch.n || batch.order[j + 1].hash != batch.order[j].hash) {  // as most are
+      f(j, 1u);
+      return false;
+    }
     std::uint32_t others = 0;
     for (std::uint64_t base = j;; base += W::kLanes) {
       auto const in_run = [&](std::uint32_t lane) {
@@ -198,11 +205,20 @@ struct PlanPairsBody {
     }
     if (writes) complete_replayed<Ops>(plan, s.pair.hash, batch.reserved[s.last]);
     for_pair(warp, j, s.pair, [&](std::uint64_t base, std::uint32_t mask) {
-      warp.each([&](std::uint32_t lane) {
-        if ((mask >> lane & 1) == 0) return;
+      auto const decide = [&](std::uint32_t lane) {
         std::uint64_t const i = batch.order[base + lane].index;
         batch.status[i] = code(KeyStatus::ok);
         W::store(batch.decided + i, batch.pass);
+      };
+      if (mask == 1) {
+        warp.elect([&] {
+          decide(0);
+          return std::uint64_t{0};
+        });
+        return;
+      }
+      warp.each([&](std::uint32_t lane) {
+        if ((mask >> lane & 1) != 0) decide(lane);
       });
     });
     warp.elect([&] {
