@@ -48,7 +48,14 @@ class Model(RuleBasedStateMachine):
 
     @initialize(
         index=st.sampled_from(
-            ["gphash", perdure.GPHash(layout="in_place"), "dash-eh", "dash-lh", "btree"]
+            [
+                "gphash",
+                perdure.GPHash(layout="in_place"),
+                perdure.GPHash(layout="log"),
+                "dash-eh",
+                "dash-lh",
+                "btree",
+            ]
         ),
         expected=st.sampled_from([1, 64, 4096]),
     )

@@ -167,6 +167,45 @@ class LogKeys : public MirroredStore {
     driver_->check_all();
   }
 
+  /// A table of two units, one of which holds 32 keys of one hash: when it grows, the other one
+  /// moves, and theirs finds no room for them.
+  void leave_their_unit(std::uint32_t key_bytes) {
+    constexpr std::uint64_t kBatch = 1u << 17, kAlike = 32;
+    config_.key_bytes = key_bytes;
+    config_.value_bytes = key_bytes;  // they are their values, too
+    config_.threads = 2;
+    ASSERT_NO_FATAL_FAILURE(make(1'400'000));
+    Store& store = driver_->store();
+    std::uint64_t held = 0;
+    std::uint64_t last = 0;
+    int after_growth = 0;
+    for (std::uint64_t first = 0; first < 13 * kBatch && after_growth < 3; first = last) {
+      last =
+          first + (first < 11 * kBatch ? kBatch : kBatch / 8);  // small ones once it is nearly full
+      std::vector<Bytes> some;
+      for (std::uint64_t n = first; n < last; ++n)
+        some.push_back(n < kAlike ? alike(n) : config_.key(n));
+      std::vector<KeyStatus> statuses;
+      Status const s = driver_->put(some, some, statuses);
+      ASSERT_TRUE(s.ok() || s.code() == Code::no_space) << s.message();
+      after_growth += store.stats().growths > 0;
+      held += static_cast<std::uint64_t>(std::ranges::count(statuses, KeyStatus::ok));
+      if (first < 11 * kBatch) continue;  // nothing has been refused
+      std::vector<Answer> found;
+      ASSERT_TRUE(driver_->get(some, found).ok());
+      for (std::size_t i = 0; i < some.size(); ++i)
+        ASSERT_EQ(found[i].status == KeyStatus::ok, statuses[i] == KeyStatus::ok);
+    }
+    EXPECT_EQ(store.stats().units_left, 1u) << "the unit of the 32 has moved";
+    EXPECT_EQ(store.stats().records, held);
+    auto report = store.verify();
+    ASSERT_TRUE(report.ok());
+    EXPECT_EQ(report->records, held);
+    EXPECT_EQ(report->fault_count, 0u);
+    ASSERT_NO_FATAL_FAILURE(take_over_after_a_kill());
+    EXPECT_EQ(driver_->store().stats().records, held);
+  }
+
   std::mt19937_64 random_{4};
   std::uint64_t alike_ = 0;  // keys of one hash
   std::uint64_t version_ = 0, copies_ = 0, step_ = 0;
@@ -200,6 +239,27 @@ TEST_P(LogKeys, SomeOfThemOfEqualHashesDoSo) {
     ASSERT_NO_FATAL_FAILURE(answer_as_a_map_does());
     config_.value_bytes = 0;
     ASSERT_NO_FATAL_FAILURE(answer_as_a_map_does());
+  }
+}
+
+/// Its log has many entries of one hash, and of few records, which come and go.
+TEST_P(LogKeys, OneOfThemIsWrittenAndErasedAgainAndAgain) {
+  config_.key_bytes = 0;
+  for (std::uint32_t const value_bytes : {40u, 0u}) {
+    config_.value_bytes = value_bytes;
+    ASSERT_NO_FATAL_FAILURE(make(10));
+    driver_->run_put({alike(1), alike(2)}, {config_.value(1), config_.value(2)});
+    for (std::uint64_t n = 0; n < 3000; ++n) {
+      Bytes const& key = alike(n % 5 == 0 ? 2 : 3);
+      if (n % 3 == 2)
+        driver_->run_erase({key});
+      else
+        driver_->run_put({key}, {config_.value(3, n)});
+      if (n % 1000 == 999) {
+        ASSERT_NO_FATAL_FAILURE(take_over_after_a_kill());
+        driver_->check_all();
+      }
+    }
   }
 }
 
@@ -248,43 +308,11 @@ TEST_P(LogKeys, OfEqualHashesTakeTheSlotsOfOneAndHarmNobody) {
   }
 }
 
-/// A table of two units, one of which holds 32 keys of one hash: when it grows, the other one
-/// moves, and theirs finds no room for them.
 TEST_P(LogKeys, OfEqualHashesLeaveTheirUnitOfALargeTableWhereItIs) {
-  constexpr std::uint64_t kBatch = 1u << 17, kAlike = 32;
-  config_.key_bytes = 16;
-  config_.value_bytes = 16;
-  config_.threads = 2;
-  ASSERT_NO_FATAL_FAILURE(make(1'400'000));
-  Store& store = driver_->store();
-  std::uint64_t held = 0;
-  std::uint64_t last = 0;
-  int after_growth = 0;
-  for (std::uint64_t first = 0; first < 13 * kBatch && after_growth < 3; first = last) {
-    last =
-        first + (first < 11 * kBatch ? kBatch : kBatch / 8);  // small ones once it is nearly full
-    std::vector<Bytes> some;
-    for (std::uint64_t n = first; n < last; ++n)
-      some.push_back(n < kAlike ? alike(n) : config_.key(n));
-    std::vector<KeyStatus> statuses;
-    Status const s = driver_->put(some, some, statuses);
-    ASSERT_TRUE(s.ok() || s.code() == Code::no_space) << s.message();
-    after_growth += store.stats().growths > 0;
-    held += static_cast<std::uint64_t>(std::ranges::count(statuses, KeyStatus::ok));
-    if (first < 11 * kBatch) continue;  // nothing has been refused
-    std::vector<Answer> found;
-    ASSERT_TRUE(driver_->get(some, found).ok());
-    for (std::size_t i = 0; i < some.size(); ++i)
-      ASSERT_EQ(found[i].status == KeyStatus::ok, statuses[i] == KeyStatus::ok);
-  }
-  EXPECT_EQ(store.stats().units_left, 1u) << "the unit of the 32 has moved";
-  EXPECT_EQ(store.stats().records, held);
-  auto report = store.verify();
-  ASSERT_TRUE(report.ok());
-  EXPECT_EQ(report->records, held);
-  EXPECT_EQ(report->fault_count, 0u);
-  ASSERT_NO_FATAL_FAILURE(take_over_after_a_kill());
-  EXPECT_EQ(driver_->store().stats().records, held);
+  ASSERT_NO_FATAL_FAILURE(leave_their_unit(16));
+}
+TEST_P(LogKeys, OfEqualHashesThatEntriesHaveLeaveTheirUnitWhereItIs) {
+  ASSERT_NO_FATAL_FAILURE(leave_their_unit(40));
 }
 
 /// Each batch gives all keys a new value, of its number. How many were acknowledged is in memory

@@ -70,8 +70,8 @@ struct SkipHeadsOfPairsBody {
   }
 };
 
-/// As HashBody, of pairs. Numbers begin as hashes do, whose order is that of buckets; the rest tells
-/// pairs apart.
+/// As HashBody, of pairs. Numbers begin as hashes do, whose order is that of buckets; the rest
+/// tells pairs apart.
 struct OrderPairsBody {
   WriteView batch;
   std::uint64_t salt = 0;
