@@ -182,7 +182,9 @@ Result<FileOptions> file_options(perdure_file_options const* given) {
 Result<TransactionOptions> transaction_options(perdure_transaction_options const* given) {
   auto const o = read_growing(given, default_transaction_options(), "transaction options");
   if (!o.ok()) return o.status();
-  return TransactionOptions{o.value().max_operations};
+  TransactionOptions made;
+  made.max_operations = o.value().max_operations;
+  return made;
 }
 
 Result<CallOptions> call_options(perdure_call_options const* given) {
