@@ -232,8 +232,9 @@ class PERDURE_API Store {
   /// Takes the last commit back, durably: the store, its dense buffers' copies and restore_step()
   /// are as they were before that transaction. It must have been revertible, and nothing written
   /// since, by this process or one before it; killed at any moment it has happened or not. Records
-  /// that such a transaction replaced stay in use for as long. For stores that commit together, each
-  /// its part: whoever is ahead goes back. Code::invalid_argument: there is nothing to take back.
+  /// that such a transaction replaced stay in use for as long. For stores that commit together,
+  /// each its part: whoever is ahead goes back. Code::invalid_argument: there is nothing to take
+  /// back.
   Status revert();
   /// Whether there is.
   Result<bool> can_revert();

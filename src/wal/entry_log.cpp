@@ -6,6 +6,7 @@
 #include <mutex>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
@@ -241,7 +242,7 @@ Status EntryLog::take(Extent const& extent, Take const& f) {
             "the log of entries has a batch of a kind that this build does not "
             "know; open it with the build that wrote it"};
   if (extent.kind == ExtentKind::commit && extent.sum != 0) committed_ = extent.sum;
-  last_parts_.clear();
+  last_parts_.reset();
   if (extent.kind == ExtentKind::part && !mutated("part_counts_alone")) {
     parts_.push_back(extent);
     return {};
@@ -259,8 +260,8 @@ Status EntryLog::take(Extent const& extent, Take const& f) {
 
 /// A commit follows them.
 void EntryLog::end_parts(bool revertible) {
-  last_parts_.clear();
-  if (revertible) last_parts_.swap(parts_);
+  last_parts_.reset();
+  if (revertible) last_parts_ = std::move(parts_);
   parts_.clear();
 }
 
@@ -310,8 +311,9 @@ void EntryLog::drop_parts() {
 }
 
 void EntryLog::reopen_parts() {
-  PERDURE_ASSERT(parts_.empty() && !last_parts_.empty());
-  parts_.swap(last_parts_);
+  PERDURE_ASSERT(parts_.empty() && last_parts_.has_value());
+  parts_ = std::move(*last_parts_);
+  last_parts_.reset();
   end_ -= head_cells();
   zero_head();
 }
@@ -377,7 +379,7 @@ void EntryLog::seal(std::uint64_t number, std::uint64_t entries, ExtentKind kind
   each_of_head(end_, [&](std::byte* to, std::size_t begin, std::size_t n) {
     pm::write_bytes(to, bytes + begin, n);
   });
-  last_parts_.clear();
+  last_parts_.reset();
   if (goes_on) parts_.push_back({number, entries, kind, end_ + head_cells(), sum});
   if (ends) end_parts((sum & pm::kEpochRevertible) != 0);
   end_ += head_cells() + entries;

@@ -78,8 +78,8 @@ class EntryLog {
   [[nodiscard]] std::span<Extent const> parts() const { return parts_; }
   /// They are no extents any more, durably.
   void drop_parts();
-  /// Of the commit at the log's end, if it can be taken back.
-  [[nodiscard]] std::span<Extent const> last_parts() const { return last_parts_; }
+  /// Of the commit at the log's end, if it can be taken back; it may have none.
+  [[nodiscard]] std::optional<std::span<Extent const>> last_parts() const { return last_parts_; }
   /// No commit follows them any more, durably.
   void reopen_parts();
 
@@ -133,7 +133,7 @@ class EntryLog {
   std::uint64_t begin_ = 0, end_ = 0;  // positions
   std::uint64_t last_ = 0;  // number of the newest extent
   std::vector<Extent> parts_;
-  std::vector<Extent> last_parts_;
+  std::optional<std::vector<Extent>> last_parts_;
   std::uint64_t before_last_ = 0, last_begin_ = 0, committed_ = 0;  // while reading
 };
 

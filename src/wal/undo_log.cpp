@@ -140,11 +140,15 @@ void UndoLog::allow_revertible() {
 
 bool UndoLog::revertible() const { return word() != ended() && ended() > 0; }
 
-void UndoLog::keep() { set_word(ended()); }
+void UndoLog::keep() {
+  pm::store_word(epoch(), ended());
+  if (!mutated("no_order_after_keeping")) pm::order();
+}
 
 void UndoLog::reopen() {
   PERDURE_ASSERT(revertible());
-  set_word(ended() - 1);
+  pm::store_word(epoch(), ended() - 1);
+  if (!mutated("no_order_after_reopening")) pm::order();
 }
 
 std::vector<UndoEntry> UndoLog::of_last(std::function<bool(Offset)> const& is_slot) const {

@@ -75,7 +75,9 @@ void PartsDropped::reopen() {
   if (late) core_.undo.reopen();
 }
 
-OpenTransaction PartsDropped::last() {
+std::optional<OpenTransaction> PartsDropped::last() {
+  auto const parts = core_.entries.last_parts();
+  if (!parts) return std::nullopt;
   OpenTransaction tx;
   tx.first_step = 1;
   if (core_.dense.exists()) tx.step = core_.dense.step();
@@ -87,7 +89,7 @@ OpenTransaction PartsDropped::last() {
     std::memcpy(&entry, &cells[i * log.cell_bytes()], sizeof entry);
     return entry.what;
   };
-  for (auto const& part : log.last_parts()) {
+  for (auto const& part : *parts) {
     cells.resize(part.entries * log.cell_bytes());
     log.copy(part, 0, cells);
     for (std::uint64_t i = 0, n = part.entries / 2; i < n; ++i) {

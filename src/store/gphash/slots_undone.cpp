@@ -139,7 +139,7 @@ void each_once(std::vector<std::uint64_t>& records) {
 
 }  // namespace
 
-OpenTransaction SlotsUndone::last() {
+std::optional<OpenTransaction> SlotsUndone::last() {
   OpenTransaction tx;
   tx.first_step = 1;
   std::vector<wal::UndoEntry> const entries =

@@ -104,12 +104,12 @@ Status Transactions::release(OpenTransaction& tx, bool committed) {
 void Transactions::find_last() {
   if (!core_.undo.revertible() || core_.pool.read_only()) return;
   core_.last = undoing_->last();
+  if (!core_.last) return core_.undo.keep();
   core_.last->revertible = true;
   core_.last->operations = core_.last->room = 1;
   if (mutated("reopening_forgets_replaced")) return core_.last->unlinked.clear();
-  std::erase_if(core_.last->unlinked, [&](std::uint64_t record) {
-    return !core_.heap.keep_unreached(Offset{record});
-  });
+  std::erase_if(core_.last->unlinked,
+                [&](std::uint64_t record) { return !core_.heap.keep_unreached(Offset{record}); });
 }
 
 Status Transactions::keep_last() {

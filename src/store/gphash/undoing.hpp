@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "store/gphash/core.hpp"
@@ -38,8 +39,8 @@ class Undoing {
   virtual Status abort(OpenTransaction& tx) = 0;
 
   /// After an opening: the last transaction, which can be taken back. What it unlinked may be named
-  /// with records that slots lead to.
-  [[nodiscard]] virtual OpenTransaction last() = 0;
+  /// with records that slots lead to. None: what it needs is not there.
+  [[nodiscard]] virtual std::optional<OpenTransaction> last() = 0;
   /// It is open again, durably: abort() comes next.
   virtual void reopen() = 0;
 
@@ -63,7 +64,7 @@ class SlotsUndone final : public Undoing {
   Result<bool> grow(OpenTransaction& tx, std::uint64_t waiting) override;
   Status commit(OpenTransaction& tx) override;
   Status abort(OpenTransaction& tx) override;
-  [[nodiscard]] OpenTransaction last() override;
+  [[nodiscard]] std::optional<OpenTransaction> last() override;
   void reopen() override;
   [[nodiscard]] std::string full() const override;
 
@@ -97,7 +98,7 @@ class PartsDropped final : public Undoing {
   Result<bool> grow(OpenTransaction& tx, std::uint64_t waiting) override;
   Status commit(OpenTransaction& tx) override;
   Status abort(OpenTransaction& tx) override;
-  [[nodiscard]] OpenTransaction last() override;
+  [[nodiscard]] std::optional<OpenTransaction> last() override;
   void reopen() override;
   [[nodiscard]] std::string full() const override;
 
