@@ -19,8 +19,11 @@ inline constexpr MutantInfo kRevertMutants[] = {
      "an opening takes what the last commit replaced for free"},
     {"reopening_forgets_replaced", "log-reverts",
      "an opening takes what the last commit replaced for free"},
-    {"commit_voided_before_its_epoch", "log-reverts",
-     "the log has no commit any more while the epoch says that it has ended"},
+    {"commit_voided_before_its_epoch",
+     "log-reverts",
+     "the log has no commit any more while the epoch says that it has ended",
+     nullptr,
+     {6, 1, 0, 1500}},
 };
 
 }  // namespace perdure::explore

@@ -136,7 +136,7 @@ TEST_P(Reverts, NothingIsTakenBackOfAnEmptyOneNorOfOneThatIsNotRevertible) {
 
 TEST_P(Reverts, ManyTakeNoMoreRoomThanTwo) {
   std::uint64_t used = 0;
-  for (std::uint64_t turn = 0; turn < volume(100); ++turn) {
+  for (std::uint64_t turn = 0; turn < volume(40); ++turn) {
     Model const before = driver_->model;
     ASSERT_NO_FATAL_FAILURE(commit_revertible(turn));
     if (turn % 3 == 0) {
