@@ -113,6 +113,7 @@ std::uint64_t Scramble::operator()(std::uint64_t rank) const {
 RequestStream::RequestStream(Workload workload, std::uint64_t records, double theta,
                              std::uint64_t seed)
     : workload_(workload),
+      seed_(seed),
       random_(seed),
       zipf_(workload == Workload::load ? 1 : records, theta),
       scramble_(std::max<std::uint64_t>(records, 1)),
