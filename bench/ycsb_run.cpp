@@ -5,6 +5,7 @@
 
 #include "dataset.hpp"
 #include "driver.hpp"
+#include "untimed.hpp"
 
 namespace perdure::bench {
 namespace {
@@ -100,8 +101,7 @@ class YcsbRun {
   }
 
   void read_back(Store& store, RequestStream const& stream) {
-    outcome_.checks.add(Driver(dataset_, large_batch(), MemorySpace::host)
-                            .read_back(store, stream, 0, stream.records()));
+    outcome_.checks.add(Untimed(dataset_, large_batch()).read_back(store, stream));
   }
 
   /// Each repeat loads a new pool.
@@ -137,8 +137,7 @@ class YcsbRun {
   Store load() {
     Store store = create(false);
     RequestStream load = stream(Workload::load);
-    Driver loading(dataset_, large_batch(), MemorySpace::host);
-    outcome_.checks.add(loading.run(store, load, o_.records));
+    outcome_.checks.add(Untimed(dataset_, large_batch()).run(store, load, o_.records));
     requests_.emplace(stream(workload_));
     outcome_.turn = 0;
     return store;
@@ -179,7 +178,7 @@ class YcsbRun {
     std::uint64_t const some = std::min(ops(), kCountedOps);
     outcome_.checks.add(driver.run(store, requests, some));
     if (!cached()) return;
-    Driver learning(dataset_, large_batch(), MemorySpace::host);
+    Untimed learning(dataset_, large_batch());
     if (4 * o_.records > some)
       outcome_.checks.add(learning.run(store, requests, 4 * o_.records - some));
     outcome_.cache = require(store.load_cache(), "load the cache");
