@@ -4,10 +4,10 @@
 // them in host memory, unless --arrays near leaves that out; on a CPU there is one place, one
 // measurement, and the two figures are equal.
 // Accesses are counted in a pass of their own, so that counting slows nothing that is timed. With a
-// record cache, it is loaded after a pass that warms it, and again before the counted pass; of
-// workload c the counts are then exact about it: of a mirrored store a get reads PM once, and never
-// where its record is cached; of layout in_place it reads the record alone where its bucket is
-// cached.
+// record cache, it is loaded after a pass that it learns from (policy random learns nothing, and
+// has none), and again before the counted pass; of workload c the counts are then exact about it:
+// of a mirrored store a get reads PM once, and never where its record is cached; of layout in_place
+// it reads the record alone where its bucket is cached.
 //
 // Several caches are measured on one pool, which is loaded once: ycsb_run.hpp.
 //
@@ -95,6 +95,7 @@ Json report(YcsbOptions const& o, YcsbOutcome const& outcome) {
   json["turn"] = outcome.turn;
   json["cache_records"] = outcome.cache.records;
   json["cache_bytes"] = outcome.cache.bytes;
+  json["cache_learned_ops"] = outcome.learned_ops;
   json["cache_load_seconds"] = outcome.cache.seconds;
   json["device"] = name(outcome.stats.device);
   json["machine"] = outcome.stats.machine;

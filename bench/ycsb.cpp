@@ -133,8 +133,12 @@ void RequestStream::fill(std::span<Request> requests) {
          : draw < mix.read_modify_writes ? Action::read_modify_write
                                          : Action::read};
   }
-  on_all_cores(requests.size(),
-               [&](std::size_t i) { requests[i].id = scramble_(zipf_.rank_of(requests[i].id)); });
+  on_all_cores(requests.size(), [&](std::size_t i) {
+    Request& r = requests[i];
+    r.id = scramble_(zipf_.rank_of(r.id));
+    r.version = versions_[r.id];
+  });
+  if (mix.updates == 0 && mix.read_modify_writes == 0) return;
   for (Request& r : requests) r.version = versions_[r.id] += r.action == Action::read ? 0 : 1;
 }
 

@@ -172,15 +172,24 @@ class YcsbRun {
     require(store.close(), "close");
   }
 
-  /// Warms the processor's caches, and the record cache where there is one: it learns from a few
-  /// gets a record.
+  /// What the cache goes by: a few gets a record. Policy random notes none, and chooses the same
+  /// whatever was got before.
+  [[nodiscard]] std::uint64_t learned_ops() const {
+    bool const learns =
+        cached() && cache_policy_named(outcome_.asked.policy) != CachePolicy::random;
+    return learns ? 4 * o_.records : 0;
+  }
+
+  /// Warms the processor's caches, and the record cache where there is one.
   void warm(Store& store, Driver& driver, RequestStream& requests) {
     std::uint64_t const some = std::min(ops(), kCountedOps);
     outcome_.checks.add(driver.run(store, requests, some));
     if (!cached()) return;
-    Untimed learning(dataset_, large_batch());
-    if (4 * o_.records > some)
-      outcome_.checks.add(learning.run(store, requests, 4 * o_.records - some));
+    outcome_.learned_ops = learned_ops();
+    if (outcome_.learned_ops > some) {
+      Untimed learning(dataset_, large_batch());
+      outcome_.checks.add(learning.run(store, requests, outcome_.learned_ops - some));
+    }
     outcome_.cache = require(store.load_cache(), "load the cache");
     if (outcome_.cache.corrupt > 0) throw Failure("the cache found corrupt records");
     // After a load the store tries anew how gets gather. The requests that are measured are not

@@ -67,6 +67,7 @@ struct YcsbOutcome {
   Pass checks;  // untimed: every record read back in the end
   std::optional<YcsbAccesses> accesses;
   CacheReport cache;  // of the last load
+  std::uint64_t learned_ops = 0;  // that it went by, those of the warm-up among them
   Stats stats;
   std::string survives;
 };

@@ -76,6 +76,26 @@ TEST(YcsbRun, ACacheIsHeldToTheSameAnswersAloneAndInTurn) {
   }
 }
 
+TEST(YcsbRun, ACacheOfAnyRecordsIsTheSameWhateverWasGotBefore) {
+  YcsbOptions o = small("c");
+  o.cache_policies = {"random"};
+  o.caches = {0.2};
+  auto const hits = [&o] {
+    YcsbOutcome const one = run(o).at(0);
+    EXPECT_EQ(one.learned_ops, 0u);
+    return one.accesses.value().counts.cache_hits;
+  };
+  std::uint64_t const after_others = [&] {
+    YcsbOptions both = o;
+    both.cache_policies = {"lfu", "random"};
+    auto const all = run(both);
+    EXPECT_EQ(all.at(0).learned_ops, 4 * o.records);
+    return all.at(1).accesses.value().counts.cache_hits;
+  }();
+  EXPECT_EQ(hits(), after_others);
+  EXPECT_GT(after_others, 0u);
+}
+
 TEST(YcsbRun, TellsOfGrowthsThatTheLoadBrought) {
   YcsbOptions o = small("c");
   o.expected_records = 1'000;
