@@ -1,5 +1,5 @@
-"""Milliseconds of a training step over processes with a pool each, beside a Trainer's; and what it is
-where commits overlap. Medians and least of the second half of the steps, of rank 0.
+"""Milliseconds of a training step over processes with a pool each, beside a Trainer's; and what it
+is where commits overlap. Medians and least of the second half of the steps, of rank 0.
 
     .venv-frameworks/bin/python scripts/torch_sharded_steps.py --runs 3 --ranks 1 2
     .venv-frameworks/bin/python scripts/torch_sharded_steps.py --runs 1 --profile
