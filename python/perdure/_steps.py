@@ -115,10 +115,18 @@ class Steps(Handle):
     def can_revert(self) -> bool:
         """Whether `revert` has a commit to take back.
 
+        Returns
+        -------
+        bool
+
         Raises
         ------
         Closed
             The store is closed, or was opened by another process.
+
+        Examples
+        --------
+        See `revert`.
         """
         return self._engine.can_revert()
 
