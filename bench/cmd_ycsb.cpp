@@ -4,13 +4,16 @@
 // them in host memory, unless --arrays near leaves that out; on a CPU there is one place, one
 // measurement, and the two figures are equal.
 // Accesses are counted in a pass of their own, so that counting slows nothing that is timed. With a
-// record cache, it is loaded after a pass that warms it, and again before the counted pass; of
-// workload c the counts are then exact about it: of a mirrored store a get reads PM once, and never
-// where its record is cached; of layout in_place it reads the record alone where its bucket is
-// cached.
+// record cache, it is loaded after a pass that it learns from (policy random learns nothing, and
+// has none), and again before the counted pass; of workload c the counts are then exact about it:
+// of a mirrored store a get reads PM once, and never where its record is cached; of layout in_place
+// it reads the record alone where its bucket is cached.
+//
+// Several caches are measured on one pool, which is loaded once: ycsb_run.hpp.
 //
 // Workload e needs an index that keeps keys in order. A batch of it is one call that puts its
 // inserts, then a call a scan, from as many clients at once as there are workers.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -18,219 +21,11 @@
 #include "commands.hpp"
 #include "common.hpp"
 #include "dataset.hpp"
-#include "driver.hpp"
-#include "ycsb.hpp"
+#include "scans.hpp"
+#include "ycsb_run.hpp"
 
 namespace perdure::bench {
 namespace {
-
-struct Options {
-  std::string workload = "c";
-  std::uint64_t records = 1'000'000;
-  std::uint64_t expected_records = 0;
-  std::uint64_t ops = 0;
-  std::size_t batch = std::size_t{1} << 16;
-  std::uint32_t key_bytes = 8;
-  std::uint32_t value_bytes = 128;
-  double theta = 0.99;
-  std::vector<std::string> devices{"cpu"};
-  std::string index;  // empty: the one for the workload
-  std::string layout = "word";
-  std::string shape = "2L-2H-8S";
-  std::string residency = "automatic";
-  double cache = 0;
-  std::string cache_policy = "lfu";
-  std::string arrays = "both";
-  std::uint32_t threads = 0;
-  std::string pool;
-  bool count_accesses = true;
-  std::uint32_t repeats = 5;
-  std::uint64_t seed = 1;
-  bool verify_reads = true;
-  std::string json;
-};
-
-/// The counted pass of workloads on a loaded store stops here: averages need no more.
-constexpr std::uint64_t kCountedOps = 1 << 20;
-constexpr std::size_t kLargeBatch = std::size_t{1} << 16;
-constexpr std::uint64_t kWarmUps = 21;  // batches, which decide how gets gather
-
-struct Accesses {
-  std::uint64_t ops = 0;
-  std::uint64_t batches = 0;
-  std::uint64_t gets = 0;  // 0: some are mixed with writes, and their hits not counted
-  AccessCounts counts;
-};
-
-/// Everything one device gave.
-struct Outcome {
-  std::vector<Pass> passes;  // arrays where the device has them nearest
-  std::vector<Pass> passes_end_to_end;  // arrays in host memory; empty where that is the same, or
-                                        // not asked for
-  Pass checks;  // untimed: every record read back in the end
-  std::optional<Accesses> accesses;
-  CacheReport cache;  // of the last load
-  Stats stats;
-  std::string survives;
-};
-
-class Run {
- public:
-  Run(Options const& options, Device device)
-      : o_(options),
-        device_(device),
-        workload_(workload_named(options.workload)),
-        dataset_(options.seed, options.key_bytes, options.value_bytes),
-        pool_(options.pool) {}
-
-  Outcome go() {
-    if (workload_ == Workload::load) {
-      measure_load();
-    } else {
-      measure_loaded();
-    }
-    return std::move(outcome_);
-  }
-
- private:
-  [[nodiscard]] MemorySpace near() const {
-    return device_ == Device::cuda ? MemorySpace::device : MemorySpace::host;
-  }
-  [[nodiscard]] RequestStream stream(Workload workload) const {
-    return RequestStream(workload, o_.records, o_.theta, mix(o_.seed));
-  }
-  [[nodiscard]] CreateOptions create_options() const {
-    CreateOptions create;
-    create.key_bytes = o_.key_bytes;
-    create.value_bytes = o_.value_bytes;
-    create.expected_records = o_.expected_records == 0 ? o_.records : o_.expected_records;
-    create.index = index_named(o_.index);
-    create.layout = layout_named(o_.layout);
-    create.shape = shape_named(o_.shape);
-    return create;
-  }
-  [[nodiscard]] OpenOptions open_options(bool counting) const {
-    OpenOptions open;
-    open.device = device_;
-    open.threads = o_.threads;
-    open.verify_reads = o_.verify_reads;
-    open.count_accesses = counting;
-    open.memory.residency = residency_named(o_.residency);
-    if (o_.cache > 0) open.memory.cache_bytes = cache_bytes(o_.cache, o_.records, create_options());
-    open.memory.cache_policy = cache_policy_named(o_.cache_policy);
-    // Gathering in order fetches a record that a batch names twice but once, and choosing how to
-    // gather takes its time: as they come, counts are a record's.
-    if (counting && o_.cache > 0) open.memory.gather = Gather::at_once;
-    return open;
-  }
-
-  [[nodiscard]] Store create(bool counting) {
-    pool_.remove();  // ours, from an earlier repeat
-    return require(Store::create(pool_.path(), create_options(), open_options(counting)),
-                   "create " + pool_.path());
-  }
-
-  void note(Store const& store) {
-    outcome_.stats = store.stats();
-    outcome_.survives = store.survives().describe();
-  }
-
-  void read_back(Store& store, RequestStream const& stream) {
-    outcome_.checks.add(Driver(dataset_, large_batch(), MemorySpace::host)
-                            .read_back(store, stream, 0, stream.records()));
-  }
-
-  /// Each repeat loads a new pool.
-  Pass load_once(MemorySpace space) {
-    Store store = create(false);
-    RequestStream requests = stream(Workload::load);
-    Pass pass = Driver(dataset_, o_.batch, space).run(store, requests, o_.records);
-    read_back(store, requests);
-    note(store);
-    require(store.close(), "close");
-    return pass;
-  }
-
-  void measure_load() {
-    for (std::uint32_t i = 0; i < o_.repeats; ++i) {
-      outcome_.passes.push_back(load_once(near()));
-      if (near() != MemorySpace::host && o_.arrays == "both")
-        outcome_.passes_end_to_end.push_back(load_once(MemorySpace::host));
-    }
-    if (!o_.count_accesses) return;
-    Store store = create(true);
-    RequestStream requests = stream(Workload::load);
-    count(store, requests, o_.records);
-    require(store.close(), "close");
-  }
-
-  /// Operations of a batch that is not measured: a GPU would wait for what makes small ones.
-  [[nodiscard]] std::size_t large_batch() const {
-    return device_ == Device::cuda ? std::max(o_.batch, kLargeBatch) : o_.batch;
-  }
-
-  /// All repeats run on one pool, loaded once.
-  void measure_loaded() {
-    Store store = create(false);
-    RequestStream load = stream(Workload::load);
-    Driver loading(dataset_, large_batch(), MemorySpace::host);
-    outcome_.checks.add(loading.run(store, load, o_.records));
-    RequestStream requests = stream(workload_);
-    Driver near_driver(dataset_, o_.batch, near(), o_.threads);
-    Driver host_driver(dataset_, o_.batch, MemorySpace::host, o_.threads);
-    warm(store, near_driver, requests);
-    for (std::uint32_t i = 0; i < o_.repeats; ++i) {
-      outcome_.passes.push_back(near_driver.run(store, requests, ops()));
-      if (near() != MemorySpace::host && o_.arrays == "both")
-        outcome_.passes_end_to_end.push_back(host_driver.run(store, requests, ops()));
-    }
-    note(store);
-    if (o_.count_accesses) {
-      require(store.close(), "close");
-      store = require(Store::open(pool_.path(), open_options(true)), "open " + pool_.path());
-      if (o_.cache > 0) warm(store, host_driver, requests);
-      count(store, requests, std::min(ops(), kCountedOps));
-    }
-    read_back(store, requests);
-    require(store.close(), "close");
-  }
-
-  /// Warms the processor's caches, and the record cache where there is one: it learns from a few
-  /// gets a record.
-  void warm(Store& store, Driver& driver, RequestStream& requests) {
-    std::uint64_t const some = std::min(ops(), kCountedOps);
-    outcome_.checks.add(driver.run(store, requests, some));
-    if (o_.cache == 0) return;
-    Driver learning(dataset_, large_batch(), MemorySpace::host);
-    if (4 * o_.records > some)
-      outcome_.checks.add(learning.run(store, requests, 4 * o_.records - some));
-    outcome_.cache = require(store.load_cache(), "load the cache");
-    if (outcome_.cache.corrupt > 0) throw Failure("the cache found corrupt records");
-    // After a load the store tries anew how gets gather. The requests that are measured are not
-    // used up for that.
-    if (workload_ != Workload::c) return;
-    RequestStream others = requests;
-    outcome_.checks.add(driver.run(store, others, kWarmUps * o_.batch));
-  }
-
-  void count(Store& store, RequestStream& requests, std::uint64_t ops) {
-    store.reset_counts();
-    Pass const pass =
-        Driver(dataset_, o_.batch, MemorySpace::host, o_.threads).run(store, requests, ops);
-    std::uint64_t const gets = workload_ == Workload::c ? pass.gets : 0;
-    outcome_.accesses = Accesses{pass.ops, pass.batch_us.size(), gets, store.stats().accesses};
-    outcome_.checks.add(pass);
-  }
-
-  [[nodiscard]] std::uint64_t ops() const { return o_.ops == 0 ? o_.records : o_.ops; }
-
-  Options const& o_;
-  Device device_;
-  Workload workload_;
-  Dataset dataset_;
-  PoolFile pool_;
-  Outcome outcome_;
-};
 
 Json rounded(double value) {
   return static_cast<double>(static_cast<std::int64_t>(value * 1000 + 0.5)) / 1000;
@@ -252,7 +47,7 @@ void put_speed(Json& json, std::vector<Pass> const& passes, std::string const& s
 }
 
 /// Ranges' reads are not among those that a store counts: with `scans` there is no figure of them.
-void put_accesses(Json& json, std::optional<Accesses> const& accesses, bool scans) {
+void put_accesses(Json& json, std::optional<YcsbAccesses> const& accesses, bool scans) {
   if (!accesses) {
     for (char const* key :
          {"pm_reads_per_op", "pm_writes_per_op", "orders_per_batch", "cache_hits_per_get"})
@@ -270,7 +65,7 @@ void put_accesses(Json& json, std::optional<Accesses> const& accesses, bool scan
   json["counted_ops"] = accesses->ops;
 }
 
-Pass sum_of(Outcome const& outcome) {
+Pass sum_of(YcsbOutcome const& outcome) {
   Pass sum = outcome.checks;
   for (auto const* passes : {&outcome.passes, &outcome.passes_end_to_end}) {
     for (Pass const& pass : *passes) sum.add(pass);
@@ -278,7 +73,7 @@ Pass sum_of(Outcome const& outcome) {
   return sum;
 }
 
-Json report(Options const& o, Outcome const& outcome) {
+Json report(YcsbOptions const& o, YcsbOutcome const& outcome) {
   Json json;
   json["command"] = "ycsb";
   json["version"] = version();
@@ -295,10 +90,12 @@ Json report(Options const& o, Outcome const& outcome) {
   json["shape"] = name(outcome.stats.shape);
   json["verify_reads"] = o.verify_reads;
   json["residency"] = o.residency;
-  json["cache"] = o.cache;
-  json["cache_policy"] = o.cache_policy;
+  json["cache"] = outcome.asked.share;
+  json["cache_policy"] = outcome.asked.policy;
+  json["turn"] = outcome.turn;
   json["cache_records"] = outcome.cache.records;
   json["cache_bytes"] = outcome.cache.bytes;
+  json["cache_learned_ops"] = outcome.learned_ops;
   json["cache_load_seconds"] = outcome.cache.seconds;
   json["device"] = name(outcome.stats.device);
   json["machine"] = outcome.stats.machine;
@@ -361,8 +158,9 @@ void print(Json const& j) {
     std::printf("  FAULT: %s\n", j["first_fault"].get<std::string>().c_str());
 }
 
-void check_options(Options const& o) {
-  if (o.cache > 0 && workload_named(o.workload) == Workload::load)
+void check_options(YcsbOptions const& o) {
+  bool const cached = std::ranges::any_of(o.caches, [](double share) { return share > 0; });
+  if (cached && workload_named(o.workload) == Workload::load)
     throw Failure(
         "--cache: workload load gets nothing that a cache could learn from; choose another "
         "workload");
@@ -382,20 +180,22 @@ void check_options(Options const& o) {
 }
 
 /// What nobody named is what the workload needs.
-Options with_index(Options o) {
+YcsbOptions with_index(YcsbOptions o) {
   if (o.index.empty()) o.index = workload_named(o.workload) == Workload::e ? "btree" : "gphash";
   return o;
 }
 
-int run(Options const& given) {
-  Options const o = with_index(given);
+int run(YcsbOptions const& given) {
+  YcsbOptions const o = with_index(given);
   check_options(o);
   Json all = Json::array();
   bool good = true;
   for (std::string const& device : o.devices) {
-    all.push_back(report(o, Run(o, device_named(device)).go()));
-    if (o.json != "-") print(all.back());
-    good = good && all.back()["faults"] == 0;
+    run_ycsb(o, device_named(device), [&](YcsbOutcome const& outcome) {
+      all.push_back(report(o, outcome));
+      if (o.json != "-") print(all.back());
+      good = good && all.back()["faults"] == 0;
+    });
   }
   write_json(o.json, all.size() == 1 ? all[0] : all);
   return good ? kGood : kFaults;
@@ -404,7 +204,7 @@ int run(Options const& given) {
 }  // namespace
 
 Command add_ycsb(CommandLine& program) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<YcsbOptions>();
   CommandLine& app = program.add_subcommand("ycsb", "A YCSB workload: load, a, b, c, d, e or f");
   app.add_option("--workload", o->workload, "load, a, b, c, d, e (ranges) or f").shows_default();
   app.add_option("--records", o->records, "Records in the store before the run (load: put by it)")
@@ -429,13 +229,16 @@ Command add_ycsb(CommandLine& program) {
   app.add_option("--layout", o->layout, "word, in_place or log").shows_default();
   app.add_option("--shape", o->shape, "Levels, hash functions, slots").shows_default();
   app.add_option("--residency", o->residency).shows_default().check(one_of(residency_names()));
-  app.add_option("--cache", o->cache,
+  app.add_option("--cache", o->caches,
                  "Share of the records (layout in_place: of the buckets) that the cache has room "
-                 "for; of word it "
-                 "needs a mirror")
+                 "for; of word it needs a mirror. Several with commas are measured one after the "
+                 "other on one pool (d and e: on pools of their own), and the JSON is a list")
+      .separated_by(',')
       .shows_default()
       .check(range(0.0, 2.0));
-  app.add_option("--cache-policy", o->cache_policy)
+  app.add_option("--cache-policy", o->cache_policies,
+                 "lfu, lru or random; of several each --cache is measured with each")
+      .separated_by(',')
       .shows_default()
       .check(one_of(cache_policy_names()));
   app.add_option("--arrays", o->arrays,

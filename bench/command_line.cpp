@@ -101,6 +101,10 @@ Option CommandLine::add_option(std::string const& name, std::uint64_t& value,
 Option CommandLine::add_option(std::string const& name, double& value, std::string const& help) {
   return parser_->add(name, value, help);
 }
+Option CommandLine::add_option(std::string const& name, std::vector<double>& values,
+                               std::string const& help) {
+  return parser_->add(name, values, help);
+}
 Option CommandLine::add_option(std::string const& name, std::vector<std::string>& values,
                                std::string const& help) {
   return parser_->add(name, values, help);

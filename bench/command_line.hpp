@@ -61,6 +61,8 @@ class CommandLine {
   Option add_option(std::string const& name, std::uint32_t& value, std::string const& help = {});
   Option add_option(std::string const& name, std::uint64_t& value, std::string const& help = {});
   Option add_option(std::string const& name, double& value, std::string const& help = {});
+  Option add_option(std::string const& name, std::vector<double>& values,
+                    std::string const& help = {});
   Option add_option(std::string const& name, std::vector<std::string>& values,
                     std::string const& help = {});
   Option add_option(std::string const& name, std::vector<std::uint32_t>& values,

@@ -1,6 +1,5 @@
 #include "dataset.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 namespace perdure::bench {
@@ -8,8 +7,9 @@ namespace {
 
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;
 
-std::uint64_t value_word(std::uint64_t id, std::uint64_t word) {
-  return mix(mix(id) + word * kGolden);
+/// Of version 0, of the record whose number is mixed.
+std::uint64_t value_word(std::uint64_t mixed_id, std::uint64_t word) {
+  return mix(mixed_id + word * kGolden);
 }
 
 // Odd, so that versions differ in every word and in its lowest byte.
@@ -18,19 +18,22 @@ std::uint64_t increment_word(std::uint64_t word) { return mix(word) | 1; }
 /// Fills `bytes` bytes with word(0), word(1), ...; the last one is cut off.
 template <class Word>
 void write_words(std::byte* to, std::uint32_t bytes, Word const& word) {
-  for (std::uint32_t at = 0; at < bytes; at += 8) {
-    std::uint64_t const w = word(at / 8);
-    std::memcpy(to + at, &w, std::min(8u, bytes - at));
+  std::uint32_t const words = bytes / 8;
+  for (std::uint32_t i = 0; i < words; ++i) {
+    std::uint64_t const w = word(i);
+    std::memcpy(to + std::size_t{8} * i, &w, 8);
   }
+  if (bytes % 8 == 0) return;
+  std::uint64_t const w = word(words);
+  std::memcpy(to + std::size_t{8} * words, &w, bytes % 8);
 }
 
 }  // namespace
 
-std::uint64_t mix(std::uint64_t x) {
-  x += kGolden;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
+Dataset::Dataset(std::uint64_t seed, std::uint32_t key_bytes, std::uint32_t value_bytes)
+    : seed_(seed), key_bytes_(key_bytes), value_bytes_(value_bytes) {
+  for (std::uint64_t word = 0; word < (value_bytes + std::uint64_t{7}) / 8; ++word)
+    increments_.push_back(increment_word(word));
 }
 
 void Dataset::write_key(std::uint64_t id, std::byte* to) const {
@@ -40,21 +43,30 @@ void Dataset::write_key(std::uint64_t id, std::byte* to) const {
 }
 
 void Dataset::write_value(std::uint64_t id, std::uint64_t version, std::byte* to) const {
-  write_words(to, value_bytes_, [=](std::uint64_t word) {
-    return value_word(id, word) + version * increment_word(word);
+  std::uint64_t const mixed = mix(id);
+  write_words(to, value_bytes_, [&](std::uint64_t word) {
+    return value_word(mixed, word) + version * increments_[word];
   });
 }
 
 void Dataset::write_increment(std::byte* to) const {
-  write_words(to, value_bytes_, increment_word);
+  write_words(to, value_bytes_, [this](std::uint64_t word) { return increments_[word]; });
 }
 
 bool Dataset::holds(std::byte const* value, std::uint64_t id, std::uint64_t version) const {
-  for (std::uint32_t at = 0; at < value_bytes_; at += 8) {
-    std::uint64_t const w = value_word(id, at / 8) + version * increment_word(at / 8);
-    if (std::memcmp(value + at, &w, std::min(8u, value_bytes_ - at)) != 0) return false;
+  std::uint64_t const mixed = mix(id);
+  auto const expected = [&](std::uint32_t word) {
+    return value_word(mixed, word) + version * increments_[word];
+  };
+  std::uint32_t const words = value_bytes_ / 8;
+  for (std::uint32_t i = 0; i < words; ++i) {
+    std::uint64_t found = 0;
+    std::memcpy(&found, value + std::size_t{8} * i, 8);
+    if (found != expected(i)) return false;
   }
-  return true;
+  if (value_bytes_ % 8 == 0) return true;
+  std::uint64_t const w = expected(words);
+  return std::memcmp(value + std::size_t{8} * words, &w, value_bytes_ % 8) == 0;
 }
 
 }  // namespace perdure::bench

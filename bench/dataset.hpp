@@ -8,18 +8,22 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <vector>
 
 namespace perdure::bench {
 
 /// A bijection of the 64-bit integers that leaves no structure of its argument (splitmix64's).
-[[nodiscard]] std::uint64_t mix(std::uint64_t x);
+[[nodiscard]] constexpr std::uint64_t mix(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
 
 class Dataset {
  public:
   /// `seed` chooses the keys. Widths in bytes; key_bytes is at least 8.
-  Dataset(std::uint64_t seed, std::uint32_t key_bytes, std::uint32_t value_bytes)
-      : seed_(seed), key_bytes_(key_bytes), value_bytes_(value_bytes) {}
+  Dataset(std::uint64_t seed, std::uint32_t key_bytes, std::uint32_t value_bytes);
 
   [[nodiscard]] std::uint32_t key_bytes() const { return key_bytes_; }
   [[nodiscard]] std::uint32_t value_bytes() const { return value_bytes_; }
@@ -33,6 +37,7 @@ class Dataset {
   std::uint64_t seed_;
   std::uint32_t key_bytes_;
   std::uint32_t value_bytes_;
+  std::vector<std::uint64_t> increments_;  // of each word of a value
 };
 
 }  // namespace perdure::bench

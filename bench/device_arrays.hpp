@@ -16,9 +16,11 @@ class DeviceArray {
   DeviceArray& operator=(DeviceArray const&) = delete;
 
   [[nodiscard]] std::byte* data() { return data_; }
-  /// Both return when the copy is complete.
+  /// All return when they are complete.
   void upload(std::span<std::byte const> from);
   void download(std::span<std::byte> to) const;
+  /// The first bytes.
+  void zero(std::size_t bytes);
 
  private:
   std::byte* data_ = nullptr;

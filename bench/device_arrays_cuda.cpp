@@ -31,4 +31,9 @@ void DeviceArray::download(std::span<std::byte> to) const {
   check(cudaMemcpy(to.data(), data_, to.size(), cudaMemcpyDeviceToHost), "download from the GPU");
 }
 
+void DeviceArray::zero(std::size_t bytes) {
+  check(cudaMemset(data_, 0, bytes), "arrays in GPU memory");
+  check(cudaDeviceSynchronize(), "arrays in GPU memory");  // it returns early
+}
+
 }  // namespace perdure::bench

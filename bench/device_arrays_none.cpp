@@ -10,5 +10,6 @@ DeviceArray::DeviceArray(std::size_t) {
 DeviceArray::~DeviceArray() = default;
 void DeviceArray::upload(std::span<std::byte const>) {}
 void DeviceArray::download(std::span<std::byte>) const {}
+void DeviceArray::zero(std::size_t) {}
 
 }  // namespace perdure::bench

@@ -6,12 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "dataset.hpp"
-#include "device_arrays.hpp"
+#include "lot.hpp"
 #include "pass.hpp"
 #include "perdure/store.h"
 #include "scans.hpp"
@@ -25,8 +23,9 @@ class Driver {
   /// from so many clients at once (0: one a hardware thread), and their answers to host memory.
   Driver(Dataset const& dataset, std::size_t batch, MemorySpace space, std::uint32_t clients = 0);
 
-  /// The next `ops` requests of the stream. Of a batch with scans its inserts come first, as one
-  /// call, then its scans.
+  /// The next `ops` requests of the stream. With arrays on the GPU several batches' are made at
+  /// once, and their answers checked once all of these have come. Of a batch with scans its inserts
+  /// come first, as one call, then its scans.
   Pass run(Store& store, RequestStream& stream, std::uint64_t ops);
 
   /// These requests, as one batch; of at most `batch`.
@@ -37,31 +36,14 @@ class Driver {
                  std::uint64_t count);
 
  private:
-  void make_arrays();
   void call(Store& store, Pass& pass);
   void call_with_scans(Store& store, RequestStream const& stream, Pass& pass);
-  void check(Pass& pass);
-  void fault(Pass& pass, std::size_t i, std::string const& what) const;
-  [[nodiscard]] Status submit(Store& store);
 
-  Dataset dataset_;
   std::size_t batch_;
-  MemorySpace space_;
   Scanner scanner_;
-  std::vector<Request> requests_;
+  std::size_t most_;  // requests of a lot
+  Lot lot_;
   std::vector<Request> scans_;  // of a batch
-  std::vector<OpKind> kinds_;
-  bool all_gets_ = false;
-  bool all_puts_ = false;
-  std::vector<KeyStatus> statuses_;
-  enum class Verdict : std::uint8_t { good, status, value };
-  std::vector<Verdict> verdicts_;  // of the answers
-  std::vector<std::byte> keys_;
-  std::vector<std::byte> values_;
-  std::vector<std::byte> out_;
-  std::unique_ptr<DeviceArray> device_keys_;
-  std::unique_ptr<DeviceArray> device_values_;
-  std::unique_ptr<DeviceArray> device_out_;
 };
 
 }  // namespace perdure::bench

@@ -93,6 +93,10 @@ class RequestStream {
  public:
   RequestStream(Workload workload, std::uint64_t records, double theta, std::uint64_t seed);
 
+  /// Draws the same records again, whose versions have gone on. Not of a workload that inserts: it
+  /// has more records to draw from by then.
+  void restart() { random_ = Random(seed_); }
+
   /// On all cores where they are many.
   void fill(std::span<Request> requests);
 
@@ -107,6 +111,7 @@ class RequestStream {
   [[nodiscard]] std::uint64_t choose();
 
   Workload workload_;
+  std::uint64_t seed_;
   Random random_;
   Zipf zipf_;
   Scramble scramble_;

@@ -16,7 +16,8 @@ cmake --build build/explore --target perdure-explore
 program=build/explore/src/explore/perdure-explore
 for kind in "word fence" "word commit" "in_place fence" "word fence --atomic --per-scenario 800" \
   "word commit --atomic --per-scenario 800" "word fence --steps --per-scenario 800" \
-  "word commit --steps --per-scenario 800" "word fence --mirrored" "word fence --mirrored --atomic --per-scenario 800" \
+  "word commit --steps --per-scenario 800" "word fence --steps --revertible --per-scenario 800" \
+  "log fence --steps --revertible --per-scenario 800" "word fence --mirrored" "word fence --mirrored --atomic --per-scenario 800" \
   "word fence --full-medium" \
   "in_place fence --full-medium" "in_place fence --cached" \
   "word fence --device-ops --per-scenario 800" "word fence --power"; do

@@ -1,6 +1,5 @@
-"""Milliseconds of a training step over processes with a pool each, beside a Trainer's; what keeping
-old rows takes of it, and what it is where commits overlap. Medians and least of the second half of
-the steps, of rank 0.
+"""Milliseconds of a training step over processes with a pool each, beside a Trainer's; and what it
+is where commits overlap. Medians and least of the second half of the steps, of rank 0.
 
     .venv-frameworks/bin/python scripts/torch_sharded_steps.py --runs 3 --ranks 1 2
     .venv-frameworks/bin/python scripts/torch_sharded_steps.py --runs 1 --profile
@@ -109,7 +108,6 @@ def watch(sections: Sections, trainer: Any, bags: Any) -> None:
     if not isinstance(trainer, pt.ShardedTrainer):
         return
     sections.watch("exchange of ids and weights", bags, "_rows_of")
-    sections.watch("old rows", trainer._undo, "of", "whole")
     sections.watch("agreement", trainer, "_told")
     send = bags._send_gradients
 
@@ -146,9 +144,7 @@ def train(
         )
         bags = pt.ShardedEmbeddingBagCollection(store, tables, rule)
         overlap = kind == "overlapped"
-        trainer = sharded = pt.ShardedTrainer(store, bags, model, optimizer, overlap=overlap)
-        if kind == "without undo":
-            sharded._put = lambda changed: pt.Trainer._put(sharded, changed)  # type: ignore[method-assign]
+        trainer = pt.ShardedTrainer(store, bags, model, optimizer, overlap=overlap)
     trainer.resume()
     if o.device == "cuda":
         fill(trainer, bags, o, ranks, rank)
@@ -238,7 +234,7 @@ def main() -> None:
     importlib.import_module("torch._dynamo")
     context: Any = mp.get_context("fork" if o.device == "cpu" else "spawn")
     kinds = [("Trainer", 1)]
-    kinds += [(k, n) for n in o.ranks for k in ("ShardedTrainer", "without undo", "overlapped")]
+    kinds += [(k, n) for n in o.ranks for k in ("ShardedTrainer", "overlapped")]
     found = []
     for run in range(o.runs):
         for kind, ranks in kinds:

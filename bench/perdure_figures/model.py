@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -15,11 +15,16 @@ Results = dict[str, Any]  # the JSON of each run, by its name
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a program of ours. Its arguments are without --json, which the runner adds."""
+    """One run of a program of ours. Its arguments are without --json, which the runner adds.
+
+    Runs whose commands are the same share one process. Where that gives a list of results, `picks`
+    says what a run's own has in its fields.
+    """
 
     name: str
     arguments: Sequence[str | int | float]
     program: str = "perdure-bench"
+    picks: Mapping[str, Any] = field(default_factory=dict)
 
     def command(self) -> list[str]:
         return [str(one) for one in self.arguments]

@@ -1,7 +1,8 @@
-"""Runs perdure-bench or perdure-gpmbench, one process a run, and reads what it found.
+"""Runs perdure-bench or perdure-gpmbench, one process a command, and reads what it found.
 
 Invariant: a result is returned only if every answer that the run checked was right. The programs
-check what they read, and say so by exit status 1. A run that several figures want is made once.
+check what they read, and say so by exit status 1. A command that several runs have, of one figure
+or of several, is run once.
 """
 
 from __future__ import annotations
@@ -31,9 +32,19 @@ def run_all(
         command = (run.program, *run.command())
         if command not in known:
             known[command] = run_one(run, folder / "result.json")
-        results[run.name] = known[command]
+        results[run.name] = picked(run, known[command])
         show(len(results))
     return results
+
+
+def picked(run: Run, result: Any) -> Any:
+    """The run's own of what its command gave: the one with these fields, of a list."""
+    if not run.picks:
+        return result
+    found = [one for one in result if run.picks.items() <= one.items()]
+    if len(found) != 1:
+        raise Failure(f"{_shown(run)}: gave {len(found)} results with {dict(run.picks)}, not one")
+    return found[0]
 
 
 def run_one(run: Run, result: Path) -> Any:

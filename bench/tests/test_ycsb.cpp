@@ -243,6 +243,25 @@ TEST(Workload, VersionsFollowTheWritesInOrder) {
   }
 }
 
+TEST(Workload, ARestartDrawsTheSameRecordsAndGoesOnFromTheirVersions) {
+  for (Workload const workload : {Workload::a, Workload::c, Workload::f}) {
+    RequestStream stream(workload, 100, 0.99, 9);
+    std::vector<Request> first(10'000);
+    stream.fill(first);
+    std::vector<std::uint32_t> left(100);
+    for (std::uint64_t id = 0; id < 100; ++id) left[id] = stream.version(id);
+    stream.restart();
+    std::vector<Request> again(10'000);
+    stream.fill(again);
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      ASSERT_EQ(again[i].id, first[i].id) << name(workload);
+      ASSERT_EQ(again[i].action, first[i].action) << name(workload);
+      ASSERT_EQ(again[i].version, first[i].version + left[again[i].id]) << name(workload);
+    }
+    for (std::uint64_t id = 0; id < 100; ++id) EXPECT_EQ(stream.version(id), 2 * left[id]);
+  }
+}
+
 TEST(Workload, SameSeedSameRequests) {
   auto const same = [](Request const& a, Request const& b) {
     return a.id == b.id && a.version == b.version && a.action == b.action && a.length == b.length;

@@ -222,6 +222,12 @@ PERDURE_API perdure_code perdure_begin(perdure_store* store,
 PERDURE_API perdure_code perdure_commit(perdure_transaction* transaction, perdure_error** error);
 /// The store is as it was when the transaction began.
 PERDURE_API perdure_code perdure_abort(perdure_transaction* transaction, perdure_error** error);
+/// Takes the last commit back, durably: of a transaction that was revertible, and since which
+/// nothing was written, by this process or one before it. PERDURE_INVALID_ARGUMENT: there is none.
+PERDURE_API perdure_code perdure_revert(perdure_store* store, perdure_error** error);
+/// 1 if there is one to take back, else 0.
+PERDURE_API perdure_code perdure_can_revert(perdure_store* store, uint32_t* can,
+                                            perdure_error** error);
 /// Aborts one that has not ended. Of every transaction, before or after its store is destroyed.
 PERDURE_API void perdure_transaction_destroy(perdure_transaction* transaction);
 

@@ -212,6 +212,8 @@ typedef struct perdure_file_options {
 typedef struct perdure_transaction_options {
   size_t struct_bytes;
   uint64_t max_operations;  // of all its batches; room for them is made when it begins
+  uint32_t revertible;  // 1: perdure_revert can take it back
+  uint32_t reserved;  // 0
 } perdure_transaction_options;
 
 typedef struct perdure_call_options {

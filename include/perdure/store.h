@@ -49,6 +49,7 @@ struct DenseBuffer {
 struct TransactionOptions {
   std::uint64_t max_operations = 1u
                                  << 16;  // of all its batches; room for them is made when it begins
+  bool revertible = false;  // Store::revert can take it back. Not with durability power
 };
 
 /// Batches that take effect together or not at all, whatever happens: see Store::begin. Any thread
@@ -227,6 +228,16 @@ class PERDURE_API Store {
   /// Fills the registered buffers with what the last step that committed saved of them, and answers
   /// its number; none where there has been no step yet, and the buffers are as they were.
   Result<std::optional<std::uint64_t>> restore_step(CUstream_st* stream = nullptr);
+
+  /// Takes the last commit back, durably: the store, its dense buffers' copies and restore_step()
+  /// are as they were before that transaction. It must have been revertible, and nothing written
+  /// since, by this process or one before it; killed at any moment it has happened or not. Records
+  /// that such a transaction replaced stay in use for as long. For stores that commit together,
+  /// each its part: whoever is ahead goes back. Code::invalid_argument: there is nothing to take
+  /// back.
+  Status revert();
+  /// Whether there is.
+  Result<bool> can_revert();
 
   /// Hands the store to kernels of the user's own, which find, put, update and erase keys warp by
   /// warp, each durably when it returns (perdure/device.cuh). Until the session ends other threads

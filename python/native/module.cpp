@@ -164,8 +164,16 @@ void apply(Store& store, KeptColumn const& keys, nb::handle kinds, KeptColumn co
       }));
 }
 
-Transaction begin(Store& store, std::uint64_t max_operations) {
-  return value_or_raise(without_gil([&] { return store.begin({max_operations}); }));
+Transaction begin(Store& store, std::uint64_t max_operations, bool revertible) {
+  return value_or_raise(without_gil([&] { return store.begin({max_operations, revertible}); }));
+}
+
+void revert(Store& store) {
+  raise_unless_ok(without_gil([&] { return store.revert(); }));
+}
+
+bool can_revert(Store& store) {
+  return value_or_raise(without_gil([&] { return store.can_revert(); }));
 }
 
 void register_dense(Store& store, nb::list const& named) {
@@ -291,7 +299,9 @@ void bind_store(nb::module_& module) {
       .def("apply", &apply, nb::arg("keys"), nb::arg("kinds"), nb::arg("values"), nb::arg("rmw"),
            nb::arg("element"), nb::arg("out"), nb::arg("statuses"), nb::arg("stream") = 0,
            nb::arg("atomic") = false, nb::arg("transaction") = nb::none())
-      .def("begin", &begin, nb::arg("max_operations"))
+      .def("begin", &begin, nb::arg("max_operations"), nb::arg("revertible") = false)
+      .def("revert", &revert)
+      .def("can_revert", &can_revert)
       .def("register_dense", &register_dense, nb::arg("buffers"))
       .def("restore_step", &restore_step, nb::arg("stream") = 0)
       .def("scan", &scan, nb::arg("cursor"), nb::arg("limit"), nb::arg("here") = false)

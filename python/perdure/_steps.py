@@ -24,7 +24,9 @@ class Steps(Handle):
     """Transactions, registered arrays and steps of a store."""
 
     @contextmanager
-    def transaction(self, max_operations: int = 1 << 16) -> Generator[None, None, None]:
+    def transaction(
+        self, max_operations: int = 1 << 16, *, revertible: bool = False
+    ) -> Generator[None, None, None]:
         """The batches that this thread writes in the block take effect together, or not at all.
 
         They take effect when the block ends; where it raises, or the process dies in it, none does
@@ -34,15 +36,16 @@ class Steps(Handle):
         ----------
         max_operations : int
             Room is made for so many, of all batches in the block, before it begins.
+        revertible : bool
+            `revert` can take it back after its commit. What it replaces takes room for as long.
 
         Raises
         ------
         NoSpace
             There is no room for `max_operations`; or, from a batch in the block, the batch goes
-            beyond
-            them: then it has no effect, and leaves the others as they are.
+            beyond them: then it has no effect, and leaves the others as they are.
         Unsupported
-            Layout or index cannot undo.
+            Layout or index cannot undo; or `revertible` with durability "power".
         InvalidArgument
             The store is read-only.
         Closed
@@ -63,7 +66,8 @@ class Steps(Handle):
         ...     print(1 in store)
         True
         """
-        native = self._engine.begin(_checks.whole("max_operations", max_operations, least=1))
+        operations = _checks.whole("max_operations", max_operations, least=1)
+        native = self._engine.begin(operations, revertible)
         mine = self._of_thread
         mine.transaction = native
         try:
@@ -74,6 +78,57 @@ class Steps(Handle):
             raise
         mine.transaction = None
         native.commit()
+
+    def revert(self) -> None:
+        """Takes the last commit back: the store is as it was before it, durably.
+
+        The commit was of a `transaction` or `step` that is `revertible`, and nothing has been
+        written since, by this process or by one before it. For stores that commit together, each
+        its part of a step: whoever has it while another has not goes back. Killed at any moment,
+        it has happened or not. `restore_step` then answers the step before.
+
+        Raises
+        ------
+        InvalidArgument
+            There is nothing to take back (`can_revert`); or the store is read-only.
+        Unsupported
+            Layout "in_place", other indexes, durability "power".
+        Busy
+            A transaction is open on this thread.
+        Closed
+            The store is closed, or was opened by another process.
+
+        Examples
+        --------
+        >>> import perdure
+        >>> store = perdure.create("memfd:revert", key_bytes=8, value_bytes=8)
+        >>> with store.transaction(revertible=True):
+        ...     store[1] = 100
+        >>> store.can_revert()
+        True
+        >>> store.revert()
+        >>> 1 in store, store.can_revert()
+        (False, False)
+        """
+        self._engine.revert()
+
+    def can_revert(self) -> bool:
+        """Whether `revert` has a commit to take back.
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        Closed
+            The store is closed, or was opened by another process.
+
+        Examples
+        --------
+        See `revert`.
+        """
+        return self._engine.can_revert()
 
     def register_dense(self, /, **arrays: Array) -> None:
         """Names the arrays that `step` saves and `restore_step` fills: all of them, in one call.
@@ -114,7 +169,12 @@ class Steps(Handle):
 
     @contextmanager
     def step(
-        self, number: int, max_operations: int = 1 << 16, *, stream: Stream | None = None
+        self,
+        number: int,
+        max_operations: int = 1 << 16,
+        *,
+        stream: Stream | None = None,
+        revertible: bool = False,
     ) -> Generator[None, None, None]:
         """A `transaction` that ends with a training step.
 
@@ -132,6 +192,8 @@ class Steps(Handle):
         stream : int, torch.cuda.Stream or cupy.cuda.Stream, optional
             Device arrays are saved once it has come here; by default their library's current
             stream.
+        revertible : bool
+            As in `transaction`.
 
         Raises
         ------
@@ -157,7 +219,7 @@ class Steps(Handle):
         """
         number = _checks.whole("number", number)
         self._check_registered()
-        with self.transaction(max_operations):
+        with self.transaction(max_operations, revertible=revertible):
             yield
             mine = self._mine()
             assert mine is not None

@@ -477,6 +477,7 @@ CASES: dict[str, list[Case]] = {
         Case(
             "a transaction of Dash", "with store.transaction(): pass", open_store(path="dash.pool")
         ),
+        Case("a commit to take back where there is none", "store.revert()", STORE),
         Case("a cache that was not asked for", "store.load_cache()", STORE),
         Case("a snapshot onto the pool itself", 'store.snapshot("table.pool", force=True)', STORE),
         Case(

@@ -15,7 +15,7 @@ import perdure
 import pytest
 from perdure import _native
 from perdure.cli_support import Failure
-from perdure_figures import cache, dash, dash_pools, gpm, plots, runner, throughput
+from perdure_figures import dash, dash_pools, gpm, plots, runner, throughput
 from perdure_figures.catalogue import FIGURES
 from perdure_figures.model import Claim, Drawn, Kind, Panel, Run
 from perdure_figures.report import Measured
@@ -232,11 +232,6 @@ def test_a_breakdown_adds_up_to_the_call():
     assert throughput.breakdown(row | {"mops_kernel": None}, "word") == {"whole call": 1024.0}
 
 
-def test_hit_rates_are_those_counted():
-    assert cache.hit_rate({"cache": 0.2, "cache_hits_per_get": 0.75}) == 0.75
-    assert cache.hit_rate({"cache": 0, "cache_hits_per_get": 0.0}) == 0
-
-
 # --- end to end ---------------------------------------------------------------------------------
 
 
@@ -357,18 +352,6 @@ def test_a_breakdown_on_a_gpu(cli, tmp_path):
     assert all(0 <= share <= 100 for share in shares.values())
     for panel in found["panels"]:
         assert {"kernels", "between GPU and CPU", "whole call"} <= set(panel["series"])
-
-
-@needs_bench
-@pytest.mark.parametrize("layout", ["in_place", "word"])
-def test_hit_rates_grow_with_the_cache(tmp_path, layout):
-    setup = setting(tmp_path)
-    runs = {run.name: run for run in cache.plan_policies(setup)}
-    rates = []
-    for size in (0.05, 0.4):
-        found = runner.run_one(runs[f"c {layout} lfu {size}"], tmp_path / "result.json")
-        rates.append(cache.hit_rate(found))
-    assert 0.4 < rates[0] < rates[1] < 1
 
 
 @needs_bench

@@ -147,6 +147,37 @@ def test_pools_that_cannot_say_so(pool, log_dir):
         pytest.raises(errors.Unsupported, match="log does not carry dense buffers"),
     ):
         store.register_dense(weights=np.zeros(1))
+    with perdure.open(pool, log_dir=log_dir) as store:
+        with pytest.raises(errors.Unsupported, match="has each commit for good"):
+            store.revert()
+        with (
+            pytest.raises(errors.Unsupported, match="has each commit for good"),
+            store.transaction(revertible=True),
+        ):
+            pass
+        assert not store.can_revert()
+
+
+def test_a_step_is_taken_back_by_the_process_that_opens_the_pool_next(store, pool):
+    weights = np.zeros(5)
+    store.register_dense(weights=weights)
+    for number in (1, 2):
+        with store.step(number, revertible=True):
+            store.put(KEYS[:200], KEYS[:200] + number)
+            weights += 1
+    store.close()
+    with perdure.open(pool, read_only=True) as store:
+        assert not store.can_revert()
+        with pytest.raises(errors.InvalidArgument, match="read-only"):
+            store.revert()
+    with perdure.open(pool) as store:
+        store.register_dense(weights=weights)
+        assert store.restore_step() == 2
+        store.revert()
+        assert store.restore_step() == 1 and (weights == 1).all()
+        assert (values(store)[:200] == KEYS[:200] + 1).all()
+        with pytest.raises(errors.InvalidArgument, match="no commit to take back"):
+            store.revert()
 
 
 def test_other_threads_wait_for_a_step(store):
@@ -213,6 +244,7 @@ class StepModel(RuleBasedStateMachine):
         self.weights, self.bias = np.zeros(333, np.uint8), np.zeros(2, np.uint64)
         self.table: dict[int, int] = {}
         self.step: tuple[int, bytes] | None = None
+        self.back: tuple[dict[int, int], tuple[int, bytes] | None] | None = None
         self.register()
 
     def teardown(self):
@@ -237,13 +269,21 @@ class StepModel(RuleBasedStateMachine):
     def dense(self) -> bytes:
         return self.weights.tobytes() + self.bias.tobytes()
 
-    @rule(data=st.data(), number=st.integers(0, 2**63 - 2))
-    def commit(self, data, number):
-        with self.store.step(number, 64):
+    @rule(data=st.data(), number=st.integers(0, 2**63 - 2), revertible=st.booleans())
+    def commit(self, data, number, revertible):
+        with self.store.step(number, 64, revertible=revertible):
             table = self.change(data)
+        self.back = (self.table, self.step) if revertible else None
         self.table, self.step = table, (number, self.dense())
 
+    @precondition(lambda self: self.back is not None)
+    @rule()
+    def take_back(self):
+        self.store.revert()
+        (self.table, self.step), self.back = self.back, None
+
     def fail_inside(self, data, number: int, copy: Path | None = None):
+        self.back = None
         with self.store.step(number, 64):
             self.change(data)
             if copy is not None:
@@ -259,7 +299,7 @@ class StepModel(RuleBasedStateMachine):
     def write_without_a_step(self, data):
         with self.store.transaction(64):
             table = self.change(data)
-        self.table = table
+        self.table, self.back = table, None
 
     @rule(data=st.data(), number=st.integers(0, 99))
     def kill(self, data, number):
@@ -289,6 +329,7 @@ class StepModel(RuleBasedStateMachine):
         for keys, rows in self.store.scan(dtype=np.uint64):
             held.update(zip(keys.tolist(), rows.ravel().tolist(), strict=True))
         assert held == self.table
+        assert self.store.can_revert() == (self.back is not None)
 
 
 TestSteps = StepModel.TestCase

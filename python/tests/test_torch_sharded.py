@@ -375,14 +375,15 @@ def test_a_step_that_is_taken_back_leaves_the_pool_as_it_was(
         taken += bool(trainer.evicted)
         after = contents(store)
         assert after != before
-        trainer._undo.take_back(trainer.done, trainer._bytes, trainer._before)
+        trainer._take_back()
         assert contents(store) == before and trainer._bytes.equal(dense)
         assert trainer.resume() == step
         steps_of(bags, trainer, step, step + 1)
         assert contents(store) == after
     assert taken > 5, "steps that evict"
-    with pytest.raises(perdure.InvalidArgument, match="step 29 cannot be taken back"):
-        trainer._undo.take_back(29, trainer._bytes, trainer._before)
+    trainer._take_back()
+    with pytest.raises(perdure.InvalidArgument, match="no commit to take back"):
+        trainer._take_back()
 
 
 def test_one_process_trains_as_collections_that_are_not_sharded(pools: Path, alone: None) -> None:

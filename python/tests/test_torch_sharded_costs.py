@@ -116,7 +116,7 @@ def test_new_rows_add_no_put_and_a_step_with_old_and_new_ones_can_be_taken_back(
     before = [sorted(page for ids, _ in store.table(n).scan() for page in ids) for n in names]
     assert costs(store, bags, trainer, 10)["puts"] == 1
     assert len(store.table("t0").get(range(30)).found.nonzero()[0]) == 30
-    trainer._undo.take_back(2, trainer._bytes, trainer._before)
+    trainer._take_back()
     after = [sorted(page for ids, _ in store.table(n).scan() for page in ids) for n in names]
     assert after == before == [list(range(20))] * 2
 
@@ -181,14 +181,34 @@ def test_on_a_gpu_no_message_and_no_old_row_goes_through_the_host(pools: Path) -
     assert store.table("t0").get(ids).found.all()
 
 
-def test_pools_whose_old_rows_would_have_no_one_width_are_refused(pools: Path) -> None:
+def test_pools_of_any_length_train_alike_and_a_step_there_can_be_taken_back(pools: Path) -> None:
     import torch
     from perdure import torch as pt
 
-    tables, rule = [pt.TableConfig("wide", 64), pt.TableConfig("narrow", 2)], pt.SGD(lr=0.1)
-    store = perdure.create(pools / "any-length", key_bytes=16, value_bytes=None)
-    bags = pt.ShardedEmbeddingBagCollection(store, tables, rule)
-    none = torch.nn.Linear(3, 3)
-    dense = torch.optim.SGD(none.parameters(), lr=0.1)
-    with pytest.raises(perdure.Unsupported, match=r"make the pools with perdure\.torch\.create"):
-        pt.ShardedTrainer(store, bags, none, dense)
+    tables, rule = [pt.TableConfig("wide", 64), pt.TableConfig("narrow", 2)], pt.Adam(lr=0.1)
+    rows: list[list[Any]] = []
+    for name in ("one", "any"):
+        if name == "one":
+            store = pt.create(pools / name, tables, rule)
+        else:
+            store = perdure.create(pools / name, key_bytes=16, value_bytes=None)
+        bags = pt.ShardedEmbeddingBagCollection(store, tables, rule)
+        none = torch.nn.Linear(3, 3)
+        trainer = pt.ShardedTrainer(store, bags, none, torch.optim.SGD(none.parameters(), lr=0.1))
+        trainer.resume()
+
+        def held(store: perdure.Store = store) -> Any:
+            return [store.table(one.name).get(range(40)).values.tolist() for one in tables]
+
+        for first in (0, 10, 0):
+            before = held() if first else None
+            step_of(bags, trainer, first)
+            if before is not None:
+                after = held()
+                trainer._take_back()
+                assert held() == before
+                assert trainer.resume() == 1
+                step_of(bags, trainer, first)
+                assert held() == after
+        rows.append(held())
+    assert rows[0] == rows[1]

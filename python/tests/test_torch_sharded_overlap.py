@@ -222,7 +222,7 @@ def test_an_overlapped_step_that_is_taken_back_leaves_the_pool_as_it_was(
         trainer.wait()
         after = contents(store)
         assert after != before
-        trainer._undo.take_back(trainer.done, trainer._bytes, trainer._before)
+        trainer._take_back()
         assert contents(store) == before
         assert trainer.resume() == step + 1
         steps_of(bags, trainer, step + 1, step + 2)
@@ -241,7 +241,7 @@ def test_old_rows_of_steps_one_after_another_are_those_of_a_synchronous_training
         store, bags, trainer = a_training(pools / str(overlap), overlap=overlap)
         steps_of(bags, trainer, 0, 12)
         trainer.wait()
-        trainer._undo.take_back(12, trainer._bytes, trainer._before)
+        trainer._take_back()
         kept.append(contents(store))
         assert trainer.resume() == 11
         store.close()

@@ -242,14 +242,13 @@ class Training:
             self.trainer._write_step = late  # type: ignore[method-assign]
 
     def _tell_of_undo(self) -> None:
-        undo = self.trainer._undo
-        usual = undo.take_back
+        usual = self.trainer._take_back
 
-        def told(step: int, *arguments: Any) -> None:
-            self.log.write(f"back {step}\n")
-            usual(step, *arguments)
+        def told() -> None:
+            self.log.write(f"back {self.store.restore_step()}\n")
+            usual()
 
-        undo.take_back = told  # type: ignore[method-assign]
+        self.trainer._take_back = told  # type: ignore[method-assign]
 
     def fail_at(self, step: int, where: str) -> None:
         """The commit of a step, once; or what comes before it."""
@@ -267,7 +266,7 @@ class Training:
         """In a step's commit, before the others know that it is prepared, after it and before the
         others know; or in taking one back."""
         if when == "in undo":
-            notes.keep_undo = kill_me  # the last thing in that commit
+            self.store.revert = kill_me  # type: ignore[method-assign]
             return
         name = {"in commit": "_write"}.get(when, "_told")
         doing = {"after commit": 1, "prepared": 4}.get(when)

@@ -60,7 +60,10 @@ perdure_file_options default_file_options() {
 }
 
 perdure_transaction_options default_transaction_options() {
-  return {sizeof(perdure_transaction_options), TransactionOptions{}.max_operations};
+  perdure_transaction_options o = {};
+  o.struct_bytes = sizeof(o);
+  o.max_operations = TransactionOptions{}.max_operations;
+  return o;
 }
 
 perdure_call_options default_call_options() {
@@ -182,7 +185,12 @@ Result<FileOptions> file_options(perdure_file_options const* given) {
 Result<TransactionOptions> transaction_options(perdure_transaction_options const* given) {
   auto const o = read_growing(given, default_transaction_options(), "transaction options");
   if (!o.ok()) return o.status();
-  return TransactionOptions{o.value().max_operations};
+  Fields fields;
+  TransactionOptions made;
+  made.max_operations = o.value().max_operations;
+  made.revertible = fields.flag(o.value().revertible, "revertible");
+  fields.reserved(o.value().reserved);
+  return checked(made, fields);
 }
 
 Result<CallOptions> call_options(perdure_call_options const* given) {

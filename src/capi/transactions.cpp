@@ -47,6 +47,19 @@ perdure_code perdure_abort(perdure_transaction* transaction, perdure_error** err
                               [](perdure::Transaction& t) { return t.abort(); });
 }
 
+perdure_code perdure_revert(perdure_store* store, perdure_error** error) {
+  return capi::in_store(store, error, [](perdure::Store& open) { return open.revert(); });
+}
+
+perdure_code perdure_can_revert(perdure_store* store, uint32_t* can, perdure_error** error) {
+  return capi::in_store(store, error, [&](perdure::Store& open) -> perdure::Status {
+    if (can == nullptr) return capi::no_argument("can");
+    auto const answer = open.can_revert();
+    if (answer.ok()) *can = answer.value() ? 1 : 0;
+    return answer.status();
+  });
+}
+
 void perdure_transaction_destroy(perdure_transaction* transaction) { delete transaction; }
 
 }  // extern "C"

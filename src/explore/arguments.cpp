@@ -75,6 +75,8 @@ void add_bounds(CLI::App& program, Bounds& bounds) {
                    "whose power is cut");
   program.add_flag("--steps", bounds.steps,
                    "transactions that write a step of dense buffers (layout word or log)");
+  program.add_flag("--revertible", bounds.revertible,
+                   "with --steps: they can be taken back, and some are");
   program.add_flag("--wide-keys", bounds.wide_keys, "keys of 20 bytes, not 8 (layout log)");
   program.add_flag("--any-keys", bounds.any_keys,
                    "keys of several lengths, some of equal hashes (layout log)");
@@ -133,6 +135,7 @@ char const* contradiction(Options const& o) {
     return "--device-ops orders by fences, in layout word";
   if (b.steps && (o.layout == Layout::in_place || b.atomic || b.device_ops))
     return "--steps makes each batch a transaction, in layout word or log";
+  if (b.revertible && !b.steps) return "--revertible is about steps: add --steps";
   if (b.full_medium && (b.atomic || b.device_ops || b.steps))
     return "--full-medium is for plain batches";
   if (b.cached && o.layout != Layout::in_place && !b.mirrored)

@@ -14,6 +14,7 @@
 #include "explore/scenario.hpp"
 #include "explore/window.hpp"
 #include "perdure/store.h"
+#include "store/gphash/device_access.hpp"
 
 namespace perdure::explore {
 
@@ -175,6 +176,21 @@ inline std::optional<std::string> check_verify(Store& store, Contents const& con
     return "verify counts " + std::to_string(report->records) + " records of " +
            std::to_string(count(contents));
   return std::nullopt;
+}
+
+/// Between batches the store counts its keys, and each record that is in use is some key's, or was
+/// before a commit that can be taken back.
+inline std::optional<std::string> check_counts(Store& store, Contents const& contents) {
+  std::uint64_t const keys = count(contents), counted = store.stats().records;
+  if (counted != keys)
+    return "the store counts " + std::to_string(counted) + " records of " + std::to_string(keys);
+  auto const used = DeviceAccess::records_in_use(store);
+  if (!used.ok()) return "records in use: " + used.status().message();
+  auto const can_revert = store.can_revert();
+  bool const more_may_be = can_revert.ok() && can_revert.value();
+  if (used.value() == keys || (more_may_be && used.value() > keys)) return std::nullopt;
+  return "the heap has " + std::to_string(used.value()) + " records in use, for " +
+         std::to_string(keys) + " keys";
 }
 
 /// Puts to absent keys, a change and an erasure, whichever the contents allow.

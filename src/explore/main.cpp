@@ -124,7 +124,7 @@ void print(Arguments const& a, Totals& t) {
   for (Finding const& f : t.findings) {
     bool const store = a.options.system == System::store;
     std::printf(
-        "violation: %s\n%s\n  replay: perdure-explore --%s %s --model %s%s%s%s%s%s%s%s%s%s%s%s%s "
+        "violation: %s\n%s\n  replay: perdure-explore --%s %s --model %s%s%s%s%s%s%s%s%s%s%s%s%s%s "
         "--replay '%s'\n",
         f.what.c_str(), f.description.c_str(), store ? "layout" : "index",
         store ? a.layout.c_str() : a.index.c_str(), a.model.c_str(),
@@ -132,8 +132,9 @@ void print(Arguments const& a, Totals& t) {
         a.options.bounds.full_medium ? " --full-medium" : "",
         a.options.bounds.cached ? " --cached" : "",
         a.options.bounds.device_ops ? " --device-ops" : "",
-        a.options.bounds.steps ? " --steps" : "", a.options.bounds.power ? " --power" : "",
-        a.options.bounds.wide_keys ? " --wide-keys" : "",
+        a.options.bounds.steps ? " --steps" : "",
+        a.options.bounds.revertible ? " --revertible" : "",
+        a.options.bounds.power ? " --power" : "", a.options.bounds.wide_keys ? " --wide-keys" : "",
         a.options.bounds.any_keys ? " --any-keys" : "",
         a.options.bounds.any_values ? " --any-values" : "", a.mutant == nullptr ? "" : " --mutant ",
         a.mutant == nullptr ? "" : a.mutant->mutant.name(), replay_text(f).c_str());
@@ -297,6 +298,8 @@ constexpr Kind kKinds[] = {
     {"atomic", "", System::store, Layout::word, &Bounds::atomic},
     {"log-atomic", "", System::store, Layout::log, &Bounds::atomic},
     {"steps", "", System::store, Layout::word, &Bounds::steps},
+    {"reverts", "", System::store, Layout::word, &Bounds::steps, false, &Bounds::revertible},
+    {"log-reverts", "", System::store, Layout::log, &Bounds::steps, false, &Bounds::revertible},
     {"log-wide", "", System::store, Layout::log, &Bounds::wide_keys},
     {"log-any", "", System::store, Layout::log, &Bounds::any_values},
     {"log-any-keys", "", System::store, Layout::log, &Bounds::any_keys},
@@ -332,7 +335,8 @@ constexpr Kind kKinds[] = {
 Arguments of_kind(Arguments a, Kind const& kind) {
   Bounds& bounds = a.options.bounds;
   bounds.atomic = bounds.mirrored = bounds.device_ops = bounds.full_medium = bounds.cached =
-      bounds.steps = bounds.power = bounds.wide_keys = bounds.any_keys = bounds.any_values = false;
+      bounds.steps = bounds.revertible = bounds.power = bounds.wide_keys = bounds.any_keys =
+          bounds.any_values = false;
   for (auto const flag : {kind.flag, kind.second})
     if (flag != nullptr) bounds.*flag = true;
   a.options.layout = kind.layout;

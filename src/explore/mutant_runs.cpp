@@ -5,6 +5,7 @@
 
 #include "explore/btree/store_mutants.hpp"
 #include "explore/log_mutants.hpp"
+#include "explore/revert_mutants.hpp"
 
 namespace perdure::explore {
 namespace {
@@ -438,6 +439,7 @@ std::span<MutantInfo const> mutants() {
   static std::vector<MutantInfo> const all = [] {
     std::vector<MutantInfo> both(std::begin(kMutants), std::end(kMutants));
     both.insert(both.end(), std::begin(kLogMutants), std::end(kLogMutants));
+    both.insert(both.end(), std::begin(kRevertMutants), std::end(kRevertMutants));
     both.insert(both.end(), std::begin(kStoreMutants), std::end(kStoreMutants));
     return both;
   }();

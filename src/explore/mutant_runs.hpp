@@ -23,14 +23,14 @@ struct Steer {
 struct MutantInfo {
   Mutant mutant;
   char const*
-      layouts;  // "word", "in_place", "both"; of word alone "atomic", "steps", "mirrored",
-                // "mirrored-atomic", "mirrored-cached", "device", "full", "power"; "log", of it
-                // alone "log-atomic", "log-steps", "log-wide", "log-any",
-                // "log-any-keys", "log-any-keys-atomic"; of in_place "cached";
-                // "tables"; of libGPM "gpm-log", "gpm-conv", "gpm-logs" (both), "gpm-logs-commit"
-                // (both, where the host alone orders), "gpm-checkpoint"; of Dash "dash-eh",
-                // "dash-lh", "dash" (both), "dash-records"; "gwal", "gwal-power"; "btree"; of its
-                // store "btree-store", "btree-log", "btree-index", "btree-index-log", "btree-full"
+      layouts;  // "word", "in_place", "both"; of word alone "atomic", "steps", "reverts",
+                // "mirrored", "mirrored-atomic", "mirrored-cached", "device", "full", "power";
+                // "log", of it alone "log-atomic", "log-steps", "log-reverts", "log-wide",
+                // "log-any", "log-any-keys", "log-any-keys-atomic"; of in_place "cached"; "tables";
+                // of libGPM "gpm-log", "gpm-conv", "gpm-logs" (both), "gpm-logs-commit" (both,
+                // where the host alone orders), "gpm-checkpoint"; of Dash "dash-eh", "dash-lh",
+                // "dash" (both), "dash-records"; "gwal", "gwal-power"; "btree"; of its store
+                // "btree-store", "btree-log", "btree-index", "btree-index-log", "btree-full"
   char const* what;
   // set: no run can tell it from the original, so --mutants leaves it out
   char const* why_equal = nullptr;

@@ -10,7 +10,6 @@
 #include "explore/pool_identity.hpp"
 #include "index/gphash/candidates.hpp"
 #include "pm/pool_format.hpp"
-#include "store/gphash/device_access.hpp"
 #include "store/gphash/engine/engine.hpp"
 
 namespace perdure::explore {
@@ -32,18 +31,6 @@ OpenOptions open_options(bool grows = true) {
     o.memory.cache_policy = CachePolicy::random;  // loads evict, though nobody gets
   }
   return o;
-}
-
-/// Between batches the store counts its keys, and each record that is in use is some key's.
-std::optional<std::string> check_counts(Store& store, Contents const& contents) {
-  std::uint64_t const keys = count(contents), counted = store.stats().records;
-  if (counted != keys)
-    return "the store counts " + std::to_string(counted) + " records of " + std::to_string(keys);
-  auto used = DeviceAccess::records_in_use(store);
-  if (!used) return "records in use: " + used.status().message();
-  if (*used == keys) return std::nullopt;
-  return "the heap has " + std::to_string(*used) + " records in use, for " + std::to_string(keys) +
-         " keys";
 }
 
 /// Nobody is writing the root: both copies are whole, and one follows the other.
@@ -74,8 +61,12 @@ std::string Runner::describe(std::uint64_t scenario_seed) const {
 
 std::uint64_t Runner::hash_of_oracle(std::size_t oracle) const {
   Oracle const& o = oracles_[oracle];
+  auto const back = [](std::optional<Back> const& to) {
+    return to ? mix(hash_of(to->contents), to->step.value_or(0)) : 0;
+  };
   return mix(hash_of(o.old), hash_of(o.fresh)) +
-         mix(o.old_step.value_or(0), o.fresh_step.value_or(0));
+         mix(o.old_step.value_or(0), o.fresh_step.value_or(0)) +
+         mix(back(o.old_back), back(o.fresh_back)) + o.kept;
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -227,18 +218,6 @@ std::optional<std::string> Runner::judge_open(Store& store, Oracle const& oracle
   if (r.clean && !settled) return "the pool says that it was closed in order";
   if (auto wrong = check_gets(store, *scenario_, found)) return wrong;
   return check_verify(store, found);
-}
-
-/// The step goes with the contents: both old, or both fresh.
-std::optional<std::string> Runner::judge_step(Store& store, Oracle const& oracle,
-                                              Contents const& found,
-                                              std::optional<std::uint64_t>& step) {
-  if (auto wrong = read_step(store, step)) return wrong;
-  bool const old = found == oracle.old && step == oracle.old_step;
-  bool const fresh = found == oracle.fresh && step == oracle.fresh_step;
-  if (old || fresh) return std::nullopt;
-  return "the step is " + shown(step) + "; it was " + shown(oracle.old_step) +
-         " and may have become " + shown(oracle.fresh_step) + ", with the contents";
 }
 
 /// Opens what the crash left, looks at everything, writes to it, closes it, opens it once more.

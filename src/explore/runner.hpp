@@ -36,16 +36,24 @@ class Runner final : public Crasher {
   std::optional<std::string> run_transaction(Store& store, std::span<Batch const> batches,
                                              bool commits, Contents& contents);
   std::optional<std::string> run_steps(Store& store, Scenario const& scenario, Contents& contents);
+  /// Between steps: what is there, and what taking the last one back brings, if it can be.
+  struct Settled {
+    Contents contents;
+    std::optional<std::uint64_t> step;
+    std::optional<Back> back;
+  };
+  [[nodiscard]] static Oracle settled(Settled const& now);
+  std::optional<std::string> look_at_step(Store& store, Settled const& now);
+  std::optional<std::string> run_revert(Store& store, Settled& now);
   std::optional<std::string> run_step(Store& store, Batch const& batch, Stepping stepping,
-                                      std::uint64_t number, Contents& contents,
-                                      std::optional<std::uint64_t>& step);
+                                      std::uint64_t number, Settled& now);
   std::optional<std::string> read_beside(std::vector<Window> const& windows, Contents const& end);
   std::optional<std::string> read_step(Store& store, std::optional<std::uint64_t>& step);
   std::optional<std::string> check_step(Store& store, std::optional<std::uint64_t> step);
   std::optional<std::string> further_step(Store& store, std::optional<std::uint64_t>& step);
   void expect(Oracle oracle);
   std::optional<std::string> judge_open(Store& store, Oracle const& oracle, Contents& found);
-  std::optional<std::string> judge_step(Store& store, Oracle const& oracle, Contents const& found,
+  std::optional<std::string> judge_step(Store& store, Oracle const& oracle, Contents& found,
                                         std::optional<std::uint64_t>& step);
 
   DenseArrays dense_;

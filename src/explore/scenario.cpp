@@ -76,8 +76,9 @@ void add_alike(std::uint64_t number, std::vector<std::byte>& to) {
   to.insert(to.end(), bytes, bytes + sizeof words);
 }
 
-Stepping draw_stepping(Random& random) {
+Stepping draw_stepping(Random& random, bool revertible) {
   std::uint32_t const dice = random.below(8);
+  if (revertible && random.below(3) == 0) return Stepping::taken_back;
   return dice < 4   ? Stepping::after_batch
          : dice < 6 ? Stepping::before_batch
                     : static_cast<Stepping>(dice - 4);
@@ -125,7 +126,9 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
     s.writing = Writing::in_steps;
     s.roomy = random.below(4) !=
               0;  // else crashes fall into growths, as they do in transactions without steps
-    for (std::size_t b = 0; b < s.batches.size(); ++b) s.stepping.push_back(draw_stepping(random));
+    s.revertible = bounds.revertible;
+    for (std::size_t b = 0; b < s.batches.size(); ++b)
+      s.stepping.push_back(draw_stepping(random, s.revertible));
   }
   if (bounds.device_ops) {
     s.writing = Writing::in_device_sessions;
@@ -152,7 +155,7 @@ std::string Scenario::describe() const {
                                              ", device sessions",
                                              ", steps"};
   static constexpr char const* kStepping[] = {"a step after it", "a step before it", "no step",
-                                              "aborted"};
+                                              "aborted", "a step after it, taken back"};
   static constexpr char const* kKinds[] = {"get", "put", "erase", "update"};
   std::string text = "shape " + std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) +
                      "H-" + std::to_string(shape.slots) + "S, " + std::to_string(machine.warps) +
@@ -161,7 +164,8 @@ std::string Scenario::describe() const {
                      (key_bytes == 0 ? "keys of any length, " : "") +
                      (value_bytes == 0 ? "values of any length, " : "") +
                      (machine.stage_by_stage ? "stage by stage" : "item by item") +
-                     (machine.cached ? ", cache" : "") + kWriting[static_cast<int>(writing)];
+                     (machine.cached ? ", cache" : "") + kWriting[static_cast<int>(writing)] +
+                     (revertible ? " that can be taken back" : "");
   auto const add = [&](char const* name, std::vector<Batch> const& list,
                        std::vector<Stepping> const& how) {
     for (std::size_t b = 0; b < list.size(); ++b) {

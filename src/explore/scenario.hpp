@@ -43,8 +43,8 @@ enum class Writing : std::uint8_t {
 };
 
 /// Of a batch that is written in_steps, as a transaction: where in it the step comes, and how it
-/// ends.
-enum class Stepping : std::uint8_t { after_batch, before_batch, not_at_all, aborted };
+/// ends. taken_back: after its commit.
+enum class Stepping : std::uint8_t { after_batch, before_batch, not_at_all, aborted, taken_back };
 
 struct Scenario {
   std::uint64_t seed;
@@ -61,6 +61,7 @@ struct Scenario {
   std::vector<Batch> filling;  // before the run, and not explored
   std::vector<Batch> batches;
   std::vector<Stepping> stepping;  // of each of them
+  bool revertible = false;  // they can be taken back
   [[nodiscard]] std::string describe() const;
   /// Adds the bytes of key number k. Wide ones have the number behind their first 8 bytes, which
   /// they share with others. Of keys of several lengths the first kAlike have one hash.
@@ -83,6 +84,7 @@ struct Bounds {
   bool full_medium = false;  // tables soon find no room to grow
   bool cached = false;  // a bucket cache, or a record cache, loaded before each batch
   bool steps = false;  // each batch is a transaction that writes a step of dense buffers
+  bool revertible = false;  // of steps: they can be taken back, and some are
   bool power = false;  // durability power: a log, checkpoints and snapshots on a disk
   // batches are device sessions: each warp its own operations, one after the other
   bool device_ops = false;
@@ -114,6 +116,12 @@ struct SessionSeen {
   std::uint32_t acknowledged = 0;
 };
 
+/// What taking the last commit back brings: contents, and the step that they are of.
+struct Back {
+  Contents contents;
+  std::optional<std::uint64_t> step;
+};
+
 /// What a crash may leave of each key: `old`, or `fresh` of the batch in flight; of a device
 /// session, whatever an order of its operations explains in which those that had been acknowledged
 /// took effect.
@@ -124,6 +132,9 @@ struct Oracle {
   std::optional<SessionSeen> session = {};
   // Number of the step that the dense buffers are of; it goes with the contents.
   std::optional<std::uint64_t> old_step = {}, fresh_step = {};
+  // What each of the two goes back to, if it can be taken back; `kept`: or not any more.
+  std::optional<Back> old_back = {}, fresh_back = {};
+  bool kept = false;
 };
 
 }  // namespace perdure::explore

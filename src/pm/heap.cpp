@@ -322,6 +322,21 @@ void RecordHeap::take_back(Offset record) {
   if (s.used++ == 0) --empty_;
 }
 
+/// Its superblock has been given up if no slot leads there. The header is still what it was.
+bool RecordHeap::keep_unreached(Offset record) {
+  std::uint64_t const index = record.bytes / pool_->superblock_bytes();
+  std::uint64_t const given_up = room(record) == 0 ? headers_.room(record) : 0;
+  if (given_up != 0) {
+    pool_->claim_run(Offset{index * pool_->superblock_bytes()}, 1);
+    attach(index, given_up);
+    ++empty_;
+    list(index);
+  }
+  if (!is_record(record) || in_use(record)) return false;
+  take_back(record);
+  return true;
+}
+
 std::vector<RecordHeap::Superblock> RecordHeap::superblocks() const {
   std::vector<Superblock> all;
   for (std::uint64_t i = 1; i < superblocks_.size(); ++i)

@@ -100,6 +100,9 @@ class RecordHeap {
   [[nodiscard]] bool holds_any() const { return !held_.empty(); }
   /// One that is free by a damaged map, and in use nevertheless.
   void take_back(Offset record);
+  /// After an opening, before anything has been written: one that no slot leads to is in use.
+  /// False: it is in use already, or none of this heap's.
+  bool keep_unreached(Offset record);
   /// Superblocks for records to come: so many, and up to `more` for which the pool need not grow.
   Status add_superblocks(std::uint64_t stride, std::uint64_t n, std::uint64_t more);
   /// Superblocks without a record in use serve any stride, and the index, again.

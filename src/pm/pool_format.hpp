@@ -20,8 +20,9 @@ inline constexpr std::array<char, 8> kPoolMagic{'P', 'E', 'R', 'D', 'U', 'R', 'E
 inline constexpr std::uint32_t kFormatVersion = 4;  // older ones: older_format.hpp
 inline constexpr std::uint64_t kHeaderOffset = 0;
 inline constexpr std::uint64_t kRootOffset[2] = {4096, 8192};
-// 8 bytes: number of the last transaction that ended
+// 8 bytes: number of the last transaction that ended, and whether it can be taken back
 inline constexpr std::uint64_t kEpochOffset = 12288;
+inline constexpr std::uint64_t kEpochRevertible = std::uint64_t{1} << 63;
 inline constexpr std::uint64_t kClosingNoteOffset = kEpochOffset + 64;  // a line of its own
 // 8 bytes, of no close: changes.hpp
 inline constexpr std::uint64_t kChangeWordOffset = kClosingNoteOffset + 64;

@@ -110,7 +110,7 @@ void Outside::tell_head(Glance& to) const {
   to.key_bytes = header_.key_bytes;
   to.value_bytes = header_.value_bytes;
   to.closed_in_order = root_.clean == 1;
-  to.transactions = word(pm::kEpochOffset);
+  to.transactions = word(pm::kEpochOffset) & ~pm::kEpochRevertible;
   if (to.index == Index::gphash) {
     to.changes = word(pm::kChangeWordOffset) / 2;
     to.changing = word(pm::kChangeWordOffset) % 2 != 0;

@@ -275,6 +275,15 @@ Result<std::optional<std::uint64_t>> Store::restore_step(CUstream_st* stream) {
   return answer(impl_.get(), [&](Impl& impl) { return impl.restore_step(stream); });
 }
 
+Status Store::revert() {
+  exec::Range const range("revert");
+  return answer(impl_.get(), [](Impl& impl) { return impl.revert(); });
+}
+
+Result<bool> Store::can_revert() {
+  return answer(impl_.get(), [](Impl& impl) { return impl.can_revert(); });
+}
+
 Result<CacheReport> Store::load_cache() {
   exec::Range const range("load_cache");
   return answer(impl_.get(), [&](Impl& impl) {

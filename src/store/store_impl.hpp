@@ -55,6 +55,8 @@ struct Store::Impl {
   virtual Result<std::shared_ptr<Transaction::State>> begin(TransactionOptions const& options) = 0;
   virtual Status register_dense(std::vector<DenseBuffer> const& buffers) = 0;
   virtual Result<std::optional<std::uint64_t>> restore_step(CUstream_st* stream) = 0;
+  virtual Status revert() = 0;
+  virtual Result<bool> can_revert() = 0;
   /// `anywhere`: on any machine and shape, for the engine's own warps
   /// (store/gphash/device_session.hpp).
   virtual Result<std::shared_ptr<DeviceSession::State>> device_session(

@@ -191,7 +191,8 @@ struct ExtentHead {  // bytes
   std::uint32_t entries;  //   8
   std::uint32_t kind;  //  12  ExtentKind
   std::uint64_t sum;  //  16  of sum_of() of all entries, but those that undo; of a commit, the
-                      //      number of the undo log's transaction that it commits too, or 0
+                      //      number of the undo log's transaction that it commits too, or 0,
+                      //      with pm::kEpochRevertible if it can be taken back
   std::uint64_t check;  //  24  hash_bytes() of the 24 bytes before it and the log's id
 };
 static_assert(offsetof(ExtentHead, number) == 0 && offsetof(ExtentHead, entries) == 8 &&

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
@@ -241,6 +242,7 @@ Status EntryLog::take(Extent const& extent, Take const& f) {
             "the log of entries has a batch of a kind that this build does not "
             "know; open it with the build that wrote it"};
   if (extent.kind == ExtentKind::commit && extent.sum != 0) committed_ = extent.sum;
+  last_parts_.reset();
   if (extent.kind == ExtentKind::part && !mutated("part_counts_alone")) {
     parts_.push_back(extent);
     return {};
@@ -252,8 +254,15 @@ Status EntryLog::take(Extent const& extent, Take const& f) {
   }
   for (Extent const& part : parts_)
     if (Status s = f(saying(part)); !s.ok()) return s;
-  parts_.clear();
+  end_parts((extent.sum & pm::kEpochRevertible) != 0);
   return {};
+}
+
+/// A commit follows them.
+void EntryLog::end_parts(bool revertible) {
+  last_parts_.reset();
+  if (revertible) last_parts_ = std::move(parts_);
+  parts_.clear();
 }
 
 Status EntryLog::read(exec::Workers& workers, Take const& f) {
@@ -299,6 +308,14 @@ void EntryLog::drop_parts() {
     end_ = parts_.back().first - head_cells();
     if (!mutated("parts_stay_behind_the_end")) zero_head();
   }
+}
+
+void EntryLog::reopen_parts() {
+  PERDURE_ASSERT(parts_.empty() && last_parts_.has_value());
+  parts_ = std::move(*last_parts_);
+  last_parts_.reset();
+  end_ -= head_cells();
+  zero_head();
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -362,8 +379,9 @@ void EntryLog::seal(std::uint64_t number, std::uint64_t entries, ExtentKind kind
   each_of_head(end_, [&](std::byte* to, std::size_t begin, std::size_t n) {
     pm::write_bytes(to, bytes + begin, n);
   });
+  last_parts_.reset();
   if (goes_on) parts_.push_back({number, entries, kind, end_ + head_cells(), sum});
-  if (ends) parts_.clear();
+  if (ends) end_parts((sum & pm::kEpochRevertible) != 0);
   end_ += head_cells() + entries;
   last_ = number;
 }

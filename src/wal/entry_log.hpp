@@ -50,8 +50,10 @@ class EntryLog {
   /// come with their commit. What follows the last whole one was never acknowledged. Code::corrupt:
   /// a whole one follows, so acknowledged ones are damaged.
   Status read(exec::Workers& workers, Take const& f);
-  /// The newest transaction of the undo log that an extent which was read commits; or 0.
-  [[nodiscard]] std::uint64_t committed() const { return committed_; }
+  /// The newest transaction of the undo log that an extent which was read commits, or 0; and
+  /// whether it can be taken back.
+  [[nodiscard]] std::uint64_t committed() const { return committed_ & ~pm::kEpochRevertible; }
+  [[nodiscard]] bool committed_reverts() const { return committed_ != committed(); }
   /// Entries number from, from + 1, ... of an extent: whole cells.
   void copy(Extent const& extent, std::uint64_t from, std::span<std::byte> to) const;
   /// The extent that was read last does not count: its values are not whole.
@@ -76,6 +78,10 @@ class EntryLog {
   [[nodiscard]] std::span<Extent const> parts() const { return parts_; }
   /// They are no extents any more, durably.
   void drop_parts();
+  /// Of the commit at the log's end, if it can be taken back; it may have none.
+  [[nodiscard]] std::optional<std::span<Extent const>> last_parts() const { return last_parts_; }
+  /// No commit follows them any more, durably.
+  void reopen_parts();
 
   /// Cells between the oldest extent's beginning and the newest's end.
   [[nodiscard]] std::uint64_t used() const { return end_ - begin_; }
@@ -111,6 +117,7 @@ class EntryLog {
   [[nodiscard]] bool is_whole(Extent const& extent, exec::Workers& workers) const;
   Status take(Extent const& extent, Take const& f);
   void zero_head();
+  void end_parts(bool revertible);
   [[nodiscard]] bool another_follows(std::uint64_t position, exec::Workers& workers) const;
   [[nodiscard]] bool may_be_head(std::byte const* cell) const;
   void write_header(std::uint64_t segment, std::uint64_t number) const;
@@ -127,6 +134,7 @@ class EntryLog {
   std::uint64_t begin_ = 0, end_ = 0;  // positions
   std::uint64_t last_ = 0;  // number of the newest extent
   std::vector<Extent> parts_;
+  std::optional<std::vector<Extent>> last_parts_;
   std::uint64_t before_last_ = 0, last_begin_ = 0, committed_ = 0;  // while reading
 };
 

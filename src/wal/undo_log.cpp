@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 #include <vector>
 
 #include "base/assert.hpp"
@@ -22,12 +23,14 @@ std::uint64_t* UndoLog::epoch() const {
   return reinterpret_cast<std::uint64_t*>(pool_->base() + pm::kEpochOffset);
 }
 
-std::uint64_t UndoLog::ended() const {
+std::uint64_t UndoLog::word() const {
   return pm::load_word(reinterpret_cast<std::byte const*>(epoch()));
 }
 
-void UndoLog::set_ended(std::uint64_t number) {
-  pm::store_word(epoch(), number);
+std::uint64_t UndoLog::ended() const { return word() & ~pm::kEpochRevertible; }
+
+void UndoLog::set_word(std::uint64_t word) {
+  pm::store_word(epoch(), word);
   pm::order();
 }
 
@@ -97,16 +100,21 @@ UndoEntry UndoLog::entry(std::uint64_t number) const {
   return entry;
 }
 
-std::uint64_t UndoLog::undo(std::uint32_t step, std::function<bool(Offset)> const& is_slot) {
-  if (capacity() == 0) return 0;
-  std::uint64_t const open = ended() + 1;
-  std::vector<UndoEntry> live;
+std::vector<UndoEntry> UndoLog::entries_of(std::uint64_t transaction, std::uint32_t step,
+                                           std::function<bool(Offset)> const& is_slot) const {
+  std::vector<UndoEntry> found;
   for (std::uint64_t i = 0; i < capacity(); ++i) {
     UndoEntry const e = entry(i);
     bool const whole = e.check == undo_check(e) || mutated("undo_check_ignored");
-    if (whole && e.transaction == open && e.step >= step && is_slot(Offset{e.slot}))
-      live.push_back(e);
+    if (whole && e.transaction == transaction && e.step >= step && is_slot(Offset{e.slot}))
+      found.push_back(e);
   }
+  return found;
+}
+
+std::uint64_t UndoLog::undo(std::uint32_t step, std::function<bool(Offset)> const& is_slot) {
+  if (capacity() == 0) return 0;
+  std::vector<UndoEntry> live = entries_of(ended() + 1, step, is_slot);
   std::stable_sort(live.begin(), live.end(), [](auto& a, auto& b) { return a.step > b.step; });
   if (mutated("undo_oldest_first")) std::reverse(live.begin(), live.end());
   for (UndoEntry const& e : live)
@@ -115,9 +123,38 @@ std::uint64_t UndoLog::undo(std::uint32_t step, std::function<bool(Offset)> cons
   return live.size();
 }
 
-void UndoLog::end() {
-  pm::store_word(epoch(), ended() + 1);
+void UndoLog::end(bool revertible) {
+  pm::store_word(epoch(), (ended() + 1) | (revertible ? pm::kEpochRevertible : 0));
   if (!mutated("no_order_after_epoch")) pm::order();
+}
+
+// ------------------------------------------------------------------------------------------------
+// Taking the last transaction back
+
+void UndoLog::allow_revertible() {
+  if (pool_->root().find(kUndoReverts) != nullptr) return;
+  pm::Root root = pool_->root();
+  root.set(kUndoReverts, 0, 0);
+  pool_->publish_root(root);
+}
+
+bool UndoLog::revertible() const { return word() != ended() && ended() > 0; }
+
+void UndoLog::keep() {
+  pm::store_word(epoch(), ended());
+  if (!mutated("no_order_after_keeping")) pm::order();
+}
+
+void UndoLog::reopen() {
+  PERDURE_ASSERT(revertible());
+  pm::store_word(epoch(), ended() - 1);
+  if (!mutated("no_order_after_reopening")) pm::order();
+}
+
+std::vector<UndoEntry> UndoLog::of_last(std::function<bool(Offset)> const& is_slot) const {
+  std::vector<UndoEntry> found = entries_of(ended(), 0, is_slot);
+  std::ranges::sort(found, {}, [](UndoEntry const& e) { return std::pair(e.slot, e.step); });
+  return found;
 }
 
 }  // namespace perdure::wal

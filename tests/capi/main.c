@@ -30,6 +30,7 @@ static struct named_test const all_tests[] = {
     TEST(a_transaction_that_commits_stays),
     TEST(a_transaction_that_aborts_leaves_nothing),
     TEST(a_transaction_that_is_destroyed_aborts),
+    TEST(a_commit_is_taken_back_after_reopening),
     TEST(a_transaction_outlives_its_store),
     TEST(tables_share_a_pool_and_a_batch),
     TEST(tables_that_cannot_be_are_refused),

@@ -71,6 +71,9 @@ static void null_of_transactions(perdure_store* store) {
   SAYS(PERDURE_INVALID_ARGUMENT, "transaction", perdure_begin(store, NULL, NULL, &said));
   SAYS(PERDURE_INVALID_ARGUMENT, "transaction", perdure_commit(NULL, &said));
   SAYS(PERDURE_INVALID_ARGUMENT, "transaction", perdure_abort(NULL, &said));
+  uint32_t can = 0;
+  SAYS(PERDURE_INVALID_ARGUMENT, "store", perdure_revert(NULL, &said));
+  SAYS(PERDURE_INVALID_ARGUMENT, "store", perdure_can_revert(NULL, &can, &said));
 }
 
 static void null_of_scans(perdure_store* store) {

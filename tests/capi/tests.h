@@ -21,6 +21,7 @@ void a_stopped_batch_tells_what_was_tried(void);
 void a_transaction_that_commits_stays(void);
 void a_transaction_that_aborts_leaves_nothing(void);
 void a_transaction_that_is_destroyed_aborts(void);
+void a_commit_is_taken_back_after_reopening(void);
 void a_transaction_outlives_its_store(void);
 
 void tables_share_a_pool_and_a_batch(void);

@@ -75,6 +75,37 @@ void a_transaction_that_is_destroyed_aborts(void) {
   ended(store);
 }
 
+void a_commit_is_taken_back_after_reopening(void) {
+  perdure_create_options const create = create_options(8, 8);
+  perdure_store* store = made(scratch("pool"), &create);
+  perdure_transaction* transaction = NULL;
+  perdure_transaction_options options;
+  CHECK(perdure_transaction_options_init(&options, sizeof(options)) == PERDURE_OK);
+  CHECK(options.revertible == 0);
+  options.revertible = 2;
+  SAYS(PERDURE_INVALID_ARGUMENT, "revertible is 2",
+       perdure_begin(store, &options, &transaction, &said));
+  options.revertible = 1;
+  SUCCEEDS(perdure_begin(store, &options, &transaction, &said));
+  perdure_call_options const call = inside(transaction);
+  perdure_column const all = integers(keys, 3);
+  SUCCEEDS(perdure_put(store, &all, &all, NULL, &call, &said));
+  SUCCEEDS(perdure_commit(transaction, &said));
+  perdure_transaction_destroy(transaction);
+  ended(store);
+  store = opened(scratch("pool"));
+  CHECK(records_of(store) == 3);
+  uint32_t can = 9;
+  SUCCEEDS(perdure_can_revert(store, &can, &said));
+  CHECK(can == 1);
+  SUCCEEDS(perdure_revert(store, &said));
+  CHECK(records_of(store) == 0);
+  SUCCEEDS(perdure_can_revert(store, &can, &said));
+  CHECK(can == 0);
+  SAYS(PERDURE_INVALID_ARGUMENT, "no commit to take back", perdure_revert(store, &said));
+  ended(store);
+}
+
 void a_transaction_outlives_its_store(void) {
   perdure_create_options create = create_options(8, 8);
   perdure_store* store = made(scratch("pool"), &create);

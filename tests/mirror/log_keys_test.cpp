@@ -196,7 +196,12 @@ class LogKeys : public MirroredStore {
       for (std::size_t i = 0; i < some.size(); ++i)
         ASSERT_EQ(found[i].status == KeyStatus::ok, statuses[i] == KeyStatus::ok);
     }
-    EXPECT_EQ(store.stats().units_left, 1u) << "the unit of the 32 has moved";
+    // On a GPU, or planned by a warp each, they may be the first of their unit to reach the new
+    // level, and find room there.
+    bool const sure = GetParam() == Device::cpu && key_bytes <= 32;
+    if (sure || store.stats().units_left != 0) {
+      EXPECT_EQ(store.stats().units_left, 1u) << "the unit of the 32 has moved";
+    }
     EXPECT_EQ(store.stats().records, held);
     auto report = store.verify();
     ASSERT_TRUE(report.ok());

@@ -38,7 +38,6 @@ buckets       which process has which id
 exchange      what processes send to one another
 agreement     whether they belong together
 commit_point  steps of several processes
-undo          how one of them is taken back
 reshard       the same rows in another number of pools
 """
 

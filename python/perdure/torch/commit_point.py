@@ -1,39 +1,31 @@
 """One commit point for several processes: a step counts when all pools have it.
 
-A step ends so: each process commits its part, and beside it what the step changed as it was before;
-then each tells the others. Who is killed between leaves others one step ahead. So `resume` begins
-with every process's last step, and those that are ahead take their last step back, each in one
-commit. A pool has, for that, what `undo` keeps, and the dense state of two steps.
+A step ends so: each process commits its part, so that it can be taken back; then each tells the
+others. Who is killed between leaves others one step ahead. So `resume` begins with every process's
+last step, and those that are ahead take theirs back (`Store.revert`).
 
 Where commits overlap, a step ends once all processes have its rows ready and the step before is in
 all pools. Then each process's thread commits, and tells the others, in a process group of its own:
 in that of the training its messages would come between those of the next step, in each process
 between others. Who fails says so at one of the two moments, so all raise at the end of one step.
 
-Invariants: pools of a training are at most one step apart, and one that is ahead can go back. In
-the group of commits one thread of a process speaks at a time.
+Invariants: pools of a training are at most one step apart, and one that is ahead can go back: from
+its commit until all have told theirs nothing is written to it. In the group of commits one thread
+of a process speaks at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-import torch
-from torch import Tensor
-
 import perdure
-from perdure.torch import notes
-from perdure.torch.dense import Content
-from perdure.torch.embeddings import Changed
 from perdure.torch.exchange import Exchange
 from perdure.torch.overlap import check_free
 from perdure.torch.sharded import sharded
-from perdure.torch.trainer import _DENSE, Trainer, _at_work
-from perdure.torch.undo import Kept, Undo
+from perdure.torch.trainer import Trainer, _at_work
 
-_DENSE_BEFORE = "perdure_torch_dense_before"
 _ENDS, _FAILED, _RESUMES, _PREPARED = 1, 2, 3, 4  # what processes tell one another
 _DOING = {
     _ENDS: "committed step",
@@ -79,13 +71,7 @@ class ShardedTrainer(Trainer):
         self._sharded = sharded(self._collections)
         self._exchange: Exchange = self._sharded[0].exchange
         self._of_commits = self._exchange  # which all commits are told in
-        self._before: Tensor | None = None
-        self._undo = Undo(store)
-        self._beside: Kept | None = None  # within a commit
         self._owes = False  # the others wait to hear what becomes of this process's part
-
-    def _operations(self, rows: int) -> int:
-        return 4 * rows + 16  # and their old rows, and their names
 
     # --- the end of a step
 
@@ -99,11 +85,6 @@ class ShardedTrainer(Trainer):
                 self._settle()  # whose failure all have: then they do not wait
                 self._tell_failure(number)
             raise
-
-    def _fill(self, content: Content) -> None:
-        assert self._bytes is not None and self._before is not None
-        self._before.copy_(self._bytes)
-        super()._fill(content)
 
     def _prepared(self, number: int, *, beside: bool) -> None:
         if beside:
@@ -131,29 +112,6 @@ class ShardedTrainer(Trainer):
         except BaseException:
             self._owes = False
             raise
-
-    def _write(
-        self,
-        changed: Sequence[Changed],
-        evicted: dict[str, Any],
-        number: int,
-        others: Sequence[Callable[[], None]],
-    ) -> None:
-        saying = bool(others)  # which checkpoints count
-        self._beside = self._undo.of(changed, evicted, self._evicted, number, saying)
-        super()._write(changed, evicted, number, others)
-
-    def _put(self, changed: Sequence[Changed]) -> None:
-        """New rows and old ones in one batch, whatever their widths."""
-        beside, self._beside = self._beside, None
-        assert beside is not None
-        self.store.put(*self._undo.whole(changed, beside))
-
-    def _register(self, room: int) -> None:
-        if self._bytes is None:
-            both = torch.zeros((2, room), dtype=torch.uint8, device=self._device)
-            self._bytes, self._before = both
-            self.store.register_dense(**{_DENSE: self._bytes, _DENSE_BEFORE: self._before})
 
     # --- several processes
 
@@ -187,19 +145,18 @@ class ShardedTrainer(Trainer):
         for one in self._sharded:
             one.forget_begun()
         mine = number or 0
-        can_undo, _ = notes.undo(self.store)
         overlaps = self._committer is not None
-        told = self._exchange.numbers([_RESUMES, mine, can_undo, overlaps])
+        told = self._exchange.numbers([_RESUMES, mine, self.store.can_revert(), overlaps])
         _check_overlap([bool(one[3]) for one in told])
         steps = [one[1] for one in told]
         low = min(steps)
-        for rank, (doing, step, undo, _) in enumerate(told):
+        for rank, (doing, step, can_revert, _) in enumerate(told):
             if doing != _RESUMES:
                 raise RuntimeError(
                     f"resume: rank {rank} {_DOING.get(doing, 'does something else at')} {step}; all"
                     " processes resume together"
                 )
-            if step > low and (step > low + 1 or undo != step):
+            if step > low and (step > low + 1 or not can_revert):
                 raise ValueError(
                     f"resume: pool of rank {rank} has step {step}, and that of rank"
                     f" {steps.index(low)} has step {low}: it is older than the last steps of this"
@@ -208,10 +165,13 @@ class ShardedTrainer(Trainer):
         if overlaps:
             self._of_commits = self._exchange.beside()
         if mine > low:
-            assert self._bytes is not None and self._before is not None
-            self._undo.take_back(mine, self._bytes, self._before)
-            self.evicted = {}
+            self._take_back()
         return low or None
+
+    def _take_back(self) -> None:
+        self.store.revert()
+        self.store.restore_step()
+        self.evicted = {}
 
 
 def _check_overlap(each: Sequence[bool]) -> None:

@@ -27,7 +27,7 @@ HASH_VERSION = 1  # of buckets.py
 # _FIRST_SEED + n.
 _DENSE_ROOM, _PRUNED, _TRAINING, _LOADING, CHECKPOINTS, _FIRST_TABLE = 0, 1, 2, 3, 4, 1000
 _FIRST_SEED = 1 << 32
-_SHARD, _SHARDED_TRAINING, _BUCKETS, UNDO = 5, 6, 7, 8  # of a training over several processes
+_SHARD, _SHARDED_TRAINING, _BUCKETS = 5, 6, 7  # of a training over several processes
 
 
 def is_reserved(name: str) -> bool:
@@ -153,15 +153,6 @@ def keep_shard(store: perdure.Store, shard: Shard) -> None:
         _put(store, _SHARD, shard.rank, shard.ranks)
         _put(store, _SHARDED_TRAINING, *shard.training)
         _put(store, _BUCKETS, shard.buckets, HASH_VERSION)
-
-
-def undo(store: perdure.Store) -> tuple[int, int]:
-    """Which step can be taken back, or 0; and how many ids it changed."""
-    return _get(store, UNDO) or (0, 0)
-
-
-def keep_undo(store: perdure.Store, step: int, ids: int) -> None:
-    _put(store, UNDO, step, ids)
 
 
 # --- evicted ids

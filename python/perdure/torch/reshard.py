@@ -28,9 +28,7 @@ from perdure._named import KEY_BYTES
 from perdure.options import PathLike
 from perdure.torch import admission, dense, notes
 from perdure.torch.buckets import BUCKETS, check_buckets, owners_before, owners_of
-from perdure.torch.commit_point import _DENSE_BEFORE
 from perdure.torch.trainer import _DENSE
-from perdure.torch.undo import Undo
 
 _PAGE_BYTES = 16 << 20
 
@@ -105,7 +103,6 @@ class _Old:
         shard = notes.shard(store)
         if shard is None and pools > 1:
             raise ValueError(f"pool {store.path}: it is of no training over several processes")
-        one_array = shard is None  # a Trainer's
         self.shard = shard or notes.Shard(
             0, 1, BUCKETS, (secrets.randbits(63), secrets.randbits(63))
         )
@@ -113,20 +110,21 @@ class _Old:
         room = notes.dense_room(store)
         self.dense: Tensor | None = None
         if room is not None:
-            self.dense, self._before = _registered(store, room, one_array)
+            self.dense = _registered(store, room)
             self.step = store.restore_step() or 0
 
     def go_back_to(self, step: int) -> None:
         if self.step == step:
             return
-        if self.step > step + 1 or notes.undo(self.store)[0] != self.step:
+        if self.step > step + 1 or not self.store.can_revert():
             raise ValueError(
                 f"pool {self.store.path}: it has step {self.step}, and another has step {step}:"
                 " that is older than the last steps of this training; restore all pools from"
                 " snapshots of one step"
             )
-        assert self.dense is not None
-        Undo(self.store).take_back(self.step, self.dense, self._before)
+        self.store.revert()
+        if self.store.restore_step() is None and self.dense is not None:
+            self.dense.zero_()
         self.step = step
 
     @cached_property
@@ -197,12 +195,11 @@ def _like(old: perdure.Store, path: PathLike, options: dict[str, Any]) -> perdur
     return new
 
 
-def _registered(store: perdure.Store, room: int, one_array: bool = False) -> Tensor:
+def _registered(store: perdure.Store, room: int) -> Tensor:
     device = "cuda" if store.device == "cuda" else "cpu"
-    both = torch.zeros((2, room), dtype=torch.uint8, device=device)
-    arrays = {_DENSE: both[0]} if one_array else {_DENSE: both[0], _DENSE_BEFORE: both[1]}
-    store.register_dense(**arrays)
-    return both
+    dense = torch.zeros(room, dtype=torch.uint8, device=device)
+    store.register_dense(**{_DENSE: dense})
+    return dense
 
 
 def _move(olds: Sequence[_Old], news: Sequence[perdure.Store]) -> list[dict[str, int]]:
@@ -233,7 +230,7 @@ def _finish(
     if like.dense is None:
         return
     notes.keep_dense_room(new, like.dense.numel())
-    to, _ = _registered(new, like.dense.numel())
+    to = _registered(new, like.dense.numel())
     if step and dense.is_filled(like.dense):
         parts: dict[str, Any] = {"rows": counts}
         if like.sightings is not None:

@@ -45,14 +45,6 @@ from perdure.torch.optimizers import Optimizer
 from perdure.torch.passes import each_once, none_of
 from perdure.torch.tables import TableConfig
 
-
-@dataclass
-class ShardedChanged(Changed):
-    """And as they were before."""
-
-    before: Tensor
-
-
 _PASSES, _OF_STEP, _BEGUN = 0, 1, 2  # kinds of passes
 
 
@@ -348,7 +340,7 @@ class _Sharded(_Collection):
                     times.index_add_(0, at[rank], of_rank)
                 self._sighted(looked, times)
 
-    def _changed_by(self, g: int, several: list[_Gradient], step: int) -> ShardedChanged | None:
+    def _changed_by(self, g: int, several: list[_Gradient], step: int) -> Changed | None:
         """Rows of a group by gradients of ranks and passes, which are added in this order; None:
         no id of them is admitted."""
         group, passes = self._groups[g], {id(one.of): one.of for one in several if one.there}
@@ -382,8 +374,7 @@ class _Sharded(_Collection):
             return None
         rows = old.clone()
         self._update(group, rows, gradient, step)
-        are_numbers = whole.batch.are_numbers
-        return ShardedChanged(group.value_bytes, keys, are_numbers, rows, missing, old)
+        return Changed(group.value_bytes, keys, whole.batch.are_numbers, rows, missing)
 
 
 def _flat(parts: Iterable[Iterable[Any]]) -> list[Any]:

@@ -336,7 +336,8 @@ class Trainer:
     ) -> None:
         rows = sum(len(one.keys) for one in changed) + sum(map(len, evicted.values()))
         most = self._operations(rows) + len(others)
-        with torch.no_grad(), self.store.step(number, max_operations=most):
+        step = self.store.step(number, max_operations=most, revertible=self._several)
+        with torch.no_grad(), step:
             self._write(changed, evicted, number, others)
 
     def _settle(self, *, wait: bool = True) -> None:
@@ -371,16 +372,16 @@ class Trainer:
             put()
 
     def _put(self, changed: Sequence[Changed]) -> None:
-        """One batch for all tables of one width."""
+        """One batch for all tables whose rows have one width: all, where the pool's have one."""
         by_width: dict[int, list[Changed]] = {}
         for one in changed:
-            by_width.setdefault(one.value_bytes, []).append(one)
+            by_width.setdefault(one.rows.shape[1] * 4, []).append(one)
         for width, several in by_width.items():
             keys, rows = several[0].keys, several[0].rows
             if len(several) > 1:  # collections
                 keys = torch.cat([one.keys for one in several])
                 rows = torch.cat([one.rows for one in several])
-            if self.store.value_bytes == rows.shape[1] * 4:
+            if self.store.value_bytes == width:
                 self.store.put(keys, rows)
             else:
                 self.store._put_rows(keys, rows, width)

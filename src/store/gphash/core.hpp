@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "store/gphash/counters.hpp"
 #include "store/gphash/engine/engine.hpp"
 #include "store/gphash/health.hpp"
+#include "store/gphash/open_transaction.hpp"
 #include "store/store_lock.hpp"
 #include "store/values_view.hpp"
 #include "wal/entry_log.hpp"
@@ -97,6 +99,7 @@ struct Core {
   Health health;
   Counters counters;
   Sessions sessions;
+  std::optional<OpenTransaction> last;  // committed, and nothing has been written since
 
  private:
   std::mutex words_mutex_;  // readers side by side show the same

@@ -54,6 +54,7 @@ Result<std::shared_ptr<DeviceSession::State>> DeviceSessions::begin(GphashStore&
     return Status{run.status().code(), "pool " + core_.path + ": " + run.status().message()};
   auto state = std::make_shared<DeviceSession::State>();
   Status const room = core_.health.whole_or_failed([&]() -> Status {
+    if (Status s = transactions_.keep_last(); !s.ok()) return s;
     core_.health.changing = true;
     if (Status s = growth_.grow_for(how.records, kSessionLoad); !s.ok()) return s;
     if (Status s = records_.begin_lease(); !s.ok()) return s;

@@ -14,6 +14,7 @@
 #include "store/gphash/engine/device_run.hpp"
 #include "store/gphash/growth.hpp"
 #include "store/gphash/records.hpp"
+#include "store/gphash/transactions.hpp"
 #include "store/store_lock.hpp"
 
 namespace perdure {
@@ -32,8 +33,8 @@ struct DeviceSession::State {
 
 class DeviceSessions {
  public:
-  DeviceSessions(Core& core, Records& records, Growth& growth)
-      : core_(core), records_(records), growth_(growth) {}
+  DeviceSessions(Core& core, Records& records, Growth& growth, Transactions& transactions)
+      : core_(core), records_(records), growth_(growth), transactions_(transactions) {}
 
   /// `anywhere`: on any machine and shape.
   Result<std::shared_ptr<DeviceSession::State>> begin(GphashStore& store,
@@ -47,6 +48,7 @@ class DeviceSessions {
   Core& core_;
   Records& records_;
   Growth& growth_;
+  Transactions& transactions_;
 };
 
 }  // namespace perdure

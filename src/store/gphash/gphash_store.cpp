@@ -27,6 +27,12 @@ Status GphashStore::write_step(Transaction::State* transaction, std::uint64_t st
   return store != nullptr ? store->steps_.write(*transaction, step, stream) : transaction_ended();
 }
 
+Result<bool> GphashStore::can_revert() {
+  SharedLock const store_lock(core_.lock);
+  if (Status s = core_.check_open(false); !s.ok()) return s;
+  return transactions_.can_revert();
+}
+
 // ------------------------------------------------------------------------------------------------
 // Closing
 
@@ -55,6 +61,7 @@ Status GphashStore::close() {
   // Whatever fails in here, the pool is released, and was not closed in order.
   if (Status s = core_.health.whole_or_failed([&] { return close_in(); }); !s.ok())
     unheard = std::move(s);
+  core_.last.reset();  // whose sessions are the engine's
   core_.sessions.clear();
   shared_gets_.clear();
   core_.engine.reset();
@@ -77,6 +84,7 @@ Status GphashStore::close_in() {
   log_.give_up();
   // So that it opens read-only, too. Without room for it, the next open goes on.
   if (core_.table.growing()) {
+    if (Status s = transactions_.keep_last(); !s.ok()) return s;
     if (Status s = growth_.complete(); !s.ok() && s.code() != Code::no_space) return s;
   }
   PERDURE_ASSERT(core_.is_exclusive() && !core_.health.half_undoable);

@@ -62,6 +62,8 @@ class GphashStore final : public Store::Impl {
     return transactions_.begin(*this, how);
   }
   static Status end(Transaction::State* transaction, bool commit);
+  Status revert() override { return transactions_.revert(); }
+  Result<bool> can_revert() override;
   Status register_dense(std::vector<DenseBuffer> const& buffers) override {
     return steps_.register_dense(buffers);
   }
@@ -105,7 +107,7 @@ class GphashStore final : public Store::Impl {
   BatchReader reader_{core_, shared_gets_};
   Transactions transactions_{core_, records_, growth_, writer_, log_};
   Steps steps_{core_, records_, transactions_};
-  DeviceSessions device_sessions_{core_, records_, growth_};
+  DeviceSessions device_sessions_{core_, records_, growth_, transactions_};
   Recovery recovery_{core_, growth_, changes_};
 
   friend struct Opening;  // opening.cpp

@@ -1,5 +1,6 @@
-// A transaction that is open: what it has done so far, and what is released when it ends.
-// Invariant: a record that it unlinked is nobody's before it has ended.
+// A transaction that is open, or has committed and can be taken back: what it has done so far, and
+// what is released when it ends. Invariant: a record that it unlinked is nobody's before it has
+// ended for good.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,7 @@ struct OpenTransaction {
   std::uint64_t records_before = 0;
   std::optional<std::uint64_t> step;  // written
   bool alone = false;  // an atomic batch by itself
+  bool revertible = false;  // it can be taken back once it has committed
   // Of batches whose records are the lease's. Each session gives back what its batch unlinked and
   // did not use, unless Transactions::take_over() comes first.
   std::vector<std::unique_ptr<Session>> leased;

@@ -127,6 +127,7 @@ struct Opening {
     // own.
     store.core_.pool.take_identity(static_cast<std::uint8_t>(create.durability));
     if (Status s = filled(); !s.ok()) return s;
+    store.core_.undo.keep();  // a snapshot has nothing of what was before it
     return with_log(create);
   }
 
@@ -143,7 +144,9 @@ struct Opening {
  private:
   Status recovered() {
     if (Status s = store.recovery_.attach(); !s.ok()) return s;
-    return filled();
+    if (Status s = filled(); !s.ok()) return s;
+    store.transactions_.find_last();
+    return {};
   }
 
   Status filled() {

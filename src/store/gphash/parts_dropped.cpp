@@ -1,4 +1,7 @@
 // Transactions of layout `log`: parts of its log.
+#include <cstring>
+#include <vector>
+
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "store/gphash/undoing.hpp"
@@ -41,11 +44,12 @@ Result<bool> PartsDropped::grow(OpenTransaction&, std::uint64_t) { return false;
 
 Status PartsDropped::commit(OpenTransaction& tx) {
   if (tx.operations == 0 || tx.alone) return {};  // the batch's own extent counts
-  bool const early = tx.step && mutated("step_ends_before_its_commit");
-  std::uint64_t const epoch = tx.step ? core_.undo.ended() + 1 : 0;
-  if (early) core_.undo.end();
-  writer_.commit_entries(epoch);
-  if (tx.step && !early) core_.undo.end();
+  bool const ends_epoch = tx.step || tx.revertible;
+  bool const early = ends_epoch && mutated("step_ends_before_its_commit");
+  std::uint64_t const epoch = ends_epoch ? core_.undo.ended() + 1 : 0;
+  if (early) core_.undo.end(tx.revertible);
+  writer_.commit_entries(epoch | (tx.revertible ? pm::kEpochRevertible : 0));
+  if (ends_epoch && !early) core_.undo.end(tx.revertible);
   return {};
 }
 
@@ -59,8 +63,44 @@ Status PartsDropped::abort(OpenTransaction& tx) {
                  mutated("abort_keeps_table") || mutated("copy_swallows_parts"));
   if (tx.step) undo_words(core_, tx.first_step);
   core_.entries.drop_parts();
-  if (tx.step) core_.undo.end();
+  if (tx.step || tx.revertible) core_.undo.end();
   return {};
+}
+
+/// The epoch first: while the commit is there, it says that this one has ended.
+void PartsDropped::reopen() {
+  bool const late = mutated("commit_voided_before_its_epoch");
+  if (!late) core_.undo.reopen();
+  core_.entries.reopen_parts();
+  if (late) core_.undo.reopen();
+}
+
+std::optional<OpenTransaction> PartsDropped::last() {
+  auto const parts = core_.entries.last_parts();
+  if (!parts) return std::nullopt;
+  OpenTransaction tx;
+  tx.first_step = 1;
+  if (core_.dense.exists()) tx.step = core_.dense.step();
+  tx.records_before = core_.counters.records();
+  wal::EntryLog const& log = core_.entries;
+  std::vector<std::byte> cells;
+  auto const what = [&](std::uint64_t i) {
+    wal::LogEntry entry;
+    std::memcpy(&entry, &cells[i * log.cell_bytes()], sizeof entry);
+    return entry.what;
+  };
+  for (auto const& part : *parts) {
+    cells.resize(part.entries * log.cell_bytes());
+    log.copy(part, 0, cells);
+    for (std::uint64_t i = 0, n = part.entries / 2; i < n; ++i) {
+      std::uint64_t const now = what(i), before = what(n + i);
+      if (wal::says_put(now)) tx.used.push_back(wal::record_of(now).bytes);
+      if (wal::says_put(before)) tx.unlinked.push_back(wal::record_of(before).bytes);
+      tx.records_before += wal::says_put(before) ? 1 : 0;
+      tx.records_before -= wal::says_put(now) ? 1 : 0;
+    }
+  }
+  return tx;
 }
 
 std::string PartsDropped::full() const { return " and could not grow"; }

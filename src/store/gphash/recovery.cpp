@@ -40,7 +40,8 @@ Status Recovery::attach() {
   begin_ = Clock::now();
   Status const known = pm::check_names(core_.path, core_.pool.root(), [](std::string_view name) {
     return gphash::is_level_name(name) || name == wal::kUndoRoom || name == pm::kDenseRoom ||
-           name == pm::kRecordNumbers || name == wal::kEntrySegments || name == wal::kEntryNumbers;
+           name == pm::kRecordNumbers || name == wal::kEntrySegments ||
+           name == wal::kEntryNumbers || name == wal::kUndoReverts;
   });
   if (!known.ok()) return known;
   auto const named = [&](Status const& s) {
@@ -193,8 +194,10 @@ Status Recovery::undo_and_complete() {
         core_.entries.committed() == core_.undo.ended() + 1 && !mutated("committed_step_undone");
     std::uint64_t const undone = committed ? 0 : undo_words(core_, 0);
     report.undone += undone;
-    if ((committed || undone > 0) && !mutated("epoch_survives_undo")) core_.undo.end();
+    bool const reverts = committed && core_.entries.committed_reverts();
+    if ((committed || undone > 0) && !mutated("epoch_survives_undo")) core_.undo.end(reverts);
   }
+  if (grows && core_.undo.revertible()) core_.undo.keep();  // slots that it names move
   if (!grows || mutated("recovery_skips_resize")) return {};
   report.resize_resumed = true;
   core_.counters.add_growth(1);

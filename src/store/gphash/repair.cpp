@@ -24,7 +24,7 @@ std::optional<pm::ClosingNote> Recovery::closing_note() {
   note.records = slots.records;
   note.sum = slots.sum;
   note.astray = astray_ == 0 ? 0 : static_cast<std::uint32_t>(core_.table.astray());
-  note.epoch = core_.undo.ended();
+  note.epoch = core_.undo.word();
   note.dense = core_.dense.word_now();
   return note;
 }
@@ -36,8 +36,8 @@ std::vector<std::string> Recovery::changed_words() {
   left_ = *note;
   std::vector<std::string> wrong;
   if (!left_) return wrong;
-  if (core_.undo.ended() != left_->epoch)
-    wrong.push_back(differs("number of the last transaction", pm::kEpochOffset, core_.undo.ended(),
+  if (core_.undo.word() != left_->epoch)
+    wrong.push_back(differs("number of the last transaction", pm::kEpochOffset, core_.undo.word(),
                             left_->epoch));
   if (core_.dense.word_now() != left_->dense)
     wrong.push_back(differs("word of the dense buffers", core_.dense.word_at().bytes,
@@ -78,7 +78,8 @@ gphash::Survey Recovery::repair(std::vector<std::string> const& wrong) {
   std::vector<std::string> found_wrong;
   for (std::string const& line : wrong) found_wrong.push_back("found: " + line);
   say(found_wrong);
-  if (left_ && core_.undo.ended() != left_->epoch) core_.undo.set_ended(left_->epoch);
+  if (left_ && core_.undo.word() != left_->epoch) core_.undo.set_word(left_->epoch);
+  if (core_.undo.revertible()) core_.undo.keep();  // what it needs may be damaged
   if (left_ && core_.dense.word_now() != left_->dense) core_.dense.set_word(left_->dense);
   core_.heap.forget();
   pm::HeapHeaders const heads(core_.pool);

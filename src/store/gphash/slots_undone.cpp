@@ -1,6 +1,10 @@
 // Transactions of layout `word`: their undo log.
+#include <algorithm>
+
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
+#include "index/gphash/layout.hpp"
+#include "pm/host_verbs.hpp"
 #include "store/checks.hpp"
 #include "store/gphash/undoing.hpp"
 
@@ -103,7 +107,7 @@ Result<bool> SlotsUndone::grow(OpenTransaction& tx, std::uint64_t waiting) {
 
 Status SlotsUndone::commit(OpenTransaction& tx) {
   PERDURE_ASSERT(tx.undo_entries <= core_.undo.capacity());
-  core_.undo.end();
+  core_.undo.end(tx.revertible);
   return {};
 }
 
@@ -112,6 +116,51 @@ Status SlotsUndone::abort(OpenTransaction& tx) {
   if (Status s = undo(tx.first_step, tx.records_before); !s.ok()) return s;
   if (!mutated("abort_keeps_entries")) core_.undo.end();
   return {};
+}
+
+void SlotsUndone::reopen() { core_.undo.reopen(); }
+
+namespace {
+
+/// What a slot has led to, the oldest first: of the transaction are all but that. A batch that was
+/// refused may have left entries, too, with what it wrote and unlinked.
+void note_slot(OpenTransaction& tx, std::vector<std::uint64_t> const& led_to) {
+  for (std::uint64_t const record : led_to) {
+    if (record != 0) tx.unlinked.push_back(record);
+    if (record != 0 && record != led_to[0]) tx.used.push_back(record);
+  }
+}
+
+void each_once(std::vector<std::uint64_t>& records) {
+  std::ranges::sort(records);
+  auto const again = std::ranges::unique(records);
+  records.erase(again.begin(), again.end());
+}
+
+}  // namespace
+
+std::optional<OpenTransaction> SlotsUndone::last() {
+  OpenTransaction tx;
+  tx.first_step = 1;
+  std::vector<wal::UndoEntry> const entries =
+      core_.undo.of_last([&](Offset word) { return core_.table.has_slot(word); });
+  std::uint64_t before = core_.counters.records();
+  std::vector<std::uint64_t> led_to;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    std::uint64_t const slot = entries[i].slot;
+    led_to.push_back(gphash::word::record(entries[i].old).bytes);
+    if (i + 1 < entries.size() && entries[i + 1].slot == slot) continue;
+    std::uint64_t const word = pm::load_word(core_.pool.base() + slot);
+    led_to.push_back(gphash::word::record(word).bytes);
+    note_slot(tx, led_to);
+    before += led_to.front() != 0 ? 1 : 0;
+    before -= led_to.back() != 0 ? 1 : 0;
+    led_to.clear();
+  }
+  each_once(tx.used);
+  each_once(tx.unlinked);
+  tx.records_before = before;
+  return tx;
 }
 
 std::string SlotsUndone::full() const {

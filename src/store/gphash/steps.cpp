@@ -119,6 +119,7 @@ Status Steps::register_dense(std::vector<DenseBuffer> const& buffers) {
   if (Status s = check_buffers(buffers, core_.options.device); !s.ok()) return s;
   if (!core_.dense.exists()) {
     Status const made = core_.health.whole_or_failed([&] {
+      if (Status s = transactions_.keep_last(); !s.ok()) return s;
       core_.health.changing = true;
       return make_dense_room(buffers);
     });

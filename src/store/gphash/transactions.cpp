@@ -65,6 +65,7 @@ Status Transactions::finish(OpenTransaction& tx, bool commit) {
   PERDURE_ASSERT(core_.is_exclusive() && tx.operations <= tx.room);
   PERDURE_ASSERT(tx.logged.empty() || core_.power != nullptr);
   Health& health = core_.health;
+  tx.revertible = tx.revertible && tx.operations > 0;
   health.changing = true;
   health.unlogged = commit && core_.power && !tx.logged.empty();
   health.half_undoable = true;
@@ -73,18 +74,85 @@ Status Transactions::finish(OpenTransaction& tx, bool commit) {
     return health.fail(s);
   health.half_undoable = false;
   core_.counters.add_orders(1);
-  if (Status s = release_leased(tx); !s.ok()) return health.fail(s);
-  bool const replaced = commit || mutated("abort_releases_replaced");
-  std::vector<std::uint64_t> const& released = replaced ? tx.unlinked : tx.used;
-  if (!released.empty() && (commit || !mutated("abort_releases_nothing"))) {
-    if (Status s = records_.end_lease(); !s.ok()) return health.fail(s);
-    records_.release(released);
+  if (commit && tx.revertible && !mutated("revertible_releases_replaced")) {
+    core_.last = std::move(tx);
+    return {};
   }
+  if (Status s = release(tx, commit); !s.ok()) return health.fail(s);
   if (!health.unlogged) return {};
   std::span<std::byte const> const piece(tx.logged);
   if (Status s = log_.append_pieces({&piece, 1}); !s.ok()) return health.fail(s);
   health.unlogged = false;
   return {};
+}
+
+/// What nobody leads to, now that it has ended for good.
+Status Transactions::release(OpenTransaction& tx, bool committed) {
+  if (Status s = release_leased(tx); !s.ok()) return s;
+  bool const replaced = committed || mutated("abort_releases_replaced");
+  std::vector<std::uint64_t> const& released = replaced ? tx.unlinked : tx.used;
+  if (released.empty() || (!committed && mutated("abort_releases_nothing"))) return {};
+  if (Status s = records_.end_lease(); !s.ok()) return s;
+  records_.release(released);
+  return {};
+}
+
+// ------------------------------------------------------------------------------------------------
+// Taking the last one back
+
+/// What it unlinked is free by what an opening has found; the others are in use.
+void Transactions::find_last() {
+  if (!core_.undo.revertible() || core_.pool.read_only()) return;
+  core_.last = undoing_->last();
+  if (!core_.last) return core_.undo.keep();
+  core_.last->revertible = true;
+  core_.last->operations = core_.last->room = 1;
+  if (mutated("reopening_forgets_replaced")) return core_.last->unlinked.clear();
+  std::erase_if(core_.last->unlinked,
+                [&](std::uint64_t record) { return !core_.heap.keep_unreached(Offset{record}); });
+}
+
+Status Transactions::keep_last() {
+  PERDURE_ASSERT(core_.is_exclusive() && core_.transaction == nullptr);
+  if (!core_.last) return {};
+  OpenTransaction last = std::move(*core_.last);
+  core_.last.reset();
+  core_.health.changing = true;
+  if (!mutated("written_over_what_can_be_taken_back")) core_.undo.keep();
+  core_.counters.add_orders(1);
+  if (Status s = release(last, true); !s.ok()) return core_.health.fail(s);
+  return {};
+}
+
+Status Transactions::check_revertible() const {
+  if (Status s = check_undoable(); !s.ok()) return s;
+  if (!core_.power) return {};
+  return {Code::unsupported,
+          "pool " + core_.path +
+              " is of durability power, whose log has each commit for good; abort a transaction "
+              "instead, or make a pool of durability process"};
+}
+
+Status Transactions::revert() {
+  if (core_.lock.is_held_here()) return core_.held_by_this_thread();
+  ExclusiveLock const store_lock(core_.lock);
+  if (Status s = core_.check_open(true); !s.ok()) return s;
+  if (Status s = check_revertible(); !s.ok()) return s;
+  if (!core_.last)
+    return bad_argument("pool " + core_.path +
+                        ": there is no commit to take back: the last one was not of a revertible "
+                        "transaction, or something was written since");
+  return core_.health.whole_or_failed([&] { return take_back(); });
+}
+
+/// As an abort that comes late.
+Status Transactions::take_back() {
+  OpenTransaction last = std::move(*core_.last);
+  core_.last.reset();
+  core_.health.changing = core_.health.half_undoable = true;
+  undoing_->reopen();
+  core_.counters.add_orders(1);
+  return finish(last, false);
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -301,15 +369,19 @@ Result<std::shared_ptr<Transaction::State>> Transactions::begin(GphashStore& sto
   if (Status s = core_.check_open(true); !s.ok()) return s;
   if (Status s = check_undoable(); !s.ok()) return s;
   if (Status s = check_operations(how.max_operations); !s.ok()) return s;
+  if (Status s = how.revertible ? check_revertible() : Status{}; !s.ok()) return s;
   auto state = std::make_shared<Transaction::State>();
   Status const room = core_.health.whole_or_failed([&]() -> Status {
+    if (Status s = keep_last(); !s.ok()) return s;
     core_.health.changing = true;
+    if (how.revertible) core_.undo.allow_revertible();
     return undoing_->make_room(how.max_operations, true);
   });
   if (!room.ok()) return room;
   PERDURE_ASSERT(core_.transaction == nullptr && core_.device_session == nullptr);
   state->store = &store;
   state->store_lock = std::move(store_lock);
+  state->open.revertible = how.revertible;
   start(state->open, how.max_operations);
   core_.transaction = state;
   core_.lock.hold(state.get());

@@ -1,6 +1,7 @@
 // Atomic batches and transactions: batches all of which can be undone until one store commits them;
-// how, the layout says (undoing.hpp). Invariant: recovery may bring back records that a transaction
-// unlinked, so nobody gets them before it has ended.
+// how, the layout says (undoing.hpp). One that is revertible can be taken back after that, until
+// anything else is written. Invariant: recovery, or taking it back, may bring back records that a
+// transaction unlinked, so nobody gets them before it has ended for good.
 #pragma once
 
 #include <atomic>
@@ -44,6 +45,14 @@ class Transactions {
                                                     TransactionOptions const& how);
   Status end(Transaction::State& transaction, bool commit);
 
+  /// After an opening: what has committed last, if it can be taken back.
+  void find_last();
+  /// Before anything else changes the pool: what has committed last stays.
+  Status keep_last();
+  /// The pool is as it was before the transaction that has committed last.
+  Status revert();
+  [[nodiscard]] bool can_revert() const { return core_.last.has_value(); }
+
   Status check_undoable() const;
   Status check_room(OpenTransaction const& tx, std::uint64_t operations) const;
 
@@ -63,6 +72,9 @@ class Transactions {
                       std::span<std::uint8_t const> status) const;
   void start(OpenTransaction& tx, std::uint64_t operations);
   Status finish(OpenTransaction& tx, bool commit);
+  Status release(OpenTransaction& tx, bool committed);
+  Status take_back();
+  [[nodiscard]] Status check_revertible() const;
   Status end_in(Transaction::State& transaction, bool commit);
 
   Core& core_;

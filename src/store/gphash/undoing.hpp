@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "store/gphash/core.hpp"
@@ -37,6 +38,12 @@ class Undoing {
   virtual Status commit(OpenTransaction& tx) = 0;
   virtual Status abort(OpenTransaction& tx) = 0;
 
+  /// After an opening: the last transaction, which can be taken back. What it unlinked may be named
+  /// with records that slots lead to. None: what it needs is not there.
+  [[nodiscard]] virtual std::optional<OpenTransaction> last() = 0;
+  /// It is open again, durably: abort() comes next.
+  virtual void reopen() = 0;
+
   /// Why a batch found no room, in a transaction that has written.
   [[nodiscard]] virtual std::string full() const = 0;
 };
@@ -57,6 +64,8 @@ class SlotsUndone final : public Undoing {
   Result<bool> grow(OpenTransaction& tx, std::uint64_t waiting) override;
   Status commit(OpenTransaction& tx) override;
   Status abort(OpenTransaction& tx) override;
+  [[nodiscard]] std::optional<OpenTransaction> last() override;
+  void reopen() override;
   [[nodiscard]] std::string full() const override;
 
  private:
@@ -89,6 +98,8 @@ class PartsDropped final : public Undoing {
   Result<bool> grow(OpenTransaction& tx, std::uint64_t waiting) override;
   Status commit(OpenTransaction& tx) override;
   Status abort(OpenTransaction& tx) override;
+  [[nodiscard]] std::optional<OpenTransaction> last() override;
+  void reopen() override;
   [[nodiscard]] std::string full() const override;
 
  private:

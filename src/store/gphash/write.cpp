@@ -42,7 +42,8 @@ Status GphashStore::write(Call call, std::span<KeyStatus> statuses, CallOptions 
     if (Status s = check_batch(path, core_.pool.header(), call, statuses); !s.ok()) return s;
     call.keep = core_.power != nullptr;
     if (store_lock.way() == Way::inside) return transactions_.write(call, statuses, how);
-    done = core_.health.whole_or_failed([&] {
+    done = core_.health.whole_or_failed([&]() -> Status {
+      if (Status s = transactions_.keep_last(); !s.ok()) return s;
       return how.atomic ? transactions_.write_atomic(call, statuses)
                         : writer_.write(call, statuses, how.stop);
     });

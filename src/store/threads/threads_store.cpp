@@ -26,6 +26,9 @@ Status ThreadsStore::register_dense(std::vector<DenseBuffer> const&) {
 Result<std::optional<std::uint64_t>> ThreadsStore::restore_step(CUstream_st*) {
   return core().lacks("steps", "use a pool of index gphash for dense buffers");
 }
+Status ThreadsStore::revert() {
+  return core().lacks("transactions", "use a pool of index gphash for commits to take back");
+}
 Result<std::shared_ptr<DeviceSession::State>> ThreadsStore::device_session(
     DeviceSessionOptions const&, bool) {
   return core().lacks("device sessions", "use a pool of index gphash on a GPU");

@@ -32,6 +32,8 @@ class ThreadsStore : public Store::Impl {
   Result<std::shared_ptr<Transaction::State>> begin(TransactionOptions const& options) final;
   Status register_dense(std::vector<DenseBuffer> const& buffers) final;
   Result<std::optional<std::uint64_t>> restore_step(CUstream_st* stream) final;
+  Status revert() final;
+  Result<bool> can_revert() final { return false; }
   Result<std::shared_ptr<DeviceSession::State>> device_session(DeviceSessionOptions const& options,
                                                                bool anywhere) final;
   Result<CacheReport> load_cache() final;
