@@ -53,6 +53,8 @@ TEST_P(Conformance, StoresWithoutAtomicBatchesRefuseThem) {
   std::vector<KeyStatus> statuses;
   EXPECT_EQ(driver_->put({key(50)}, {value(50)}, statuses).code(), Code::unsupported);
   EXPECT_EQ(driver_->store().begin().status().code(), Code::unsupported);
+  EXPECT_EQ(driver_->store().revert().code(), Code::unsupported);
+  EXPECT_FALSE(driver_->store().can_revert().value());
   driver_->how = {};
   driver_->check_all();
 }
