@@ -172,8 +172,10 @@ class Catalogue:
         trainer = trainer_of(tables)
         if with_step and trainer is not None and trainer.in_step:
             trainer.commit_with_step(lambda: notes.keep_checkpoints(tables, newest, oldest))
-        else:
-            notes.keep_checkpoints(tables, newest, oldest)
+            return
+        if with_step and trainer is not None:
+            trainer.wait()  # so that what is written now is not between one rank's commit and all's
+        notes.keep_checkpoints(tables, newest, oldest)
 
     def _unlink_from(self, where: Where, rank: int) -> None:
         """Pools of ranks that no checkpoint has."""
