@@ -67,7 +67,7 @@ class Steps(Handle):
         True
         """
         operations = _checks.whole("max_operations", max_operations, least=1)
-        native = self._engine.begin(operations, revertible)
+        native = self._engine.begin(operations, bool(revertible))
         mine = self._of_thread
         mine.transaction = native
         try:
