@@ -140,7 +140,7 @@ def test_a_kill_before_after_and_while_a_step_is_taken_back(pools: Path) -> None
         {"rank": 1, "when": "in agreement"},  # while pools are given their ranks
         {"rank": 0, "when": "in commit", "step": 1},  # the others go back to a pool without steps
         {"rank": 2, "when": "in commit", "step": 5},
-        {"rank": 1, "when": "in undo"},
+        {"rank": 1, "when": "taking back"},
         {"rank": 0, "when": "after commit", "step": 7},
         {"rank": 1, "when": "in commit", "step": 8},
     ]

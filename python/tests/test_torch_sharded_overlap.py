@@ -106,7 +106,7 @@ def test_a_kill_before_in_and_after_a_commit_beside_the_next_step(pools: Path) -
     moments = [
         {"rank": 0, "when": "in commit", "step": 1},  # which is not overlapped
         {"rank": 2, "when": "in commit", "step": 4},
-        {"rank": 1, "when": "in undo"},
+        {"rank": 1, "when": "taking back"},
         {"rank": 1, "when": "prepared", "step": 6},
         {"rank": 0, "when": "after commit", "step": 7},
         {"rank": 1, "when": "in commit", "step": 9},
@@ -217,7 +217,7 @@ def test_an_overlapped_step_that_is_taken_back_leaves_the_pool_as_it_was(
         steps_of(bags, trainer, step, step + 1)
         trainer.wait()
         before = contents(store)
-        steps_of(bags, trainer, step + 1, step + 2)  # its old rows come from memory
+        steps_of(bags, trainer, step + 1, step + 2)  # which looks rows up in memory
         taken += bool(trainer.evicted)
         trainer.wait()
         after = contents(store)
@@ -233,7 +233,7 @@ def test_an_overlapped_step_that_is_taken_back_leaves_the_pool_as_it_was(
 
 
 @pytest.mark.usefixtures("alone", "held")
-def test_old_rows_of_steps_one_after_another_are_those_of_a_synchronous_training(
+def test_steps_one_after_another_go_back_to_where_a_synchronous_training_does(
     pools: Path,
 ) -> None:
     kept = []

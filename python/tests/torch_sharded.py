@@ -149,7 +149,7 @@ class Training:
         )
         self._lag(self.rank * self.run.get("lags", 0))
         if not self.run.get("plain"):
-            self._tell_of_undo()
+            self._tell_of_taking_back()
 
     def train(self) -> None:
         first = self.trainer.resume()
@@ -241,7 +241,7 @@ class Training:
         if seconds:
             self.trainer._write_step = late  # type: ignore[method-assign]
 
-    def _tell_of_undo(self) -> None:
+    def _tell_of_taking_back(self) -> None:
         usual = self.trainer._take_back
 
         def told() -> None:
@@ -265,7 +265,7 @@ class Training:
     def die(self, when: str, step: int) -> None:
         """In a step's commit, before the others know that it is prepared, after it and before the
         others know; or in taking one back."""
-        if when == "in undo":
+        if when == "taking back":
             self.store.revert = kill_me  # type: ignore[method-assign]
             return
         name = {"in commit": "_write"}.get(when, "_told")

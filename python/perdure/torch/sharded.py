@@ -352,8 +352,8 @@ class _Sharded(_Collection):
                 key: [of[one] for one in ranks]
                 for (key, ranks), of in zip(at.items(), where, strict=True)
             }
-        keys, old, missing = whole.batch.keys, whole.rows, whole.missing
-        gradient = old.new_zeros((len(keys), group.dim))
+        keys, rows, missing = whole.batch.keys, whole.rows, whole.missing
+        gradient = rows.new_zeros((len(keys), group.dim))
         touched = None  # all: a row is there because somebody asked for it
         may = self._may_change(whole)
         if not all(one.there for one in several):
@@ -368,11 +368,10 @@ class _Sharded(_Collection):
             touched = may if touched is None else touched & may
         if touched is not None:
             some = touched.nonzero()[:, 0]
-            keys, old, gradient = keys[some], old[some], gradient[some]
+            keys, rows, gradient = keys[some], rows[some], gradient[some]
             missing = None if missing is None else missing[some]
         if not len(keys):
             return None
-        rows = old.clone()
         self._update(group, rows, gradient, step)
         return Changed(group.value_bytes, keys, whole.batch.are_numbers, rows, missing)
 

@@ -106,7 +106,7 @@ void Transactions::find_last() {
   core_.last = undoing_->last();
   if (!core_.last) return core_.undo.keep();
   core_.last->revertible = true;
-  core_.last->operations = core_.last->room = 1;
+  core_.last->operations = core_.last->room = 1;  // how many there were, nobody asks any more
   if (mutated("reopening_forgets_replaced")) return core_.last->unlinked.clear();
   std::erase_if(core_.last->unlinked,
                 [&](std::uint64_t record) { return !core_.heap.keep_unreached(Offset{record}); });
