@@ -50,9 +50,10 @@ class PERDURE_API PoolReader {
 
   /// Answers key i with statuses[i]: ok and its value in targets[i]; not_found; or corrupt, where a
   /// record of this key fails its checksum and nobody changes it. Of a key that is not ok, its
-  /// target may hold anything. `value_bytes`, one for each key or none: how long the value of a key
-  /// that is ok is, which may be more than its target takes, or less where the pool's values have
-  /// any length.
+  /// target may hold anything, and so may what lies behind a value shorter than its target: bytes
+  /// of a value that changed while it was read. `value_bytes`, one for each key or none: how long
+  /// the value of a key that is ok is, which may be more than its target takes, or less where the
+  /// pool's values have any length.
   Status get(Column const& keys, std::span<Target const> targets, std::span<KeyStatus> statuses,
              std::span<std::uint32_t> value_bytes = {});
 

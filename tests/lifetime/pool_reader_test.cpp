@@ -227,7 +227,6 @@ std::uint64_t check_any_lengths(PoolReader& reader, Words const& keys, std::size
     EXPECT_EQ(lengths[i], 8 * words_of(value[0] >> 8));
     std::size_t const shown = std::min<std::size_t>(lengths[i] / 8, most_words);
     for (std::size_t at = 0; at < shown; ++at) EXPECT_EQ(value[at], value[0]) << at;
-    for (std::size_t at = shown; at < most_words; ++at) EXPECT_EQ(value[at], 0u) << "behind it";
   }
   return found;
 }
