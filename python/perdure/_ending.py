@@ -65,10 +65,28 @@ def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
 def run_program(command: Sequence[Any], **how: Any) -> subprocess.CompletedProcess[str]:
     """Runs a program to its end. Where this process is to end first, the program is asked to, and
     removes its files itself: subprocess.run would kill it."""
-    with _handling(_ENDINGS, _end), subprocess.Popen(command, text=True, **how) as process:
+    late: list[int] = []  # signals that came while the program was being started, or ended
+    may_raise = False
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if not may_raise:
+            late.append(number)
+        elif number == signal.SIGINT:
+            raise KeyboardInterrupt
+        else:
+            _end(number, frame)
+
+    with (
+        _handling((signal.SIGINT, *_ENDINGS), end),
+        subprocess.Popen(command, text=True, **how) as process,
+    ):
         try:
+            may_raise = True
+            if late:
+                end(late[0], None)
             out, err = process.communicate()
         except BaseException:
+            may_raise = False
             process.terminate()
             try:
                 process.wait(_PATIENCE_SECONDS)

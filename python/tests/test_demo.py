@@ -113,15 +113,22 @@ def test_an_interrupted_demo_leaves_no_pools(tmp_path, number, pool):
     assert list(tmp_path.iterdir()) == [] and "Traceback" not in complained
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name
-)
-def test_an_interrupted_run_of_a_program_lets_it_remove_its_files(tmp_path, number):
+@pytest.fixture
+def endless(tmp_path):
+    """A program, and the file that it makes and removes when it is asked to end."""
     made, program = tmp_path / "made", tmp_path / "program"
     program.write_text(
         f"#!/bin/sh\ntrap 'rm {made}; exit 3' TERM\ntouch {made}\nwhile :; do sleep 0.05; done\n"
     )
     program.chmod(0o755)
+    return program, made
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name
+)
+def test_an_interrupted_run_of_a_program_lets_it_remove_its_files(endless, number):
+    program, made = endless
     code = f"from perdure._ending import run_program; run_program([{str(program)!r}])"
     with subprocess.Popen(
         [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True
@@ -130,6 +137,30 @@ def test_an_interrupted_run_of_a_program_lets_it_remove_its_files(tmp_path, numb
         process.send_signal(number)
         process.communicate(timeout=60)
     assert process.returncode != 0 and not made.exists()
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name
+)
+def test_a_program_ends_though_the_signal_came_as_it_was_started(endless, number):
+    program, made = endless
+    code = f"""
+import os, subprocess, time
+from pathlib import Path
+from perdure import _ending
+class Started(subprocess.Popen):
+    def __init__(self, *all, **how):
+        super().__init__(*all, **how)
+        while not Path({str(made)!r}).exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), {int(number)})
+subprocess.Popen = Started
+_ending.run_program([{str(program)!r}])
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, check=False, timeout=60
+    )
+    assert ended.returncode in (128 + number, -number) and not made.exists()
 
 
 def test_a_folder_goes_though_a_second_signal_comes(tmp_path):

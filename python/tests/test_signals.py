@@ -147,11 +147,11 @@ def test_a_transaction_that_ctrl_c_leaves_has_no_effect(pool: str) -> None:
     with created(pool) as store:
 
         def write() -> None:
-            with store.transaction(max_operations=FEW + 1):
+            with store.transaction(max_operations=N + 1):
                 store.put([N], [1])
-                store.put(KEYS[:FEW], VALUES[:FEW])
+                store.put(KEYS, VALUES)
 
-        interrupted(write, 0.3)
+        interrupted(write)
         assert len(store) == 0
         store.put(KEYS[:10], VALUES[:10])
         assert stored(store, KEYS[:10]).all()
