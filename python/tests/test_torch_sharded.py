@@ -468,24 +468,6 @@ def test_ids_of_a_begun_pass_that_is_refused_are_forgotten(pools: Path, alone: N
     assert all(torch.equal(first[name], again[name]) for name in right)
 
 
-def test_buckets_are_part_of_the_format_and_even() -> None:
-    import torch
-    from perdure.torch.buckets import buckets_of, owners_of
-    from perdure.torch.keys import keys_of
-
-    ids = torch.tensor([0, 1, -1, 2**63 - 1, -(2**63), 12345])
-    assert buckets_of(keys_of(ids, 1), 1024).tolist() == [904, 580, 915, 169, 288, 136]
-    many = keys_of(torch.arange(100_000), 3)
-    counts = torch.bincount(buckets_of(many, 64), minlength=64)
-    assert counts.min() > 1350 and counts.max() < 1800
-    owners = owners_of(many, 64, 3)
-    by_bucket = {}
-    for bucket, owner in zip(buckets_of(many, 64).tolist(), owners.tolist(), strict=True):
-        assert by_bucket.setdefault(bucket, owner) == owner
-    assert [by_bucket[b] for b in range(64)] == sorted(by_bucket.values()), "ranges"
-    assert set(by_bucket.values()) == {0, 1, 2}
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("store", ["cpu", "cuda"])
 def test_two_gpus_go_on_with_the_same_losses_after_a_kill(pools: Path, store: str) -> None:

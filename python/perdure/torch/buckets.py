@@ -10,6 +10,7 @@ alone, and is part of the format; only ranges of buckets depend on the number of
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from perdure.torch.new_rows import _GOLDEN, mixed, shifted
@@ -25,6 +26,8 @@ def buckets_of(keys: Tensor, buckets: int) -> Tensor:
 
 def owners_of(keys: Tensor, buckets: int, ranks: int) -> Tensor:
     """The rank that has each key."""
+    if ranks == 1:
+        return torch.zeros_like(keys[:, 0])
     return buckets_of(keys, buckets) * ranks // buckets
 
 

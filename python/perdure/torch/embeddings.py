@@ -265,7 +265,11 @@ class _Collection(nn.Module):
         ids = [features[name][0] for name in names]
         numbers = tuple([self._tables[self._table_of[name]].number for name in names])
         each = numbers_of_each(numbers, tuple([one.numel() for one in ids]), ids[0].device)
-        return (Sorting if once else Coming)(torch.cat(ids).to(torch.int64), each)
+        keys = torch.stack([torch.cat(ids).to(torch.int64), each], dim=1)
+        return self._on_their_way(keys, once)
+
+    def _on_their_way(self, keys: Tensor, once: bool) -> Sorting | Coming:
+        return Sorting(keys) if once else Coming(keys)
 
     def _remember(self, looked: Looked) -> None:
         if self.in_step:

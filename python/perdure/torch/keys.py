@@ -1,8 +1,9 @@
 """Ids of several tables together, as the keys of the pool: rows (id, the table's number).
 
-Invariants: distinct keys are in the order of tables, and of ids in a table; equal keys keep the
-order of their batch. So what is summed by them is the same on every run, whatever the threads. What
-the host has to know of a batch it asks once: on a GPU each question waits for all work before it.
+Invariants: distinct keys are in the order of tables, and of ids in a table; keys that go to several
+processes are in the order of these first. Equal keys keep the order of their batch. So what is
+summed by them is the same on every run, whatever the threads. What the host has to know of a batch
+it asks once: on a GPU each question waits for all work before it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-_ID_BITS = 44  # of most ids: then a key is one number, and sorting sorts once
+# Of most ids and tables, these with the process that has the key: then a key is one number, and
+# sorting sorts once.
+_ID_BITS, _TABLE_BITS = 44, 19
 
 
 @dataclass(frozen=True)
@@ -27,17 +30,24 @@ class Keys:
 
 @dataclass(frozen=True)
 class Distinct(Keys):
-    """The keys of a batch, each once, and ascending."""
+    """The keys of a batch, each once, and ascending; where they have owners, those of each."""
 
     inverse: Tensor
     order: Tensor  # keys of the batch in the order of these
     begins: Tensor  # where in that order those of each of these begin
+    owners: Tensor | None = None  # of each of these, ascending
 
     @property
     def counts(self) -> Tensor:
         """How many keys of the batch each is."""
         end = self.begins.new_full((1,), self.order.shape[0])
         return torch.diff(self.begins, append=end)
+
+    def of_each_owner(self, processes: int) -> Tensor:
+        """How many of these keys each process has."""
+        assert self.owners is not None
+        every = torch.arange(processes, device=self.owners.device)
+        return torch.searchsorted(self.owners, every, right=True).diff(prepend=every[:1])
 
     def sums(self, of_batch: Tensor) -> Tensor:
         """Sums over equal keys, in the order of the batch, of rows that its keys have."""
@@ -52,45 +62,69 @@ class Distinct(Keys):
         return replace(self, keys=self.keys[which])
 
 
+@dataclass(frozen=True)
+class Owners:
+    """Which process has each key of a batch."""
+
+    of_each: Tensor  # int64
+    processes: int
+    tables: int  # all tables' numbers are less
+
+    @property
+    def shift(self) -> int:
+        """Of a key's number what is from this bit on is its owner."""
+        return _ID_BITS + _TABLE_BITS - self.processes.bit_length()
+
+    @property
+    def fit(self) -> bool:
+        """Whether the tables' numbers leave that many bits."""
+        return self.tables << _ID_BITS <= 1 << self.shift
+
+
 class Sorting:
     """Keys of a batch on their way to being distinct: sorted, but for what the host has to know.
 
     `asked` are three numbers where the keys are, or none; `keys` takes them as the host read them,
     with whatever else it asked of that device."""
 
-    def __init__(self, ids: Tensor, numbers: Tensor) -> None:
-        """int64 both; `numbers` are of the ids' tables."""
-        self._keys = torch.stack([ids, numbers], dim=1)
+    def __init__(self, keys: Tensor, owners: Owners | None = None) -> None:
+        self._keys, self._owners = keys, owners
         self.asked: list[Tensor] = []
-        if ids.numel() == 0:
+        if len(keys) == 0 or (owners and not owners.fit):
             return
-        low, high = torch.aminmax(ids)
-        ascending, self._order = torch.sort(_numbers(ids, numbers), stable=True)
+        numbers = _numbers(keys)
+        if owners:
+            numbers.add_(owners.of_each, alpha=1 << owners.shift)
+        low, high = torch.aminmax(keys[:, 0])
+        ascending, self._order = torch.sort(numbers, stable=True)
         self._begins = torch.ones_like(self._order, dtype=torch.bool)
         torch.ne(ascending[1:], ascending[:-1], out=self._begins[1:])
         self._which = self._begins.cumsum(0).sub_(1)
         self.asked = [low, high, self._which[-1]]
 
     def keys(self, told: Sequence[int]) -> Distinct:
-        if not self.asked:
+        owners = self._owners.of_each if self._owners else None
+        if len(self._keys) == 0:
             none = self._keys.new_empty(0)
-            return Distinct(self._keys, none, True, none, none)
-        low, high, last = told
-        if not _fit(low, high):
-            return _of_any_ids(self._keys)
-        begins = torch.nonzero_static(self._begins, size=last + 1).view(-1)
-        keys = self._keys.index_select(0, self._order.index_select(0, begins))
+            return Distinct(self._keys, none, True, none, none, owners)
+        if not self.asked or not _fit(*told[:2]):
+            return _of_any_ids(self._keys, owners)
+        begins = torch.nonzero_static(self._begins, size=told[2] + 1).view(-1)
+        first = self._order.index_select(0, begins)
         inverse = torch.empty_like(self._order).scatter_(0, self._order, self._which)
-        return Distinct(keys, inverse, True, self._order, begins)
+        if owners is not None:
+            owners = owners.index_select(0, first)
+        keys = self._keys.index_select(0, first)
+        return Distinct(keys, inverse, True, self._order, begins, owners)
 
 
 class Coming:
     """Keys of a batch as they come, for who sums nothing by them: each as often as it is there, and
     nothing that the host has to know."""
 
-    def __init__(self, ids: Tensor, numbers: Tensor) -> None:
+    def __init__(self, keys: Tensor) -> None:
         self.asked: list[Tensor] = []
-        self._keys = Keys(torch.stack([ids, numbers], dim=1), None, None)
+        self._keys = Keys(keys, None, None)
 
     def keys(self, told: Sequence[int]) -> Keys:
         return self._keys
@@ -123,8 +157,8 @@ class Among:
         if not (self._are_numbers and are_numbers and len(self.keys)):
             return None
         if self._numbers is None:
-            self._numbers = _numbers(*self.keys.unbind(1))
-        asked = _numbers(*keys.unbind(1))
+            self._numbers = _numbers(self.keys)
+        asked = _numbers(keys)
         at = torch.searchsorted(self._numbers, asked).clamp_(max=len(self.keys) - 1)
         return self._numbers.index_select(0, at) == asked, at
 
@@ -151,7 +185,7 @@ def keys_of(ids: Tensor, numbers: Tensor | int) -> Tensor:
 
 
 def distinct(keys: Tensor) -> Distinct:
-    sorting = Sorting(keys[:, 0], keys[:, 1])
+    sorting = Sorting(keys)
     return sorting.keys(told(sorting.asked))
 
 
@@ -176,22 +210,27 @@ def told(asked: Sequence[Tensor]) -> list[int]:
     return [int(one) for one in asked]
 
 
-def _of_any_ids(keys: Tensor) -> Distinct:
-    """By ids and tables one after the other."""
+def _of_any_ids(keys: Tensor, owners: Tensor | None) -> Distinct:
+    """By ids, tables and owners one after the other."""
     order = torch.argsort(keys[:, 0], stable=True)
     order = order[torch.argsort(keys[order, 1], stable=True)]
+    if owners is not None:
+        order = order[torch.argsort(owners[order], stable=True)]
     several = keys[order]
     first = torch.ones(len(order), dtype=torch.bool, device=keys.device)
     first[1:] = (several[1:] != several[:-1]).any(dim=1)
     inverse = torch.empty_like(order)
     inverse[order] = first.cumsum(0) - 1
     begins = first.nonzero()[:, 0]
-    return Distinct(several[begins], inverse, False, order, begins)
+    if owners is not None:
+        owners = owners[order[begins]]
+    return Distinct(several[begins], inverse, False, order, begins, owners)
 
 
-def _numbers(ids: Tensor, numbers: Tensor) -> Tensor:
+def _numbers(keys: Tensor) -> Tensor:
     """Of most keys one number each, in the order of keys; it wraps around."""
-    return torch.add(ids, numbers, alpha=1 << _ID_BITS)
+    ids, tables = keys.unbind(1)
+    return torch.add(ids, tables, alpha=1 << _ID_BITS)
 
 
 def _fit(low: int, high: int) -> bool:

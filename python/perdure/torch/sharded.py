@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 
 import perdure
 from perdure.torch.agreement import Agreed
@@ -40,7 +40,7 @@ from perdure.torch.embeddings import (
 )
 from perdure.torch.exchange import Exchange
 from perdure.torch.features import Feature
-from perdure.torch.keys import Coming, Keys, Sorting, keys_of_each, told
+from perdure.torch.keys import Coming, Distinct, Keys, Owners, Sorting, keys_of_each, told
 from perdure.torch.optimizers import Optimizer
 from perdure.torch.passes import each_once, none_of
 from perdure.torch.tables import TableConfig
@@ -52,8 +52,7 @@ _PASSES, _OF_STEP, _BEGUN = 0, 1, 2  # kinds of passes
 class _Asked:
     """Keys of a pass on their way to whoever has their rows."""
 
-    batches: Sequence[tuple[Group, Keys]]
-    orders: dict[int, Tensor]  # of each group's keys: by rank
+    batches: Sequence[tuple[Group, Keys]]  # by rank, those of each group
     sent: list[list[int]]  # [rank][group]: how many
     coming: list[list[int]]
     kind: int
@@ -160,37 +159,31 @@ class _Sharded(_Collection):
             self._passes.append(_Pass(asked, mine, owned))
         return list(mine.values())
 
+    def _on_their_way(self, keys: Tensor, once: bool) -> Sorting | Coming:
+        """One sort for ranks and keys."""
+        ranks = self.exchange.ranks
+        tables = 1 + max(table.number for table in self._tables)
+        owners = owners_of(keys, self.shard.buckets, ranks)
+        return Sorting(keys, Owners(owners, ranks, tables))
+
     def _ask(self, batches: Sequence[tuple[Group, Keys]], kind: int) -> _Asked:
-        """One sort for all ranks and groups, and one wait for how many keys go and come."""
+        """One wait for how many keys go and come."""
         ranks, groups = self.exchange.ranks, len(self._groups)
-        device = batches[0][1].keys.device if batches else self.exchange.device
-        none = torch.empty((0, 2), dtype=torch.int64, device=device)
-        keys = torch.cat([none, *(batch.keys.to(device) for _, batch in batches)])
-        cells = owners_of(keys, self.shard.buckets, ranks) * groups
-        for (group, _), mine in zip(batches, cells.split(_lengths(batches)), strict=True):
-            if group.number:
-                mine += group.number
-        ascending, order = torch.sort(cells, stable=True)
-        every = torch.arange(ranks * groups, device=keys.device)
-        counts = torch.searchsorted(ascending, every, right=True).diff(prepend=every[:1])
-        numbers = nn.functional.pad(counts.reshape(ranks, groups), (1, 0), value=kind)
-        each = [1 + groups] * ranks
-        come = self.exchange.all_to_all(numbers.reshape(-1), each, each)()
-        sent, coming = torch.stack(
-            [numbers, come.to(numbers.device).reshape(numbers.shape)]
-        ).tolist()
+        none = torch.zeros(ranks, dtype=torch.int64, device=self.exchange.device)
+        numbers = [torch.full_like(none, kind)] + [none] * groups
+        for group, batch in batches:
+            assert isinstance(batch, Distinct)
+            numbers[1 + group.number] = batch.of_each_owner(ranks).to(none.device)
+        each, to_each = [1 + groups] * ranks, torch.stack(numbers, dim=1)
+        come = self.exchange.all_to_all(to_each.reshape(-1), each, each)()
+        sent, coming = torch.stack([to_each, come.reshape(to_each.shape)]).tolist()
         _check_alike([of_rank.pop(0) for of_rank in coming])
         for of_rank in sent:
             del of_rank[0]
         sizes = [[2 * sum(of_rank) for of_rank in counts] for counts in (sent, coming)]
-        wait = self.exchange.all_to_all(keys[order].reshape(-1), *sizes)
-        by_group = self._by_group(order, sent)
-        begins = itertools.accumulate(_lengths(batches), initial=0)
-        orders = {
-            group.number: (by_group[group.number] - begin).to(batch.keys.device)
-            for (group, batch), begin in zip(batches, begins, strict=False)
-        }
-        return _Asked(batches, orders, sent, coming, kind, wait)
+        keys = {group.number: batch.keys.to(none.device) for group, batch in batches}
+        wait = self.exchange.all_to_all(self._by_rank(keys, sent, none[:0]), *sizes)
+        return _Asked(batches, sent, coming, kind, wait)
 
     def _look_up_owned(self, asked: _Asked) -> dict[int, Looked]:
         """Rows of this pool that processes ask for, each once."""
@@ -200,7 +193,7 @@ class _Sharded(_Collection):
             asking = sum(of_rank[group.number] > 0 for of_rank in asked.coming)
             if asking:  # keys of one process come each once, and ascending
                 groups.append(group)
-                coming.append((Sorting if asking > 1 else Coming)(*keys.unbind(1)))
+                coming.append((Sorting if asking > 1 else Coming)(keys))
         batches, _ = keys_of_each(coming)
         each = zip(groups, batches, strict=True)
         return {group.number: self._from_pool(group, batch) for group, batch in each}
@@ -213,20 +206,22 @@ class _Sharded(_Collection):
         pieces = come.split(_flat(counts))
         return [torch.cat(pieces[g::groups]) for g in range(groups)]
 
+    def _by_rank(
+        self, of_groups: Mapping[int, Tensor], counts: list[list[int]], none: Tensor
+    ) -> Tensor:
+        """As a message has it, by rank and then by group, what each group has by rank; of no group
+        `none`."""
+        if len(of_groups) == 1:
+            return next(iter(of_groups.values())).reshape(-1)
+        pieces = [one.split([of_rank[g] for of_rank in counts]) for g, one in of_groups.items()]
+        parts = [one.reshape(-1) for of_rank in zip(*pieces, strict=True) for one in of_rank]
+        return torch.cat(parts) if parts else none
+
     def _answer(self, asked: _Asked, owned: Mapping[int, Looked]) -> Tensor:
-        """Weights by rank, then by group."""
+        """Weights."""
         taken = {g: looked.weights(looked.group.dim) for g, looked in owned.items()}
-        if len(taken) == 1:
-            return next(iter(taken.values())).reshape(-1)
-        pieces = {
-            g: one.split([of_rank[g] for of_rank in asked.coming]) for g, one in taken.items()
-        }
-        parts = [
-            pieces[g][rank].reshape(-1)
-            for rank in range(self.exchange.ranks)
-            for g in sorted(pieces)
-        ]
-        return torch.cat([torch.empty(0, device=device_of(self.store)), *parts])
+        none = torch.empty(0, device=device_of(self.store))
+        return self._by_rank(taken, asked.coming, none)
 
     def _floats(self, counts: list[list[int]]) -> list[list[int]]:
         """Of weights of so many keys, of each rank and group."""
@@ -236,14 +231,11 @@ class _Sharded(_Collection):
         ]
 
     def _weights(self, asked: _Asked, come: Tensor) -> dict[int, Looked]:
-        """Weights of each key, in the order of the keys."""
+        """Of each key."""
         by_group, mine = self._by_group(come, self._floats(asked.sent)), {}
         for group, batch in asked.batches:
-            g, keys = group.number, batch.keys
-            by_rank = by_group[g].to(keys.device).reshape(-1, group.dim)
-            rows = torch.empty_like(by_rank)
-            rows[asked.orders[g]] = by_rank
-            mine[g] = Looked(group, batch, rows, missing=None)
+            rows = by_group[group.number].reshape(-1, group.dim).to(batch.keys.device)
+            mine[group.number] = Looked(group, batch, rows, missing=None)
         return mine
 
     # --- the end of a step
@@ -291,10 +283,10 @@ class _Sharded(_Collection):
         of_rank = [[there] for _ in range(self.exchange.ranks)]
         for one in passes:
             for g, mine in one.mine.items():
-                summed = self._with_times(mine)
-                orders = one.asked.orders[g].split([of[g] for of in one.asked.sent])
-                for parts, at in zip(of_rank, orders, strict=True):
-                    parts.append(summed.index_select(0, at).reshape(-1).to(there.device))
+                summed = self._with_times(mine).to(there.device)
+                pieces = summed.split([of[g] for of in one.asked.sent])
+                for parts, piece in zip(of_rank, pieces, strict=True):
+                    parts.append(piece.reshape(-1))
         counts = [one.asked.sent for one in passes], [one.asked.coming for one in passes]
         sizes = [list(map(sum, self._gradient_sizes(one))) for one in counts]
         return self.exchange.all_to_all(torch.cat(_flat(of_rank)), *sizes)
