@@ -102,7 +102,7 @@ struct VariableValues {
 enum class KeyStatus : std::uint8_t {
   ok = 0,
   not_found = 1,  // get, update and erase: no such key
-  size_mismatch = 2,  // update: operand and stored value differ in length
+  size_mismatch = 2,  // update and get: operand, or row, and stored value differ in length
   corrupt = 3,  // the stored record fails its checksum; it was left alone
   no_space = 4,  // put and update: the pool could not grow; the old value stands
   too_large = 5,  // key or value longer than the pool allows

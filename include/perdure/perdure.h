@@ -130,7 +130,8 @@ PERDURE_API perdure_code perdure_call_options_init(perdure_call_options* options
 // of durability power are one piece each. Arrays that a call writes overlap nothing else of the
 // call, and nobody else uses them before it returns; then they are the caller's again.
 
-/// Values of fixed size.
+/// Values of `width` bytes: the pool's, or, where these have any length, those of so many; a key
+/// whose value has another length answers PERDURE_KEY_SIZE_MISMATCH.
 PERDURE_API perdure_code perdure_get(perdure_store* store, perdure_column const* keys,
                                      perdure_mutable_column const* values, uint8_t* statuses,
                                      perdure_call_options const* options, perdure_error** error);

@@ -78,7 +78,7 @@ enum perdure_memory_space { PERDURE_MEMORY_HOST = 0, PERDURE_MEMORY_DEVICE = 1 }
 enum perdure_key_status {
   PERDURE_KEY_OK = 0,
   PERDURE_KEY_NOT_FOUND = 1,  // get, update and erase: no such key
-  PERDURE_KEY_SIZE_MISMATCH = 2,  // update: operand and stored value differ in length
+  PERDURE_KEY_SIZE_MISMATCH = 2,  // operand, or row, and stored value differ in length
   PERDURE_KEY_CORRUPT = 3,  // the stored record fails its checksum; it was left alone
   PERDURE_KEY_NO_SPACE = 4,  // put and update: the pool could not grow; the old value stands
   PERDURE_KEY_TOO_LARGE = 5,  // key or value longer than the pool allows

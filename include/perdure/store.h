@@ -168,6 +168,10 @@ class PERDURE_API Store {
   /// the others say KeyStatus::not_tried. An error in a piece ends it likewise. Atomic batches,
   /// those of a transaction and of Persist::full, and writes to pools of durability power are one
   /// piece each: once begun, they run to their end.
+  ///
+  /// get: where the pool's values have any length, those of `values.width` bytes; a key whose value
+  /// has another length answers KeyStatus::size_mismatch, and its row stays as it was. get_variable
+  /// answers values of all lengths, in host memory.
   Status get(Column const& keys, MutableColumn const& values, std::span<KeyStatus> statuses,
              CallOptions const& call = {});
   Result<VariableValues> get_variable(Column const& keys, std::span<KeyStatus> statuses,

@@ -19,7 +19,7 @@ not_found
     The key is absent, which is no error. (`perdure.NotFound` is another thing: there is no such
     pool.)
 size_mismatch
-    Operand and stored value differ in length.
+    Operand, or row, and stored value differ in length.
 corrupt
     Its record fails its checksum, and was left alone.
 no_space

@@ -141,7 +141,13 @@ Status get_from(PoolReader& reader, Column const& keys, RowBatch const& batch,
   std::vector<PoolReader::Target> targets(batch.count);
   for (std::size_t i = 0; i < batch.count; ++i)
     targets[i] = {batch.rows + i * batch.row_bytes, batch.row_bytes};
-  return reader.get(keys, targets, statuses);
+  if (reader.value_bytes() != 0) return reader.get(keys, targets, statuses);
+  std::vector<std::uint32_t> lengths(batch.count);
+  Status const done = reader.get(keys, targets, statuses, lengths);
+  for (std::size_t i = 0; i < batch.count; ++i)
+    if (statuses[i] == KeyStatus::ok && lengths[i] != batch.row_bytes)
+      statuses[i] = KeyStatus::size_mismatch;
+  return done;
 }
 
 bool get(std::int64_t handle, RowBatch const* batch, RowError* error) noexcept {

@@ -71,6 +71,7 @@ std::int64_t width_of(RowShape const& shape, Tensor const& keys, std::int64_t co
   require(!keys.is_cuda() || keys.get_device_index() == 0,
           "the keys lie on cuda:", keys.is_cuda() ? keys.get_device_index() : 0,
           ", and stores are on the first GPU of their process, cuda:0; pass a copy there");
+  if (shape.value_bytes == 0) return columns;
   auto const floats = static_cast<std::int64_t>(shape.value_bytes / sizeof(float));
   require(shape.value_bytes % sizeof(float) == 0 && columns <= floats, "rows of this pool have ",
           shape.value_bytes, " bytes, which are no ", columns, " float32 or more");
@@ -140,12 +141,15 @@ void get(std::int64_t store, Tensor const& keys, Tensor const& rows, Tensor cons
 
 /// With `check`: a key that failed otherwise than by being absent raises.
 void check_statuses(Tensor const& statuses) {
-  constexpr std::uint8_t kNotFound = 1;  // ok and not_found are the two lowest
+  constexpr std::uint8_t kNotFound = 1, kSizeMismatch = 2;  // ok and not_found are the two lowest
   auto const* const each = static_cast<std::uint8_t const*>(statuses.const_data_ptr());
   std::int64_t const count = statuses.size(0);
   auto const* const failed =
       std::find_if(each, each + count, [](std::uint8_t one) { return one > kNotFound; });
   if (failed == each + count) return;
+  require(*failed != kSizeMismatch, "key ", failed - each, " of ", count,
+          ": the stored row has another length (perdure.KeyStatus 2); pass the columns of its "
+          "table, or check=False to have each key's status instead");
   require(false, "key ", failed - each, " of ", count,
           ": the stored record fails its checksum (perdure.KeyStatus ", static_cast<int>(*failed),
           "); pass check=False to have each key's status instead");

@@ -15,9 +15,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from perdure import _checks, _native, errors
+from perdure import _checks, errors
 from perdure._deferred import Deferred
-from perdure.results import Outcome, Result, done_mask
+from perdure.results import Outcome, Result
 
 if TYPE_CHECKING:
     import numpy as np
@@ -265,23 +265,3 @@ def narrowed(values: Any, table_bytes: int, dtype: Any, shape: Any) -> Any:
     else:
         rows = np.ascontiguousarray(rows).view(dtype or np.uint8)
     return rows if shape is None else rows.reshape((rows.shape[0], *shape))
-
-
-def beside(octets: Any, keys: Any) -> Any:
-    """Rows in host memory as an array of the keys' library, where the keys are."""
-    if not _is_tensor(keys):
-        return octets
-    return sys.modules["torch"].from_numpy(octets).to(keys.device)
-
-
-def rows_of(ends: Any, data: Any, statuses: Any, width: int) -> tuple[Any, Any]:
-    """Values of a pool of any length as rows of one width, zeros where there is none, and which of
-    them were found. A value of another length gets a status that says so."""
-    found, lengths = done_mask(statuses), np.diff(ends)
-    statuses[found & (lengths != width)] = _native.KeyStatus.size_mismatch
-    fits = done_mask(statuses)
-    if fits.all():
-        return data.reshape(fits.size, width), fits
-    rows = np.zeros((fits.size, width), np.uint8)
-    rows[fits] = data[np.repeat(fits, lengths)].reshape(-1, width)
-    return rows, fits

@@ -12,17 +12,18 @@ from perdure import _named, _native
 from perdure._batches import Batches
 from perdure._deferred import Deferred
 from perdure._table_reads import TableReads
-from perdure.results import Outcome, Result, checked
+from perdure.results import Outcome, Result, checked, done_mask
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from perdure import _arrays
+    from perdure import _arrays, _made
     from perdure._named import Table
     from perdure.options import Operation
     from perdure.typing import Array, DType, RowShape, Stream
 else:
     np, _arrays = Deferred("numpy"), Deferred("perdure._arrays")
+    _made = Deferred("perdure._made")
 
 
 class TableBatches(Batches, TableReads):
@@ -82,8 +83,7 @@ class TableBatches(Batches, TableReads):
         stream: Stream | None = None,
         check: bool = True,
     ) -> Result:
-        """Where values have any length, the engine answers them in host memory, one after the
-        other."""
+        """In a pool of any length a value of another length gets a status that says so."""
         if self._value_width == width and self._row_type is None:
             return self.get(keys, dtype=dtype, shape=shape, stream=stream, check=check)
         if self._value_width is not None:
@@ -93,9 +93,10 @@ class TableBatches(Batches, TableReads):
         handle = _arrays.stream_of(stream, keys)
         given = _arrays.keys_input(keys, self._key_width, handle, self._device)
         statuses = np.zeros(given.count, np.uint8)
-        ends, data = self._engine.get_variable(given.column, statuses, handle, self._mine())
-        octets, found = _named.rows_of(ends, data, statuses, width)
-        rows = _named.narrowed(_named.beside(octets, keys), width, dtype, shape)
+        rows, column = _arrays.made(given, width, dtype, shape, handle, self._device, zeros=False)
+        self._engine.get(given.column, column, statuses, handle, self._mine())
+        found = done_mask(statuses)
+        _made.clear_absent(rows, found)
         return checked(self._path, "get", Result(rows, found, statuses), check)
 
     def _put_rows(

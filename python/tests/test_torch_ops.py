@@ -194,6 +194,30 @@ def test_damage_is_told_by_the_operator_and_by_a_collection_in_its_own_words(poo
         bags({"t": (torch.tensor([5, 6]),)})
 
 
+@pytest.mark.parametrize("beside", [False, True], ids=["store", "follower"])
+def test_in_a_pool_of_any_length_a_row_has_its_tables_width(pools: Path, beside: bool) -> None:
+    import torch
+    from perdure import torch as pt
+    from perdure.torch import ops
+
+    store = perdure.create(pools / "pool", 16, None)
+    narrow, wide = store.table("narrow", 32), store.table("wide", 48)
+    narrow.put([1, 2], np.arange(16, dtype=np.float32).reshape(2, 8))
+    wide.put([1], np.ones((1, 12), np.float32))
+    some = torch.tensor([[2, narrow.number], [1, wide.number], [3, narrow.number]])
+    reader = pt.Follower(pools / "pool") if beside else store
+    number = ops.number_of(reader)
+    assert get_rows(some[:1], number, 8)[0].tolist() == [[8, 9, 10, 11, 12, 13, 14, 15]]
+    assert get_rows(some[1:2], number, 12)[0].tolist() == [[1.0] * 12]
+    rows, statuses = get_rows(some, number, 8, False)
+    assert statuses.tolist() == [0, 2, 1] and not rows[1:].any()
+    with pytest.raises(RuntimeError, match="key 1 of 3: the stored row has another length"):
+        get_rows(some, number, 8)
+    torch.library.opcheck(torch.ops.perdure.get_rows.default, (some[::2], number, 8))
+    with pytest.raises(perdure.InvalidArgument, match=r"key 1 of 3: .*a value is no row"):
+        ops.rows_of(reader, some, 32)
+
+
 # --- other processes, and the end of this one
 
 
@@ -306,3 +330,22 @@ def test_rows_stay_on_the_gpu_and_wait_for_the_callers_stream() -> None:
         number = ops.number_of(host)
         with pytest.raises(RuntimeError, match="this store runs on the CPU"):
             get_rows(some, number, 4)
+
+
+@pytest.mark.gpu
+def test_rows_of_any_length_stay_on_the_gpu() -> None:
+    import torch
+    from perdure.torch import ops
+
+    with perdure.create("memfd:gpu", 16, None, device="cuda") as store:
+        tables = [store.table("narrow", 32), store.table("wide", 64)]
+        ids = torch.arange(3000, device="cuda")
+        for table in tables:
+            made = torch.rand(3000, table.value_bytes // 4, device="cuda")
+            assert store.put_tables([table], ids, made).done.all()
+            got = store.get_tables([table], ids, dtype=torch.float32)
+            assert got.values.is_cuda and got.values.equal(made) and got.found.all()
+            some = torch.stack([ids, torch.full_like(ids, table.number)], dim=1)
+            assert get_rows(some, ops.number_of(store), made.shape[1])[0].equal(made)
+            rows, statuses = get_rows(some, ops.number_of(store), 5, False)
+            assert rows.is_cuda and not rows.any() and set(statuses.tolist()) == {2}

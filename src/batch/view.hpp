@@ -20,7 +20,8 @@ struct BatchView {
   std::uint64_t n = 0;
   exec::ByteColumn keys;
   exec::ByteColumn values;  // operands of puts and updates
-  std::byte* out = nullptr;  // results of gets, value_bytes each
+  std::byte* out = nullptr;  // results of gets, row_bytes each
+  std::uint32_t row_bytes = 0;  // a get of values of any length finds others a size_mismatch
   std::uint8_t const* kinds = nullptr;  // OpKind per operation; null = all `kind`
   OpKind kind = OpKind::get;
   Rmw rmw = Rmw::replace;

@@ -141,10 +141,12 @@ Status check_batch(std::string const& path, pm::PoolHeader const& h, Call const&
   }
   if (call.keys.space == MemorySpace::device && call.keys.offsets != nullptr)
     return bad_argument("variable-length keys must lie in host memory");
-  if (call.out.data != nullptr && (call.out.width != h.value_bytes || call.out.count != n)) {
-    return bad_argument("the output holds " + std::to_string(call.out.count) + " values of " +
-                        width(call.out.width) + "; needed are " + std::to_string(n) + " of " +
-                        width(h.value_bytes));
+  if (call.out.data != nullptr) {
+    std::uint32_t const needed = h.value_bytes != 0 ? h.value_bytes : call.out.width;
+    if (call.out.width != needed || needed == 0 || call.out.count != n)
+      return bad_argument("the output holds " + std::to_string(call.out.count) + " values of " +
+                          width(call.out.width) + "; needed are " + std::to_string(n) + " of " +
+                          (needed == 0 ? "one width, of at least 1 byte" : width(needed)));
   }
   bool const writes_values = call.kinds.empty()
                                  ? call.kind == OpKind::put || call.kind == OpKind::update

@@ -1,4 +1,7 @@
 // Wrong arguments and sizes: refused by name, and nothing happens.
+#include <algorithm>
+#include <array>
+
 #include "conformance/conformance.hpp"
 
 namespace perdure::test {
@@ -44,6 +47,35 @@ TEST_P(Conformance, TooLongKeysAndValuesAreRefusedOneByOne) {
     KeyStatus const absent =
         k[i].size() > s.max_key_bytes ? KeyStatus::too_large : KeyStatus::not_found;
     EXPECT_EQ(answers[i].status, expected[i] == KeyStatus::ok ? KeyStatus::ok : absent);
+  }
+}
+
+TEST_P(Conformance, OfValuesOfAnyLengthAGetOfRowsAnswersThoseOfItsWidth) {
+  if (fixed_values()) GTEST_SKIP() << "all values have one length here";
+  std::vector<Bytes> k = keys(0, 400), v;
+  for (std::size_t i = 0; i < k.size(); ++i)
+    v.push_back(Bytes(std::array{16, 17, 100, 0}[random_() % 4], static_cast<char>(i)));
+  ASSERT_NO_FATAL_FAILURE(driver_->run_put(k, v));
+  k = keys(0, 500);  // of which the last are absent
+  std::ranges::shuffle(k, random_);
+  Packed const packed(k, GetParam().key_bytes);
+  for (std::uint32_t const width : {16u, 17u, 100u, 64u}) {
+    SCOPED_TRACE(width);
+    std::vector<std::byte> out(k.size() * width, std::byte{0xee});
+    std::vector<KeyStatus> statuses(k.size());
+    Status const got = driver_->store().get(
+        packed.column(), {out.data(), width, k.size(), MemorySpace::host}, statuses);
+    ASSERT_TRUE(got.ok()) << got.message();
+    std::vector<Bytes> const rows = unpack(out, width);
+    for (std::size_t i = 0; i < k.size(); ++i) {
+      auto const held = driver_->model.held.find(k[i]);
+      bool const there = held != driver_->model.held.end();
+      bool const fits = there && held->second.size() == width;
+      EXPECT_EQ(statuses[i], fits    ? KeyStatus::ok
+                             : there ? KeyStatus::size_mismatch
+                                     : KeyStatus::not_found);
+      EXPECT_EQ(rows[i], fits ? held->second : Bytes(width, '\xee')) << "row " << i;
+    }
   }
 }
 
@@ -94,8 +126,12 @@ TEST_P(Conformance, WrongShapesOfArraysAreNamedAndHaveNoEffect) {
     other.width = GetParam().value_bytes + 1;
     EXPECT_TRUE(refused(store.put(k.column(), other, statuses))) << "values of another width";
   } else {
-    EXPECT_TRUE(refused(store.get(k.column(), {}, statuses)))
-        << "variable-length values need get_variable";
+    std::vector<std::byte> out(32);
+    EXPECT_TRUE(refused(store.get(k.column(), {}, statuses))) << "an output of no array";
+    EXPECT_TRUE(refused(store.get(k.column(), {out.data(), 0, 4, MemorySpace::host}, statuses)))
+        << "rows of no bytes";
+    EXPECT_TRUE(refused(store.get(k.column(), {out.data(), 8, 3, MemorySpace::host}, statuses)))
+        << "a row too few";
   }
   if (!fixed_keys()) {
     std::int64_t const decreasing[] = {0, 8, 4, 9, 12};

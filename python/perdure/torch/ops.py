@@ -102,11 +102,13 @@ def rows_of(
     `Store.get`."""
     if keys.is_cuda:
         _arrays.check_near("keys", "cuda", keys.get_device(), "cuda")
-    if not native or store._value_width is None:
+    if not native:
         got = store._get_rows(keys, row_bytes, dtype=torch.float32)
         return got.values, got.found
     number = store._row_number()
-    octets = store._value_width if whole and store._value_width % 4 == 0 else row_bytes
+    octets = row_bytes
+    if whole and store._value_width is not None and store._value_width % 4 == 0:
+        octets = store._value_width
     try:
         rows, each = torch.ops.perdure.get_rows(keys, number, octets // 4, False)
     except RuntimeError:

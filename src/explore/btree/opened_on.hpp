@@ -52,6 +52,7 @@ class OpenedOn : public OpenedStore {
       auto const give = [&](std::size_t i, std::span<std::byte const> value) {
         exec::sim_point();
         of.answers.values[i] = word_of(value);
+        return KeyStatus::ok;
       };
       BtreeGets(parts_, host_, batch, tally).run(ops, give);
     } else {

@@ -35,6 +35,7 @@
 #include "pm/heap.hpp"
 #include "pm/record.hpp"
 #include "store/btree/btree_reader.hpp"
+#include "store/threads/gives.hpp"
 #include "store/threads/write_pieces.hpp"
 
 namespace perdure {
@@ -96,8 +97,7 @@ class BtreeRun {
   void answer(std::size_t i, btree::Key const& key, std::uint64_t word, Give& give) {
     std::span<std::byte const> value;
     KeyStatus const status = reader_.value(key, word, value);
-    batch_.complete(i, status);
-    if (status == KeyStatus::ok) give(i, value);
+    batch_.complete(i, status == KeyStatus::ok ? give(i, value) : status);
   }
   void complete(std::size_t i, btree::Answer answer) {
     tally_.damaged += answer == btree::Answer::damaged;
@@ -184,10 +184,7 @@ class BtreeWrites : BtreeRun<Parts, Host> {
     std::uint64_t word = 0;
     btree::Answer const answer = parts_.table.find(host_, key, word);
     if (answer != btree::Answer::done) return this->complete(i, answer);
-    MutableColumn const& out = batch_.call->out;
-    auto const give = [&](std::size_t at, std::span<std::byte const> value) {
-      std::memcpy(out.data + at * out.width, value.data(), value.size());
-    };
+    auto const give = threads::give_into_output(batch_);
     this->answer(i, key, word, give);
   }
 

@@ -21,6 +21,7 @@
 #include "exec/epochs.hpp"
 #include "store/dash/dash_engine.hpp"
 #include "store/dash/dash_slots.hpp"
+#include "store/threads/gives.hpp"
 #include "store/threads/space.hpp"
 #include "store/threads/write_pieces.hpp"
 
@@ -48,8 +49,7 @@ class DashRun {
     std::uint64_t word = 0;
     std::span<std::byte const> value;
     KeyStatus const status = slots_.value(host_, key, slot, word, value);
-    batch_.complete(i, status);
-    if (status == KeyStatus::ok) give(i, value);
+    batch_.complete(i, status == KeyStatus::ok ? give(i, value) : status);
   }
   void complete(std::size_t i, dash::Answer answer) {
     tally_.damaged += answer == dash::Answer::damaged;
@@ -224,10 +224,7 @@ class DashWrites : DashRun<Table, Slots, Host> {
     dash::Slot found;
     if (dash::Answer const answer = table_.find(host_, key, found); answer != dash::Answer::done)
       return not_done(i, answer);
-    MutableColumn const& out = batch_.call->out;
-    auto const give = [&](std::size_t at, std::span<std::byte const> value) {
-      std::memcpy(out.data + at * out.width, value.data(), value.size());
-    };
+    auto const give = threads::give_into_output(batch_);
     this->answer(i, key, found, give);
   }
 

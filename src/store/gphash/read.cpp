@@ -48,8 +48,6 @@ Result<ScanPage> GphashStore::scan(ScanCursor const& from, std::size_t limit,
 }
 
 Status BatchReader::get(Call const& call, std::span<KeyStatus> statuses) {
-  if (core_.pool.header().value_bytes == 0)
-    return bad_argument("pool " + core_.path + " has variable-length values; use get_variable");
   if (call.out.data == nullptr && call.keys.count > 0)
     return bad_argument("the output array is null");
   if (call.keys.count == 0) return {};

@@ -116,7 +116,7 @@ Status get_rows(Store::Impl& impl, TableBatch const& batch, std::span<std::byte>
   Call call;
   call.keys = pool_batch.keys();
   call.stream = how.stream;
-  if (impl.value_bytes == 0) {
+  if (impl.value_bytes == 0 && !pool_batch.rows_are_values()) {
     auto values = impl.read_variable(call, each, how);
     if (!values) return values.status();
     pool_batch.take(*values, rows, each);
@@ -125,7 +125,7 @@ Status get_rows(Store::Impl& impl, TableBatch const& batch, std::span<std::byte>
   call.out = pool_batch.answers(rows);
   call.device_statuses = how.device_statuses;
   if (Status s = impl.read(call, each, how); !s.ok()) return s;
-  if (!pool_batch.has_pool_width()) pool_batch.narrow(rows, each);
+  if (!pool_batch.rows_are_values()) pool_batch.narrow(rows, each);
   return {};
 }
 

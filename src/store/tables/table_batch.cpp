@@ -63,8 +63,7 @@ void PoolBatch::each_row(F of_row) const {
 Column PoolBatch::keys() const { return Column::of(std::span(keys_.get(), size())); }
 
 Column PoolBatch::values(std::span<std::byte const> rows) {
-  if (one_width_ != 0 && (value_bytes_ == 0 || has_pool_width()))
-    return {rows.data(), nullptr, one_width_, size(), MemorySpace::host};
+  if (rows_are_values()) return {rows.data(), nullptr, one_width_, size(), MemorySpace::host};
   if (value_bytes_ == 0) {
     ends_.resize(size() + 1);
     each_row([&](std::size_t i, std::size_t at, std::size_t width) {
@@ -82,7 +81,7 @@ Column PoolBatch::values(std::span<std::byte const> rows) {
 }
 
 MutableColumn PoolBatch::answers(std::span<std::byte> rows) {
-  if (has_pool_width()) return {rows.data(), value_bytes_, size(), MemorySpace::host};
+  if (rows_are_values()) return {rows.data(), one_width_, size(), MemorySpace::host};
   wide_ = std::make_unique_for_overwrite<std::byte[]>(size() * value_bytes_);
   return {wide_.get(), value_bytes_, size(), MemorySpace::host};
 }

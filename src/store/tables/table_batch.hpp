@@ -33,10 +33,14 @@ class PoolBatch {
   [[nodiscard]] MutableColumn answers(std::span<std::byte> rows);
   /// From that memory to the caller's rows, those that were found.
   void narrow(std::span<std::byte> rows, std::span<KeyStatus const> statuses) const;
-  /// The same of values of any length; one of another length than its table's rows gets a status.
+  /// The same of values of any length, for rows of several widths; a value of another length than
+  /// its table's rows gets a status.
   void take(VariableValues const& values, std::span<std::byte> rows,
             std::span<KeyStatus> statuses) const;
-  [[nodiscard]] bool has_pool_width() const { return one_width_ == value_bytes_; }
+  /// Whether the caller's rows are as the pool's values.
+  [[nodiscard]] bool rows_are_values() const {
+    return one_width_ != 0 && (value_bytes_ == 0 || one_width_ == value_bytes_);
+  }
 
  private:
   /// of_row(i, its first byte among the caller's rows, its bytes), in order.

@@ -115,8 +115,6 @@ Status Batches::read(Call const& call, std::span<KeyStatus> statuses, CallOption
   if (how.transaction != nullptr)
     return core_.lacks("transactions", "get without one, or use a pool of index gphash");
   if (Status s = check_call(core_, call, statuses); !s.ok()) return s;
-  if (core_.pool.header().value_bytes == 0)
-    return bad_argument("pool " + core_.path + " has variable-length values; use get_variable");
   if (call.out.data == nullptr && call.keys.count > 0)
     return bad_argument("the output array is null");
 

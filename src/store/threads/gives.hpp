@@ -1,5 +1,6 @@
 // Where gets of host threads leave values: give(i, value) for the value of operation i, as runs of
-// every index call it. Invariant: nothing but what the call handed over is written.
+// every index call it, answers how the key fared. Invariant: nothing but what the call handed over
+// is written.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +14,13 @@
 
 namespace perdure::threads {
 
-/// Of fixed width: into the call's output.
+/// Of one width: into the call's output.
 [[nodiscard]] inline auto give_into_output(Batch const& batch) {
   return [&out = batch.call->out](std::size_t i, std::span<std::byte const> value) {
-    PERDURE_ASSERT(!kCostlyAssertions || (value.size() == out.width && i < out.count));
+    PERDURE_ASSERT(!kCostlyAssertions || i < out.count);
+    if (value.size() != out.width) return KeyStatus::size_mismatch;
     std::memcpy(out.data + i * out.width, value.data(), value.size());
+    return KeyStatus::ok;
   };
 }
 /// Of any size: one behind the other, and of each its length, which is 0 until it is given.
@@ -27,6 +30,7 @@ namespace perdure::threads {
   return [&values, lengths](std::size_t i, std::span<std::byte const> value) {
     values.insert(values.end(), value.begin(), value.end());
     lengths[i] = static_cast<std::int64_t>(value.size());
+    return KeyStatus::ok;
   };
 }
 

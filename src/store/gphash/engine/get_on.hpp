@@ -53,6 +53,8 @@ class GetOn {
   Status copy(BatchView const& batch, MutableColumn const& out) {
     begin();
     batch_ = batch;
+    batch_.row_bytes = out.width;
+    if (state_->table.value_bytes == 0) return copy_rows();
     bool const by_itself = out.space == MemorySpace::host && !state_->options.count_accesses &&
                            state_->table.mirror.entries == nullptr;
     to_host_ = by_itself ? out.data : nullptr;
@@ -64,6 +66,13 @@ class GetOn {
     if constexpr (Ops::kCachesBuckets) {
       if (finds_first()) return find_then_gather();
     }
+    return launcher_.run_gets(GetBody<Ops, GetMode::copy>{batch_, state_->table}, batch_.n);
+  }
+
+  /// Of a pool whose values have any length: where they lie, and how long they are, is in their
+  /// records alone.
+  Status copy_rows() {
+    if constexpr (Ops::kCachesBuckets) note_uses();
     return launcher_.run_gets(GetBody<Ops, GetMode::copy>{batch_, state_->table}, batch_.n);
   }
 

@@ -94,16 +94,21 @@ struct GetBody {
     });
   }
 
+  /// Whether the value is one that the caller's rows take.
+  PERDURE_FN bool fits(gphash::Found const& found) const {
+    return found.record.header.value_bytes == batch.row_bytes;
+  }
+
   /// Whether the record is whole, or need not be looked at. Of a key that was found, its value is
-  /// in the caller's array then.
+  /// in the caller's array then, if that takes it.
   template <class W>
   PERDURE_FN bool whole(W& warp, std::uint64_t i, gphash::Found const& found) const {
-    if (kMode == GetMode::locate || !found.hit)
+    if (kMode == GetMode::locate || !found.hit || !fits(found))
       return !batch.verify || pm::intact(warp, found.record);
     PERDURE_ASSERT(!kCostlyAssertions || batch.out != nullptr);
-    std::byte* const to = batch.out + i * table.value_bytes;
+    std::byte* const to = batch.out + i * batch.row_bytes;
     if (batch.verify) return pm::copy_intact(warp, found.record, to);
-    warp.copy(to, found.record.value, table.value_bytes);
+    warp.copy(to, found.record.value, batch.row_bytes);
     return true;
   }
 
@@ -118,6 +123,8 @@ struct GetBody {
       if (odd || !whole(warp, i, found)) {
         status = code(KeyStatus::corrupt);
         ++counts[BatchCounts::corrupt];
+      } else if (kMode == GetMode::copy && found.hit && !fits(found)) {
+        status = code(KeyStatus::size_mismatch);
       }
     }
     warp.elect([&] {
