@@ -79,6 +79,15 @@ TEST(BulkLoad, OfOneBatchReadsLittleMoreThanWhereItWasExpected) {
   }
 }
 
+void erase_revertibly(Driver& driver, Bytes const& key) {
+  auto t = driver.store().begin({.max_operations = 1, .revertible = true});
+  ASSERT_TRUE(t.ok()) << t.status().message();
+  driver.how.transaction = &*t;
+  driver.run_erase({key});
+  driver.how = {};
+  ASSERT_TRUE(t->commit().ok());
+}
+
 /// One slot a bucket: entries find no room on the new levels again and again, and soon there is
 /// none for wider ones.
 TEST(GrowthOnAFullMedium, LosesNoKeyAndSaysWhatItRefuses) {
@@ -108,6 +117,9 @@ TEST(GrowthOnAFullMedium, LosesNoKeyAndSaysWhatItRefuses) {
       auto const begun = driver.store().begin({.max_operations = 1u << 20});
       EXPECT_EQ(begun.status().code(), Code::no_space) << begun.status().message();
       driver.check_held();
+      ASSERT_NO_FATAL_FAILURE(erase_revertibly(driver, config.key(0)));
+      bool const can = driver.store().can_revert().value();
+      EXPECT_TRUE(can || driver.store().stats().units_left > 0);
       std::string const killed = scratch.file("killed");
       copy_as_if_killed(path, killed);
       for (std::string const& pool : {path, killed}) {
@@ -117,6 +129,7 @@ TEST(GrowthOnAFullMedium, LosesNoKeyAndSaysWhatItRefuses) {
         auto again = Store::open(pool, config.open());
         ASSERT_TRUE(again.ok()) << again.status().message();
         EXPECT_EQ(again->recovery().duplicates, 0u);
+        EXPECT_EQ(again->can_revert().value(), can) << "which a growth under way decides";
         Driver after(config, std::move(*again));
         after.model.held = driver.model.held;
         after.check_all();

@@ -98,7 +98,11 @@ Result<bool> SlotsUndone::grow(OpenTransaction& tx, std::uint64_t waiting) {
   if (tx.operations > 0 || !core_.options.grow) return false;
   // growth moves slots: no entry may name them
   if (!mutated("undo_entries_outlive_growth")) core_.undo.end();
-  auto const grow = [&] { return growth_.make_room(waiting); };
+  auto const grow = [&]() -> Status {
+    Status const s = growth_.make_room(waiting);
+    // To its end: else the next process completes it, and no entry names a slot any more.
+    return s.ok() && tx.revertible ? growth_.complete() : s;
+  };
   if (Status s = log_.with_held_space(grow); !s.ok())
     return s.code() == Code::no_space ? Result<bool>(false) : Result<bool>(s);
   tx.first_step = core_.undo.step() + 1;
