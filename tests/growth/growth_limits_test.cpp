@@ -79,6 +79,27 @@ TEST(BulkLoad, OfOneBatchReadsLittleMoreThanWhereItWasExpected) {
   }
 }
 
+/// It says how large it may be, so it need not be borne out by what the table holds already.
+TEST(BulkLoad, OfOneTransactionMakesAnEmptyTableAsLargeAsItSays) {
+  Config const config{"bulk", Device::cpu, Layout::word, {2, 2, 8}, 8, 8, false, 2};
+  ScratchDir const scratch;
+  auto store = Store::create(scratch.file("pool"), config.create(100), config.open());
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  constexpr std::uint64_t kKeys = 2'000'000;
+  auto transaction = store->begin({.max_operations = kKeys});
+  ASSERT_TRUE(transaction.ok()) << transaction.status().message();
+  EXPECT_GE(store->stats().slots, kKeys);
+  std::vector<std::uint64_t> column(kKeys);
+  std::iota(column.begin(), column.end(), 1u);
+  Column const both{reinterpret_cast<std::byte const*>(column.data()), nullptr, 8, kKeys};
+  CallOptions how;
+  how.transaction = &*transaction;
+  Status const put = store->put(both, both, {}, how);
+  EXPECT_TRUE(put.ok()) << put.message();
+  EXPECT_TRUE(transaction->commit().ok());
+  EXPECT_EQ(store->stats().records, kKeys);
+}
+
 void erase_revertibly(Driver& driver, Bytes const& key) {
   auto t = driver.store().begin({.max_operations = 1, .revertible = true});
   ASSERT_TRUE(t.ok()) << t.status().message();

@@ -45,13 +45,14 @@ Status make_undo_room(Core& core, Records& records, PowerLog& log, std::uint64_t
   return {};
 }
 
+/// The undo log first: it takes more than the table, which keeps its size once it has grown.
 Status SlotsUndone::make_room(std::uint64_t operations, bool several) {
-  if (several) {
-    auto const grow = [&] { return growth_.grow_for(operations, kTransactionLoad); };
-    if (Status s = log_.with_held_space(grow); !s.ok()) return s;
-  }
-  bool const steps = several && core_.dense.exists();
-  return make_undo_room(core_, records_, log_, operations + (steps ? 1 : 0));
+  if (!several) return make_undo_room(core_, records_, log_, operations);
+  std::uint64_t const entries = operations + (core_.dense.exists() ? 1 : 0);
+  Status const s = make_undo_room(core_, records_, log_, entries);
+  if (!s.ok()) return core_.of_transaction(s, operations);
+  auto const grow = [&] { return growth_.grow_for(operations, kTransactionLoad); };
+  return log_.with_held_space(grow);
 }
 
 void SlotsUndone::begin(OpenTransaction& tx, std::uint64_t) {

@@ -42,6 +42,7 @@ Status GphashStore::write(Call call, std::span<KeyStatus> statuses, CallOptions 
     if (Status s = check_batch(path, core_.pool.header(), call, statuses); !s.ok()) return s;
     call.keep = core_.power != nullptr;
     if (store_lock.way() == Way::inside) return transactions_.write(call, statuses, how);
+    if (call.keys.count == 0) return {};  // so what can be taken back still can
     done = core_.health.whole_or_failed([&]() -> Status {
       if (Status s = transactions_.keep_last(); !s.ok()) return s;
       return how.atomic ? transactions_.write_atomic(call, statuses)
