@@ -303,24 +303,6 @@ Status BatchWriter::seal(WriteBatch& batch, wal::ExtentKind kind) {
   return {};
 }
 
-Status BatchWriter::replay(CellsToReplay const& cells) {
-  Call call;
-  call.keys.count = cells.count;
-  WriteBatch batch(call, {});
-  batch.replays = true;
-  core_.health.changing = true;
-  auto session = core_.sessions.take(*core_.engine);
-  if (!session) return session.status();
-  batch.session = std::move(*session);
-  if (Status s = batch.session->replay(cells); !s.ok()) return core_.of_batch(s, cells.count);
-  if (Status s = passes(batch); !s.ok()) return s;
-  if (batch.full) return table_is_full(batch);
-  if (Status s = batch.session->finish(); !s.ok()) return s;
-  core_.sessions.give(std::move(batch.session));
-  core_.health.changing = false;
-  return {};
-}
-
 // ------------------------------------------------------------------------------------------------
 // After the last pass: what it used and unlinked, and what each operation came to
 
