@@ -93,7 +93,11 @@ Status SlotsUndone::undo(std::uint32_t from_step, std::uint64_t records_before) 
   return mutated("mirror_not_refreshed_after_undo") ? Status{} : core_.engine->refresh();
 }
 
-Status SlotsUndone::undo_batch(WriteBatch&) { return undo(batch_step_, batch_records_); }
+Status SlotsUndone::undo_batch(WriteBatch&) {
+  Status const s = undo(batch_step_, batch_records_);
+  if (s.ok()) core_.undo.forget(batch_step_);
+  return s;
+}
 
 Result<bool> SlotsUndone::grow(OpenTransaction& tx, std::uint64_t waiting) {
   if (tx.operations > 0 || !core_.options.grow) return false;
