@@ -123,6 +123,23 @@ std::uint64_t UndoLog::undo(std::uint32_t step, std::function<bool(Offset)> cons
   return live.size();
 }
 
+/// The newest first, step by step: what a crash leaves undoes to the same.
+void UndoLog::forget(std::uint32_t step) {
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> live;
+  for (std::uint64_t i = 0; i < capacity(); ++i) {
+    UndoEntry const e = entry(i);
+    if (e.transaction == ended() + 1 && e.step >= step) live.emplace_back(e.step, i);
+  }
+  std::ranges::sort(live, std::greater{});
+  constexpr std::uint32_t kNothing = 0;
+  for (std::size_t k = 0; k < live.size(); ++k) {
+    for (std::uint64_t row = 0; row < kUndoRows; ++row)
+      pm::write_bytes(pool_->base() + undo_cell(base_, live[k].second, row).bytes, &kNothing,
+                      sizeof kNothing);
+    if (k + 1 == live.size() || live[k + 1].first != live[k].first) pm::order();
+  }
+}
+
 void UndoLog::end(bool revertible) {
   pm::store_word(epoch(), (ended() + 1) | (revertible ? pm::kEpochRevertible : 0));
   if (!mutated("no_order_after_epoch")) pm::order();

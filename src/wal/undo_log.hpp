@@ -48,6 +48,9 @@ class UndoLog {
   /// Restores, newest first, what steps from `step` on overwrote, durably. A slot that is_slot()
   /// does not know (a damaged pool) is left alone. Returns the number restored.
   std::uint64_t undo(std::uint32_t step, std::function<bool(Offset)> const& is_slot);
+  /// What steps from `step` on overwrote has been undone, and their entries count no more. Others
+  /// take the room of some, and those that were left would undo a slot by half.
+  void forget(std::uint32_t step);
   /// Ends the transaction, durably: what it wrote stays, or has been undone. `revertible`: it can
   /// be taken back until keep().
   void end(bool revertible = false);

@@ -117,6 +117,20 @@ TEST_P(Reverts, WhateverIsWrittenAfterwardsKeepsTheCommit) {
   }
 }
 
+TEST_P(Reverts, BatchesOfNothingAreNoWrites) {
+  Model const before = driver_->model;
+  ASSERT_NO_FATAL_FAILURE(commit_revertible(1));
+  for (bool const atomic : {false, true}) {
+    driver_->how.atomic = atomic;
+    ASSERT_NO_FATAL_FAILURE(driver_->run_put({}, {}));
+    ASSERT_NO_FATAL_FAILURE(driver_->run_erase({}));
+    expect_can_revert(true);
+  }
+  driver_->how = {};
+  ASSERT_TRUE(store().revert().ok());
+  ASSERT_NO_FATAL_FAILURE(expect_as(before));
+}
+
 TEST_P(Reverts, NothingIsTakenBackOfAnEmptyOneNorOfOneThatIsNotRevertible) {
   EXPECT_EQ(store().revert().code(), Code::invalid_argument);
   for (bool const revertible : {true, false}) {

@@ -79,6 +79,36 @@ TEST(BulkLoad, OfOneBatchReadsLittleMoreThanWhereItWasExpected) {
   }
 }
 
+/// It says how large it may be, so it need not be borne out by what the table holds already.
+TEST(BulkLoad, OfOneTransactionMakesAnEmptyTableAsLargeAsItSays) {
+  Config const config{"bulk", Device::cpu, Layout::word, {2, 2, 8}, 8, 8, false, 2};
+  ScratchDir const scratch;
+  auto store = Store::create(scratch.file("pool"), config.create(100), config.open());
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  constexpr std::uint64_t kKeys = 2'000'000;
+  auto transaction = store->begin({.max_operations = kKeys});
+  ASSERT_TRUE(transaction.ok()) << transaction.status().message();
+  EXPECT_GE(store->stats().slots, kKeys);
+  std::vector<std::uint64_t> column(kKeys);
+  std::iota(column.begin(), column.end(), 1u);
+  Column const both{reinterpret_cast<std::byte const*>(column.data()), nullptr, 8, kKeys};
+  CallOptions how;
+  how.transaction = &*transaction;
+  Status const put = store->put(both, both, {}, how);
+  EXPECT_TRUE(put.ok()) << put.message();
+  EXPECT_TRUE(transaction->commit().ok());
+  EXPECT_EQ(store->stats().records, kKeys);
+}
+
+void erase_revertibly(Driver& driver, Bytes const& key) {
+  auto t = driver.store().begin({.max_operations = 1, .revertible = true});
+  ASSERT_TRUE(t.ok()) << t.status().message();
+  driver.how.transaction = &*t;
+  driver.run_erase({key});
+  driver.how = {};
+  ASSERT_TRUE(t->commit().ok());
+}
+
 /// One slot a bucket: entries find no room on the new levels again and again, and soon there is
 /// none for wider ones.
 TEST(GrowthOnAFullMedium, LosesNoKeyAndSaysWhatItRefuses) {
@@ -108,6 +138,9 @@ TEST(GrowthOnAFullMedium, LosesNoKeyAndSaysWhatItRefuses) {
       auto const begun = driver.store().begin({.max_operations = 1u << 20});
       EXPECT_EQ(begun.status().code(), Code::no_space) << begun.status().message();
       driver.check_held();
+      ASSERT_NO_FATAL_FAILURE(erase_revertibly(driver, config.key(0)));
+      bool const can = driver.store().can_revert().value();
+      EXPECT_TRUE(can || driver.store().stats().units_left > 0);
       std::string const killed = scratch.file("killed");
       copy_as_if_killed(path, killed);
       for (std::string const& pool : {path, killed}) {
@@ -117,6 +150,7 @@ TEST(GrowthOnAFullMedium, LosesNoKeyAndSaysWhatItRefuses) {
         auto again = Store::open(pool, config.open());
         ASSERT_TRUE(again.ok()) << again.status().message();
         EXPECT_EQ(again->recovery().duplicates, 0u);
+        EXPECT_EQ(again->can_revert().value(), can) << "which a growth under way decides";
         Driver after(config, std::move(*again));
         after.model.held = driver.model.held;
         after.check_all();

@@ -142,6 +142,28 @@ TEST_P(LiveLooks, OutlastTheirPoolAndKeepNobodyOut) {
   EXPECT_EQ(values, words(0, 50));
 }
 
+/// Who writes the pool can take its commit back; who looks at it, or may only read it, cannot.
+TEST(LiveLook, HasNothingToTakeBack) {
+  PoolHome const home({"word"});
+  auto store = home.create();
+  ASSERT_TRUE(store.ok());
+  auto transaction = store->begin({.max_operations = 10, .revertible = true});
+  ASSERT_TRUE(transaction.ok());
+  CallOptions how;
+  how.transaction = &*transaction;
+  Words const some = words(0, 10);
+  ASSERT_TRUE(store->put(column(some), column(some), {}, how).ok() && transaction->commit().ok());
+  auto look = Store::open(home.path(), looking());
+  ASSERT_TRUE(look.ok()) << look.status().message();
+  EXPECT_FALSE(look->can_revert().value());
+  EXPECT_EQ(look->revert().code(), Code::invalid_argument);
+  EXPECT_TRUE(store->can_revert().value());
+  ASSERT_TRUE(store->close().ok());
+  auto reader = Store::open(home.path(), {.read_only = true});
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  EXPECT_FALSE(reader->can_revert().value());
+}
+
 TEST(LiveLook, IsRefusedWhereThereIsNoMomentToLookAt) {
   for (Kind const& kind : kinds()) {
     if (kind.index == Index::gphash && !kind.power) continue;

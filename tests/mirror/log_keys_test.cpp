@@ -313,6 +313,56 @@ TEST_P(LogKeys, OfEqualHashesTakeTheSlotsOfOneAndHarmNobody) {
   }
 }
 
+/// More of them than a batch has passes, whose entries an opening puts into the table at once.
+TEST_P(LogKeys, OfEqualHashesThatCameAndWentKeepNobodyFromOpeningThePool) {
+  for (std::uint32_t const key_bytes : {16u, 24u, 32u, 40u, 0u}) {
+    SCOPED_TRACE("keys of " + std::to_string(key_bytes) + " bytes");
+    config_.key_bytes = key_bytes;
+    ASSERT_NO_FATAL_FAILURE(make(60));
+    for (std::uint64_t n = 0; n < 300; ++n) {
+      put_one(alike(n));
+      if (n >= 20) driver_->run_erase({alike(n - 20 + n % 20)});
+      if (n % 7 == 0) put_one(wide(n));
+    }
+    ASSERT_NO_FATAL_FAILURE(take_over_after_a_kill());
+    driver_->check_all();
+  }
+}
+
+/// All slots of their hash are taken. What undoes a batch has a key that comes back before the one
+/// that it made room for.
+TEST_P(LogKeys, OfEqualHashesInABatchThatIsUndoneLeaveAStoreThatGoesOn) {
+  for (std::uint32_t const key_bytes : {16u, 32u, 40u}) {
+    SCOPED_TRACE("keys of " + std::to_string(key_bytes) + " bytes");
+    config_.key_bytes = key_bytes;
+    ASSERT_NO_FATAL_FAILURE(make(60));
+    for (std::uint64_t n = 0; n < 40; ++n) put_one(alike(n));
+    std::vector<Op> ops{{OpKind::erase, alike(0), {}}};
+    for (std::uint64_t n = 40; n < 42; ++n)
+      ops.push_back({OpKind::put, alike(n), config_.value(n)});
+    std::vector<Answer> answers;
+    driver_->how.atomic = true;
+    Status const s = driver_->mixed(ops, Rmw::replace, Element::u8, answers);
+    driver_->how = {};
+    EXPECT_EQ(s.code(), Code::no_space) << s.message();
+    EXPECT_NE(s.message().find("nothing of this batch took effect"), std::string::npos)
+        << s.message();
+    driver_->check_all();
+    ops.pop_back();  // there is room for one
+    auto begun = driver_->store().begin({10, true});
+    ASSERT_TRUE(begun.ok()) << begun.status().message();
+    driver_->how.transaction = &*begun;
+    ASSERT_TRUE(driver_->mixed(ops, Rmw::replace, Element::u8, answers).ok());
+    driver_->how = {};
+    ASSERT_TRUE(begun->commit().ok());
+    Status const reverted = driver_->store().revert();
+    ASSERT_TRUE(reverted.ok()) << reverted.message();
+    driver_->check_all();
+    ASSERT_NO_FATAL_FAILURE(take_over_after_a_kill());
+    driver_->check_all();
+  }
+}
+
 TEST_P(LogKeys, OfEqualHashesLeaveTheirUnitOfALargeTableWhereItIs) {
   ASSERT_NO_FATAL_FAILURE(leave_their_unit(16));
 }

@@ -30,7 +30,7 @@ Status GphashStore::write_step(Transaction::State* transaction, std::uint64_t st
 Result<bool> GphashStore::can_revert() {
   SharedLock const store_lock(core_.lock);
   if (Status s = core_.check_open(false); !s.ok()) return s;
-  return transactions_.can_revert();
+  return transactions_.can_revert() && !core_.pool.read_only();  // as a live look is
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -82,9 +82,10 @@ Status GphashStore::close() {
 Status GphashStore::close_in() {
   if (core_.pool.read_only() || core_.health.failed()) return {};
   log_.give_up();
-  // So that it opens read-only, too. Without room for it, the next open goes on.
+  // So that it opens read-only, too. Without room for it, the next open goes on. What can be taken
+  // back stays so where it names no slots, which move.
   if (core_.table.growing()) {
-    if (Status s = transactions_.keep_last(); !s.ok()) return s;
+    if (Status s = core_.logged() ? Status{} : transactions_.keep_last(); !s.ok()) return s;
     if (Status s = growth_.complete(); !s.ok() && s.code() != Code::no_space) return s;
   }
   PERDURE_ASSERT(core_.is_exclusive() && !core_.health.half_undoable);

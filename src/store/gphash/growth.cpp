@@ -80,7 +80,6 @@ Status Growth::make_level(std::function<Status()> const& make) {
 }
 
 Status Growth::begin() {
-  if (Status s = check_worth_growing(); !s.ok()) return s;
   if (Status s = make_level([&] { return core_.table.begin_growth(core_.workers); }); !s.ok())
     return s;
   PERDURE_ASSERT(core_.table.growing() && core_.table.units_left() == core_.table.units());
@@ -148,6 +147,7 @@ Status Growth::make_room(std::uint64_t waiting) {
     units = finer(too_small, core_.table.view().unit_bits - bits);
   }
   if (!core_.table.growing()) {
+    if (Status s = check_worth_growing(); !s.ok()) return s;
     if (Status s = begin(); !s.ok()) return s;
   }
   return move_units(std::move(units));
@@ -155,7 +155,7 @@ Status Growth::make_room(std::uint64_t waiting) {
 
 Status Growth::complete() { return move_units(core_.table.unmoved(core_.table.units(), {})); }
 
-/// For those who need room made before they begin.
+/// For those who need room made before they begin: they say for how much, so an empty table grows.
 Status Growth::grow_for(std::uint64_t more, double most_load) {
   PERDURE_ASSERT(core_.is_exclusive() && core_.health.changing);
   auto const grow = [&]() -> Status {

@@ -45,13 +45,14 @@ Status make_undo_room(Core& core, Records& records, PowerLog& log, std::uint64_t
   return {};
 }
 
+/// The undo log first: it takes more than the table, which keeps its size once it has grown.
 Status SlotsUndone::make_room(std::uint64_t operations, bool several) {
-  if (several) {
-    auto const grow = [&] { return growth_.grow_for(operations, kTransactionLoad); };
-    if (Status s = log_.with_held_space(grow); !s.ok()) return s;
-  }
-  bool const steps = several && core_.dense.exists();
-  return make_undo_room(core_, records_, log_, operations + (steps ? 1 : 0));
+  if (!several) return make_undo_room(core_, records_, log_, operations);
+  std::uint64_t const entries = operations + (core_.dense.exists() ? 1 : 0);
+  Status const s = make_undo_room(core_, records_, log_, entries);
+  if (!s.ok()) return core_.of_transaction(s, operations);
+  auto const grow = [&] { return growth_.grow_for(operations, kTransactionLoad); };
+  return log_.with_held_space(grow);
 }
 
 void SlotsUndone::begin(OpenTransaction& tx, std::uint64_t) {
@@ -92,13 +93,21 @@ Status SlotsUndone::undo(std::uint32_t from_step, std::uint64_t records_before) 
   return mutated("mirror_not_refreshed_after_undo") ? Status{} : core_.engine->refresh();
 }
 
-Status SlotsUndone::undo_batch(WriteBatch&) { return undo(batch_step_, batch_records_); }
+Status SlotsUndone::undo_batch(WriteBatch&) {
+  Status const s = undo(batch_step_, batch_records_);
+  if (s.ok()) core_.undo.forget(batch_step_);
+  return s;
+}
 
 Result<bool> SlotsUndone::grow(OpenTransaction& tx, std::uint64_t waiting) {
   if (tx.operations > 0 || !core_.options.grow) return false;
   // growth moves slots: no entry may name them
   if (!mutated("undo_entries_outlive_growth")) core_.undo.end();
-  auto const grow = [&] { return growth_.make_room(waiting); };
+  auto const grow = [&]() -> Status {
+    Status const s = growth_.make_room(waiting);
+    // To its end: else the next process completes it, and no entry names a slot any more.
+    return s.ok() && tx.revertible ? growth_.complete() : s;
+  };
   if (Status s = log_.with_held_space(grow); !s.ok())
     return s.code() == Code::no_space ? Result<bool>(false) : Result<bool>(s);
   tx.first_step = core_.undo.step() + 1;

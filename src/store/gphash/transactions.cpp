@@ -65,7 +65,9 @@ Status Transactions::finish(OpenTransaction& tx, bool commit) {
   PERDURE_ASSERT(core_.is_exclusive() && tx.operations <= tx.room);
   PERDURE_ASSERT(tx.logged.empty() || core_.power != nullptr);
   Health& health = core_.health;
-  tx.revertible = tx.revertible && tx.operations > 0;
+  // A growth that found no room is completed by the next process, and moves slots.
+  bool const moves = core_.table.growing() && !core_.logged();
+  tx.revertible = tx.revertible && tx.operations > 0 && !moves;
   health.changing = true;
   health.unlogged = commit && core_.power && !tx.logged.empty();
   health.half_undoable = true;

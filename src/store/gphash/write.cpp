@@ -42,6 +42,7 @@ Status GphashStore::write(Call call, std::span<KeyStatus> statuses, CallOptions 
     if (Status s = check_batch(path, core_.pool.header(), call, statuses); !s.ok()) return s;
     call.keep = core_.power != nullptr;
     if (store_lock.way() == Way::inside) return transactions_.write(call, statuses, how);
+    if (call.keys.count == 0) return {};  // so what can be taken back still can
     done = core_.health.whole_or_failed([&]() -> Status {
       if (Status s = transactions_.keep_last(); !s.ok()) return s;
       return how.atomic ? transactions_.write_atomic(call, statuses)
@@ -299,24 +300,6 @@ Status BatchWriter::seal(WriteBatch& batch, wal::ExtentKind kind) {
   Counts counts;
   if (Status s = order(batch, counts); !s.ok()) return s;
   core_.counters.add(counts);
-  return {};
-}
-
-Status BatchWriter::replay(CellsToReplay const& cells) {
-  Call call;
-  call.keys.count = cells.count;
-  WriteBatch batch(call, {});
-  batch.replays = true;
-  core_.health.changing = true;
-  auto session = core_.sessions.take(*core_.engine);
-  if (!session) return session.status();
-  batch.session = std::move(*session);
-  if (Status s = batch.session->replay(cells); !s.ok()) return core_.of_batch(s, cells.count);
-  if (Status s = passes(batch); !s.ok()) return s;
-  if (batch.full) return table_is_full(batch);
-  if (Status s = batch.session->finish(); !s.ok()) return s;
-  core_.sessions.give(std::move(batch.session));
-  core_.health.changing = false;
   return {};
 }
 

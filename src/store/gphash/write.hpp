@@ -57,6 +57,7 @@ class BatchWriter {
   /// Layout `log`, at an opening: the table is what the log says from here on.
   Status recover_entries() { return entries_.replay(*this); }
   /// Puts what cells of the log say into the table, in their order.
+  /// No key of a hash that others have too may keep it from being done: see replaying.cpp.
   Status replay(CellsToReplay const& cells);
 
   // The steps. On failure of the first nothing has happened; of the others the store fails.
@@ -83,6 +84,10 @@ class BatchWriter {
   Status undo_parts() { return entries_.undo_parts(*this); }
 
  private:
+  Status replay_at_once(CellsToReplay const& cells);
+  Status take_out(CellsToReplay const& cells);
+  Status put_what_stays(CellsToReplay const& cells);
+  [[nodiscard]] std::byte const* cell_of(CellsToReplay const& cells, std::uint64_t number) const;
   Status execute(Call const& call, std::span<KeyStatus> statuses);
   Status begin_session(WriteBatch& batch, std::span<std::uint8_t const> status);
   Status prepare_reserved(WriteBatch& batch);

@@ -46,6 +46,7 @@ struct CellsToReplay {
   std::uint64_t count = 0;
   std::span<std::uint32_t const> heads;  // cells where a head of an extent begins
   std::uint64_t salt = 0;  // nobody who makes keys knows it
+  bool takes_out = false;  // entries that have keys: whatever they say, their keys are gone
 };
 
 /// Of the records that a table's words lead to.

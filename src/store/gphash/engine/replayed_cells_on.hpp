@@ -61,8 +61,14 @@ class ReplayedCellsOn {
   Status read_keys(CellsToReplay const& cells, wal::EntryRegion const& region,
                    WriteBuffers<Machine>& writes, Buffer<std::uint8_t>& status) {
     Machine& machine = launcher_->machine;
-    ReplayView const view{region,        cells.count,   key_bytes(),           keys_.data(),
-                          kinds_.data(), status.data(), writes.reserved.data()};
+    ReplayView const view{region,
+                          cells.count,
+                          key_bytes(),
+                          keys_.data(),
+                          kinds_.data(),
+                          status.data(),
+                          writes.reserved.data(),
+                          cells.takes_out};
     if (Status s = machine.threads(cells.count, ReplayCellsBody{view, state_->options.base});
         !s.ok())
       return s;

@@ -78,6 +78,7 @@ struct ReplayView {
   std::uint8_t* kinds = nullptr;
   std::uint8_t* status = nullptr;
   std::uint64_t* said = nullptr;  // LogEntry::what
+  bool takes_out = false;  // as CellsToReplay has it
 
   [[nodiscard]] PERDURE_FN std::uint64_t operation(std::uint64_t cell) const {
     return mutated("entries_replayed_backwards") ? cells - 1 - cell : cell;
@@ -97,8 +98,8 @@ struct ReplayCellsBody {
     constexpr std::uint32_t kFirst = sizeof entry.key;
     memcpy(key, &entry.key, to.key_bytes < kFirst ? to.key_bytes : kFirst);
     if (to.key_bytes > kFirst) memcpy(key + kFirst, at + sizeof entry, to.key_bytes - kFirst);
-    to.kinds[i] =
-        static_cast<std::uint8_t>(wal::says_erase(entry.what) ? OpKind::erase : OpKind::put);
+    bool const erases = to.takes_out || wal::says_erase(entry.what);
+    to.kinds[i] = static_cast<std::uint8_t>(erases ? OpKind::erase : OpKind::put);
     to.said[i] = entry.what;
     to.status[i] = entry.what == 0 ? ReplayView::kSaysNothing : kPending;
   }
