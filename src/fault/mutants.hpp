@@ -203,6 +203,7 @@ inline constexpr char const* kMutantNames[] = {
     "dash_next_not_locked",
     "dash_search_not_checked",
     "dash_erase_not_checked",
+    "dash_erase_outside_not_checked",
     "dash_slot_not_ordered",
     "dash_key_before_value",
     "dash_slot_not_freed",

@@ -90,27 +90,31 @@ class SegmentOps : public SegmentSearch<Keys, K> {
   PERDURE_HOT Answer erase(Host& host, Segment s, Key const& key, Right const& right, Slot& before,
                            bool& sparse) const {
     if constexpr (K::optimistic) {
-      auto const answer = erase_in_target(host, s, key, right, before, sparse);
+      auto const answer = erase_as_seen(host, s, key, right, before, sparse);
       if (answer) [[likely]]
         return *answer;
     }
-    return erase_anywhere(host, s, key, right, before, sparse);
+    return erase_locked(host, s, key, right, before, sparse);
   }
 
  protected:
   using Base::all;
   using Base::bucket_at;
   using Base::buckets_of;
+  using Base::fetch_ahead;
   using Base::fetch_bucket;
   using Base::keys_;
   using Base::kMetadata;
   using Base::last_of;
+  using Base::leads_beyond;
   using Base::locate;
   using Base::locate_in;
+  using Base::locate_outside;
   using Base::lock_next;
   using Base::lock_target;
   using Base::next_of;
   using Base::overflow_candidates;
+  using Base::pair_of;
   using Base::shape_;
   using Base::slot_at;
   using Base::state_of;
@@ -126,27 +130,25 @@ class SegmentOps : public SegmentSearch<Keys, K> {
   // --- Erasing
   // -----------------------------------------------------------------------------------------------
 
-  /// Where the target bucket has the record, as mostly. It is searched as find() does, and then
-  /// locked from the very state that the search began with: so nobody has changed it since, and
+  /// The key is searched for as find() does, and then its target bucket is locked from the very
+  /// state that the search began with: so nobody has moved the record since, wherever it lies, and
   /// the segment is still the right one, for whoever changes that has the lock before. All lines
-  /// are here by then, and none of another bucket's is needed. None: the record may lie elsewhere.
+  /// are here by then. None: the record has to be searched for under locks.
   template <class Host, class Right>
-  PERDURE_HOT std::optional<Answer> erase_in_target(Host& host, Segment s, Key const& key,
-                                                    Right const& right, Slot& before,
-                                                    bool& sparse) const {
+  PERDURE_HOT std::optional<Answer> erase_as_seen(Host& host, Segment s, Key const& key,
+                                                  Right const& right, Slot& before,
+                                                  bool& sparse) const {
     std::uint32_t const b = target_of(key.hash);
     Bucket& target = s.bucket(b);
-    fetch_bucket(host, target);
+    fetch_ahead(host, s, b);
     host.read(&target, kMetadata);
     State const seen{host.load(&target.state)};
     if (seen.locked() || !right()) return Answer::retry;
     SlotPosition position;
     if (!locate_in(host, target, b, key, seen.used() & ~seen.guests(), before, &position))
-      return std::nullopt;
-    bool const late = mutated("dash_erase_not_checked");
-    if (late) lock(host, target);
-    if (!late && !host.cas(&target.state, seen.word, seen.word | State::kLocked))
-      return Answer::retry;
+        [[unlikely]]
+      return erase_outside(host, s, key, seen, before, sparse);
+    if (!lock_as_seen(host, target, seen, mutated("dash_erase_not_checked"))) return Answer::retry;
     State const left = seen.without(1u << position.slot);
     empty_slot(host, target, position.slot, key.hash);
     host.store(&target.state, left.unlocked().word);
@@ -154,9 +156,33 @@ class SegmentOps : public SegmentSearch<Keys, K> {
         left.count() <= kSparse && left.count() + state_of(host, s, next_of(b)).count() <= kSparse;
     return Answer::done;
   }
+  /// The same for a key that the target bucket, in the state `seen`, has not.
+  template <class Host>
+  std::optional<Answer> erase_outside(Host& host, Segment s, Key key, State seen, Slot& before,
+                                      bool& sparse) const {
+    Pair pair = pair_of(key.hash);
+    Bucket& target = s.bucket(pair.target);
+    Hints const hints{host.load(&target.hints)};
+    bool const in_next = leads_beyond(hints, key.hash);
+    if (in_next) fetch_bucket(host, s.bucket(pair.next));
+    bool const late = mutated("dash_erase_outside_not_checked");
+    SlotPosition position;
+    if (!locate_outside(host, s, key, hints, in_next, before, &position)) {
+      bool const still = host.load(&target.state) == seen.word;
+      return still || late ? Answer::absent : Answer::retry;
+    }
+    if (pair.next < pair.target) return std::nullopt;  // its lock comes first
+    if (!lock_as_seen(host, target, seen, late)) return Answer::retry;
+    lock_next(host, s, pair);
+    remove(host, s, position, key.hash);
+    std::uint32_t const left = seen.count();
+    sparse = left <= kSparse && left + state_of(host, s, pair.next).count() <= kSparse;
+    unlock_pair(host, s, pair);
+    return Answer::done;
+  }
   template <class Host, class Right>
-  Answer erase_anywhere(Host& host, Segment s, Key const& key, Right const& right, Slot& before,
-                        bool& sparse) const {
+  Answer erase_locked(Host& host, Segment s, Key const& key, Right const& right, Slot& before,
+                      bool& sparse) const {
     Pair pair = lock_target(host, s, key.hash);
     Answer answer = Answer::retry;
     if (right()) {

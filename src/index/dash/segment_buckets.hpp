@@ -87,6 +87,14 @@ template <class Host>
 void lock(Host& host, Bucket& bucket) {
   while (!try_lock(host, bucket)) host.pause();
 }
+/// The lock for who has searched without it, if the bucket's state is `seen` still, not locked: so
+/// nobody has changed it since. `late`, a mutant's: if that is so or not.
+template <class Host>
+[[nodiscard]] PERDURE_HOT bool lock_as_seen(Host& host, Bucket& bucket, State seen, bool late) {
+  if (!late) return host.cas(&bucket.state, seen.word, seen.word | State::kLocked);
+  lock(host, bucket);
+  return true;
+}
 template <class Host>
 void unlock(Host& host, Bucket& bucket) {
   State const state{host.load(&bucket.state)};
@@ -215,11 +223,17 @@ class SegmentBuckets {
   // --- Locks
   // -----------------------------------------------------------------------------------------------
 
+  /// Of a hash, neither locked.
+  [[nodiscard]] Pair pair_of(std::uint64_t hash) const {
+    std::uint32_t const target = target_of(hash);
+    return {target, K::probing ? next_of(target) : target, false};
+  }
   /// The target bucket, and before it the probing bucket where that is the lower one: lock_next()
   /// could not have it later.
   template <class Host>
   Pair lock_target(Host& host, Segment s, std::uint64_t hash) const {
-    std::uint32_t const target = target_of(hash), next = K::probing ? next_of(target) : target;
+    Pair pair = pair_of(hash);
+    std::uint32_t const target = pair.target, next = pair.next;
     fetch_ahead(host, s, target);
     host.read(&s.bucket(target), kMetadata);
     host.read(&s.bucket(next), kMetadata);  // one wait for both, should it come to that
@@ -227,7 +241,8 @@ class SegmentBuckets {
     if (next < target && !late) lock(host, s.bucket(next));
     lock(host, s.bucket(target));
     if (next < target && late) lock(host, s.bucket(next));
-    return {target, next, next < target};
+    pair.both = next < target;
+    return pair;
   }
   template <class Host>
   void lock_next(Host& host, Segment s, Pair& pair) const {

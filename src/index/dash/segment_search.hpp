@@ -95,9 +95,12 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
   using Base::target_of;
 
   /// Whether a record of this target bucket may be in the probing bucket.
+  PERDURE_HOT static bool leads_beyond(Hints hints, std::uint64_t hash) {
+    return K::probing && (!K::filter || hints.beyond(filter_bit(hash)));
+  }
   template <class Host>
   static bool is_beyond(Host& host, Bucket const& target, std::uint64_t hash) {
-    return K::probing && (!K::filter || Hints{host.load(&target.hints)}.beyond(filter_bit(hash)));
+    return leads_beyond({host.load(&target.hints)}, hash);
   }
   /// Slots of a bucket that may hold a key with this fingerprint; bits 14 and 15 mean nothing.
   template <class Host>
@@ -166,7 +169,7 @@ class SegmentSearch : public SegmentBuckets<Keys, K> {
     if (locate_in(host, bucket, target, key, state.used() & ~state.guests(), found, position))
       return true;
     Hints const hints{host.load(&bucket.hints)};
-    bool const in_next = K::probing && (!K::filter || hints.beyond(filter_bit(key.hash)));
+    bool const in_next = leads_beyond(hints, key.hash);
     bool const in_stash = !K::overflow_hints || (hints.overflows() | hints.untold()) != 0;
     if (!in_next && !in_stash) [[likely]]
       return false;
