@@ -60,10 +60,7 @@ class TreeDesign : public Design, protected BtreeEngineOn<btree::WordKeys, Nodes
   void run(AnyHost& host, threads::Batch const& batch, threads::Tally& tally) override {
     if (!batch.call->kinds.empty() || batch.call->kind != OpKind::get)
       return write_with(host, batch, tally);
-    MutableColumn const& out = batch.call->out;
-    auto const give = [&](std::size_t i, std::span<std::byte const> value) {
-      std::memcpy(out.data + i * out.width, value.data(), value.size());
-    };
+    auto const give = threads::give_into_output(batch);
     std::visit([&](auto& h) { BtreeGets(this->parts_, h, batch, tally).run(all(batch), give); },
                host);
   }
