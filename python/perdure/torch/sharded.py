@@ -372,10 +372,6 @@ def _flat(parts: Iterable[Iterable[Any]]) -> list[Any]:
     return list(itertools.chain.from_iterable(parts))
 
 
-def _lengths(batches: Sequence[tuple[Group, Keys]]) -> list[int]:
-    return [len(batch.keys) for _, batch in batches]
-
-
 def _check_alike(kinds: Sequence[int]) -> None:
     """All processes see the same, so all raise or none does."""
     if len(set(kinds)) == 1:
