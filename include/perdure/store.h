@@ -254,9 +254,10 @@ class PERDURE_API Store {
   /// Fills the record cache anew, with what was got since the last time and cache_policy says.
   /// Only loads choose what is in it (GPHash, section 3.3): a record that is replaced stays, one
   /// that is erased or computed leaves. Gets go on meanwhile, writers wait. Code::unsupported
-  /// without MemoryOptions::cache_bytes or without a mirror. Layout `in_place` caches buckets, as
-  /// GPHash does, and has no mirror: a key that is found there costs its record alone. A bucket
-  /// that is changed stays, and its copy is changed with it; a resize empties the cache.
+  /// without MemoryOptions::cache_bytes or without a mirror, which layout `log` always has: it
+  /// caches values, of pools whose keys have one size of at most 32 bytes. Layout `in_place` caches
+  /// buckets, as GPHash does, and has no mirror: a key that is found there costs its record alone.
+  /// A bucket that is changed stays, and its copy is changed with it; a resize empties the cache.
   Result<CacheReport> load_cache();
 
   /// Once `stop` is true it answers Code::stopped, within milliseconds; so does verify().

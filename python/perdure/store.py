@@ -160,8 +160,9 @@ class Store(TableBatches, Mixed, Scans, SingleKeys, Steps):
     def load_cache(self) -> _native.CacheReport:
         """Fills the record cache anew with the records that `Options.cache_policy` chooses.
 
-        Until the next load its contents are frozen; a record that is changed leaves it. Gets go on
-        meanwhile, writers wait.
+        Only loads choose what is in it: a record that is replaced stays, one that is erased or
+        computed leaves. Gets go on meanwhile, writers wait. Layout "log" has it for pools whose
+        values have one size, and whose keys have one of at most 32 bytes.
 
         Returns
         -------

@@ -60,9 +60,10 @@ void add_bounds(CLI::App& program, Bounds& bounds) {
   program.add_option("--batches", bounds.batches, "batches of a run, at most")
       ->check(CLI::Range(1, 16));
   program.add_flag("--mirrored", bounds.mirrored, "residency mirrored (layout word)");
-  program.add_flag("--cached", bounds.cached,
-                   "a bucket cache (layout in_place), or a record cache (with --mirrored), loaded "
-                   "before each batch");
+  program.add_flag(
+      "--cached", bounds.cached,
+      "a bucket cache (layout in_place), or a record cache (with --mirrored, or layout "
+      "log), loaded before each batch");
   program.add_flag(
       "--device-ops", bounds.device_ops,
       "device sessions: each warp its own operations, one by one (layout word, model fence)");
@@ -138,9 +139,11 @@ char const* contradiction(Options const& o) {
   if (b.revertible && !b.steps) return "--revertible is about steps: add --steps";
   if (b.full_medium && (b.atomic || b.device_ops || b.steps))
     return "--full-medium is for plain batches";
-  if (b.cached && o.layout != Layout::in_place && !b.mirrored)
-    return "--cached is about the bucket cache, which layout in_place has, or, with --mirrored, "
-           "about the record cache";
+  if (b.cached && o.layout == Layout::word && !b.mirrored)
+    return "--cached is about the bucket cache, which layout in_place has, or about the record "
+           "cache of layout log, or of layout word with --mirrored";
+  if (b.cached && (b.any_keys || b.any_values))
+    return "--cached is about records of one size, and goes without --any-keys and --any-values";
   if (o.layout == Layout::log && b.mirrored)
     return "--mirrored is about slot words on PM, which layout log has none of";
   if (b.wide_keys && o.layout != Layout::log)

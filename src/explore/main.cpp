@@ -306,6 +306,7 @@ constexpr Kind kKinds[] = {
     {"log-any-keys-atomic", "", System::store, Layout::log, &Bounds::any_keys, false,
      &Bounds::atomic},
     {"log-steps", "", System::store, Layout::log, &Bounds::steps},
+    {"log-cached", "", System::store, Layout::log, &Bounds::cached},
     {"mirrored", "", System::store, Layout::word, &Bounds::mirrored},
     {"mirrored-atomic", "", System::store, Layout::word, &Bounds::mirrored, false, &Bounds::atomic},
     {"mirrored-cached", "", System::store, Layout::word, &Bounds::mirrored, false, &Bounds::cached},

@@ -142,6 +142,7 @@ inline constexpr char const* kMutantNames[] = {
     "dense_room_named_before_header",
     // Mirror and record map.
     "cache_keeps_old_value",
+    "copied_entry_leads_to_cache",
     "mirror_not_stored",
     "mirror_not_refreshed",
     "mirror_not_refreshed_after_undo",

@@ -10,6 +10,8 @@ class LogRefusals : public Conformance {
     if (GetParam().layout != Layout::log) GTEST_SKIP() << "another index";
     Conformance::SetUp();
   }
+  /// Of keys that an entry has no room for.
+  static bool logs_hashes() { return GetParam().key_bytes == 0 || GetParam().key_bytes > 32; }
   static void refused(Status const& s, Code code, std::string const& says) {
     expect_refused(s, code, "layout log", says);
   }
@@ -27,7 +29,9 @@ TEST_P(LogRefusals, MakingAPoolOfWhatItLacks) {
   create([](auto& c, auto&) { c.shape = {4, 2, 4}; }, Code::invalid_argument, "2L-2H-8S");
   create([](auto&, auto& o) { o.memory.residency = Residency::pm; }, Code::unsupported,
          "residency");
-  create([](auto&, auto& o) { o.memory.cache_bytes = 1 << 20; }, Code::unsupported, "cache_bytes");
+  if (logs_hashes())
+    create([](auto&, auto& o) { o.memory.cache_bytes = 1 << 20; }, Code::unsupported,
+           "cache_bytes");
 }
 
 TEST_P(LogRefusals, OpeningItForWhatItLacks) {
@@ -39,7 +43,10 @@ TEST_P(LogRefusals, OpeningItForWhatItLacks) {
   refused(Store::open(path, open).status(), Code::unsupported, "residency");
   open = GetParam().open();
   open.memory.cache_bytes = 1 << 20;
-  refused(Store::open(path, open).status(), Code::unsupported, "cache_bytes");
+  if (logs_hashes())
+    refused(Store::open(path, open).status(), Code::unsupported, "cache_bytes");
+  else
+    EXPECT_TRUE(Store::open(path, open).ok());
   auto store = Store::open(path, GetParam().open());
   ASSERT_TRUE(store.ok()) << store.status().message();
   EXPECT_TRUE(store->recovery().clean);

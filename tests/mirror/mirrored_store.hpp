@@ -23,7 +23,8 @@ inline std::string machine_name(testing::TestParamInfo<Device> const& machine) {
   return machine.param == Device::cpu ? "cpu" : "cuda";
 }
 
-class MirroredStore : public testing::TestWithParam<Device> {
+/// By whatever its tests are parameterised.
+class MirroredStoreOfAny : public testing::Test {
  protected:
   /// Flips a bit of the value in the pool's file.
   void damage(Bytes const& value) {
@@ -35,10 +36,10 @@ class MirroredStore : public testing::TestWithParam<Device> {
     file.put(static_cast<char>(whole[at + 60] ^ 1));
   }
 
-  void SetUp() override {
+  void run_on(Device device) {
     std::string why_not;
-    if (!available(GetParam(), why_not)) GTEST_SKIP() << "no GPU to run on: " << why_not;
-    config_.device = GetParam();
+    if (!available(device, why_not)) GTEST_SKIP() << "no GPU to run on: " << why_not;
+    config_.device = device;
   }
   void make(std::uint64_t expected_records, OpenOptions const& more = {}) {
     CreateOptions create = config_.create(expected_records);
@@ -156,6 +157,12 @@ class MirroredStore : public testing::TestWithParam<Device> {
  protected:
   ScratchDir scratch_;
   std::unique_ptr<Driver> driver_;
+};
+
+/// By the machine.
+class MirroredStore : public MirroredStoreOfAny, public testing::WithParamInterface<Device> {
+ protected:
+  void SetUp() override { run_on(GetParam()); }
 };
 
 }  // namespace perdure::test

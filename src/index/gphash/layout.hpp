@@ -160,6 +160,11 @@ PERDURE_FN std::uint64_t make(std::uint64_t hash, Offset record) {
 PERDURE_FN Offset record(std::uint64_t word) {
   return Offset{(word & kAddressMask) * pm::kRecordAlign};
 }
+/// A mirror's word, with the address of its record where that is in the cache.
+PERDURE_FN std::uint64_t on_pm(Mirror const& mirror, std::uint64_t word) {
+  if ((word & Mirror::kCached) == 0) return word;
+  return (word & ~kAddressMask) | mirror.sources[word & Mirror::kEntryMask];
+}
 }  // namespace word
 
 namespace in_place {

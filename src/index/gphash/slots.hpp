@@ -89,7 +89,9 @@ class Slots {
   /// Layout `log`: where words and identities are from here on.
   void show_words(Mirror const& mirror) {
     // those who read side by side change nothing
-    if (mirror_.words != mirror.words || mirror_.identities != mirror.identities) mirror_ = mirror;
+    if (mirror_.words != mirror.words || mirror_.identities != mirror.identities ||
+        mirror_.sources != mirror.sources)
+      mirror_ = mirror;
   }
 
   /// Stores a word of a slot; ordered by whoever changes several. Not of layout `log`.
@@ -119,7 +121,11 @@ inline SlotAt Slots::locate(std::uint64_t number) const {
 inline std::uint64_t Slots::word_at(SlotAt at) const {
   if (at.slot >= in_place::level_slots(*at.level, view_.slots))
     return 0;  // rounding up to claim words
-  if (logged_) return mirror_.words[at.level->first_slot + at.slot];
+  if (logged_) {
+    // A load of the cache may change it meanwhile.
+    std::uint64_t const* const word = mirror_.words + at.level->first_slot + at.slot;
+    return word::on_pm(mirror_, __atomic_load_n(word, __ATOMIC_ACQUIRE));
+  }
   return pm::load_word(pool_->base() + (at.level->base + at.slot * 8).bytes);
 }
 

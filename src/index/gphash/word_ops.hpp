@@ -63,17 +63,14 @@ struct WordOps {
     where.prefetch(warp, mem, t);
   }
 
-  /// Where a slot's record is on PM.
-  PERDURE_FN static Offset source(TableView const& t, std::uint64_t word) {
-    if (kMirrored && (word & Mirror::kCached) != 0)
-      return Offset{t.mirror.sources[word & Mirror::kEntryMask] * pm::kRecordAlign};
-    return word::record(word);
+  /// A word as it is on PM, or would be there.
+  PERDURE_FN static std::uint64_t on_pm(TableView const& t, std::uint64_t word) {
+    return kMirrored ? word::on_pm(t.mirror, word) : word;
   }
 
-  /// A word as it is on PM.
-  PERDURE_FN static std::uint64_t on_pm(TableView const& t, std::uint64_t word) {
-    if (!kMirrored || (word & Mirror::kCached) == 0) return word;
-    return (word & ~word::kAddressMask) | t.mirror.sources[word & Mirror::kEntryMask];
+  /// Where a slot's record is on PM.
+  PERDURE_FN static Offset source(TableView const& t, std::uint64_t word) {
+    return word::record(on_pm(t, word));
   }
 
   /// The record that a get will probably read first; 0 if there is none.
@@ -393,7 +390,8 @@ struct WordOps {
     PERDURE_ASSERT(!kCostlyAssertions || t.retiring == 1);
     Offset const from = t.retiring_level().base + slot * 8;
     std::uint64_t const number = t.retiring_level().first_slot + slot;
-    std::uint64_t const moving = kLogged ? W::load(t.mirror.words + number) : mem.load(warp, from);
+    std::uint64_t const moving =
+        kLogged ? on_pm(t, W::load(t.mirror.words + number)) : mem.load(warp, from);
     if (moving == word::kEmpty) return Verdict::done;
     Offset const at = word::record(moving);
     if (!t.may_hold(at)) return Verdict::done;

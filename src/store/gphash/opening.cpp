@@ -67,7 +67,10 @@ Status can_run_logged(std::string const& path, pm::PoolHeader const& h, OpenOpti
   auto const refuse = [&](std::string const& what) {
     return Status{Code::unsupported, "pool " + path + " has layout log, " + what};
   };
-  if (o.memory.cache_bytes != 0) return refuse("which has no record cache; leave cache_bytes out");
+  if (o.memory.cache_bytes != 0 && h.logs_hashes())
+    return refuse(
+        "and keys that its entries have no room for: it has no record cache; leave cache_bytes "
+        "out");
   if (o.memory.residency == Residency::pm)
     return refuse("whose index is in the machine's memory; leave residency out");
   return {};

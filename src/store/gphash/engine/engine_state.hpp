@@ -70,6 +70,7 @@ struct EngineState {
   // A far machine's, as they were when last asked for.
   std::unique_ptr<std::uint64_t[]> host_words;
   std::unique_ptr<std::byte[]> host_identities;
+  std::unique_ptr<std::uint64_t[]> host_sources;
   bool words_changed = true;  // since; set by those who are alone, and read under `mutex`
 
   /// Gives the mirror the shape of the table's levels. Those that were there before keep what is
@@ -180,8 +181,8 @@ struct EngineState {
     for (std::uint32_t k = 0; k < exec::Counts::kNames; ++k) get_counts.value[k] += counts.value[k];
   }
 
-  /// The mirror's words and identities where the host can read them. Those who ask at the same time
-  /// wait for the first.
+  /// The mirror's words, what they say of the cache, and identities, where the host can read them.
+  /// Those who ask at the same time wait for the first.
   Result<gphash::Mirror> mirror_of_host() {
     if constexpr (Machine::kPoolIsFar) {
       std::lock_guard const lock(mutex);
@@ -191,6 +192,7 @@ struct EngineState {
       words_changed = false;
       gphash::Mirror here;
       here.words = host_words.get();
+      here.sources = host_sources.get();
       here.identities = host_identities.get();
       here.identity_bytes = table.mirror.identity_bytes;
       return here;
@@ -233,7 +235,16 @@ struct EngineState {
     auto* const to = reinterpret_cast<std::byte*>(host_words.get());
     auto const* const from_words = reinterpret_cast<std::byte const*>(from.words);
     if (Status s = machine.download_much(to, from_words, words); !s.ok()) return s;
-    Status const all = machine.download_much(host_identities.get(), from.identities, identities);
+    if (Status s = machine.download_much(host_identities.get(), from.identities, identities);
+        !s.ok())
+      return s;
+    // A load of the cache that goes on meanwhile changes a word after what it says is there.
+    if (Status s = machine.wait(); !s.ok()) return s;
+    host_sources = std::make_unique_for_overwrite<std::uint64_t[]>(cache.capacity);
+    if (cache.capacity == 0) return {};
+    auto const* const sources = reinterpret_cast<std::byte const*>(cache.sources.data());
+    Status const all = machine.download_much(reinterpret_cast<std::byte*>(host_sources.get()),
+                                             sources, cache.capacity * sizeof *from.sources);
     return all.ok() ? machine.wait() : all;
   }
 

@@ -381,7 +381,7 @@ class SessionOn final : public Session {
 
   /// Records that the batch may replace in the cache.
   [[nodiscard]] std::uint64_t changes_to_follow() const {
-    bool const cached = Ops::kMirrored && !Ops::kLogged && state_->table.mirror.entries != nullptr;
+    bool const cached = Ops::kMirrored && state_->table.mirror.entries != nullptr;
     return cached && !batch_.replays ? items_of(batch_.n) : 0;
   }
 

@@ -50,10 +50,13 @@ PERDURE_FN HashedRecord pair_at(WriteView const& batch, std::uint64_t operation)
   return reinterpret_cast<HashedRecord const*>(batch.keys.data)[operation];
 }
 
-/// The record is there, and an entry of the log said this of it.
+/// The record is there, and an entry of the log said this of it. A damaged one must not lead into
+/// the cache; it then leads nowhere.
 template <class Ops>
 PERDURE_FN void complete_replayed(Plan& plan, std::uint64_t hash, std::uint64_t what) {
-  Ops::complete(plan, hash, wal::record_of(what));
+  bool const astray = (what & gphash::Mirror::kCached) != 0;
+  constexpr std::uint64_t kNowhere = gphash::Mirror::kEntryMask * pm::kRecordAlign;
+  Ops::complete(plan, hash, astray ? Offset{kNowhere} : wal::record_of(what));
   plan.value_sum = wal::value_sum_of(what);
   plan.known = gphash::kKeyKnown | gphash::kSumKnown;
 }

@@ -129,7 +129,10 @@ struct FillCacheBody {
     };
     auto const from = [&](std::uint32_t lane) { return mem.peek(source(lane)); };
     mem.read_each(mask);
-    if (pm::RecordShape const& records = table.records; records.split()) {
+    typename W::template Each<std::uint32_t> sums;  // of values, where there is nothing else
+    if (pm::RecordShape const& records = table.records; records.bare()) {
+      warp.copy_each(mask, table.value_bytes, to, from, &sums);
+    } else if (records.split()) {
       warp.copy_each(mask, records.value_stride, to, from, nullptr);
       auto const head_to = [&](std::uint32_t lane) { return to(lane) + records.value_stride; };
       auto const head_from = [&](std::uint32_t lane) {
@@ -142,10 +145,9 @@ struct FillCacheBody {
     std::uint32_t whole = 0;
     for (std::uint32_t rest = mask; rest != 0; rest &= rest - 1) {
       std::uint32_t const lane = exec::lowest_bit(rest);
-      pm::RecordView const record = table.entry(to(lane));
-      bool const fits = record.header.key_bytes == table.key_bytes &&
-                        record.header.value_bytes == table.value_bytes;
-      if (fits && pm::intact(warp, record)) whole |= 1u << lane;
+      if (table.records.bare() ? same_sum<W>(slot[lane], warp.broadcast(sums, lane))
+                               : whole_entry(warp, to(lane)))
+        whole |= 1u << lane;
     }
     counts[BatchCounts::corrupt] += exec::popcount(mask & ~whole);
     warp.fence();  // the entry before the word that leads there
@@ -155,6 +157,19 @@ struct FillCacheBody {
       W::store(&word, (word & ~gphash::word::kAddressMask) | gphash::Mirror::kCached |
                           (item * kKeysPerItem + lane));
     });
+  }
+
+ private:
+  template <class W>
+  PERDURE_FN bool same_sum(std::uint64_t slot, std::uint32_t value_sum) const {
+    return Ops::kept_sum(value_sum) == table.mirror.template value_sum<W>(slot);
+  }
+
+  template <class W>
+  PERDURE_FN bool whole_entry(W& warp, std::byte const* entry) const {
+    pm::RecordView const record = table.entry(entry);
+    return record.header.key_bytes == table.key_bytes &&
+           record.header.value_bytes == table.value_bytes && pm::intact(warp, record);
   }
 };
 
@@ -205,7 +220,8 @@ struct FollowChangesBody {
       if ((mask >> lane & 1) == 0) return;
       std::uint64_t const j = item * kKeysPerItem + lane;
       std::byte* const to = table.mirror.entries + entry[lane] * table.mirror.entry_bytes;
-      parts[lane] = {{to, records.split() ? to + records.value_stride : nullptr},
+      bool const has_head = records.split() && !records.bare();
+      parts[lane] = {{to, has_head ? to + records.value_stride : nullptr, records.bare()},
                      batch.keys.at(batch.order[j].index),
                      batch.values.at(batch.plans[j].writer)};
     });

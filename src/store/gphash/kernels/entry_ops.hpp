@@ -56,7 +56,8 @@ struct CopyEntriesBody {
   PERDURE_FN bool entry_of(std::uint64_t slot, Entry& entry, std::uint64_t& sum) const {
     std::uint64_t const word = W::load(table.mirror.words + slot);
     if (word == gphash::word::kEmpty) return false;
-    Offset const at = Ops::source(table, word);
+    Offset const at = mutated("copied_entry_leads_to_cache") ? gphash::word::record(word)
+                                                             : Ops::source(table, word);
     std::uint32_t const value_sum = table.mirror.template value_sum<W>(slot);
     if constexpr (Ops::kHashed)
       entry = {table.mirror.template hash<W>(slot), wal::putting(at, value_sum), Offset{}};

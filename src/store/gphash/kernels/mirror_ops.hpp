@@ -99,7 +99,7 @@ struct MirrorSearch {
       if ((word & gphash::Mirror::kCached) != 0) {
         hit.entry = mirror.entries + (word & gphash::Mirror::kEntryMask) * mirror.entry_bytes;
         hit.source = Source::entry;
-        if (same_bytes(table.entry_key(hit.entry), key.data, table.key_bytes)) return hit;
+        if (same_key<W>(hit, key)) return hit;
         continue;
       }
       hit.at = gphash::word::record(word);
@@ -112,6 +112,15 @@ struct MirrorSearch {
       return hit;
     }
     return {};
+  }
+
+ private:
+  /// Of a hit in the cache; layout `log` caches values alone.
+  template <class W>
+  PERDURE_FN bool same_key(MirrorHit const& hit, KeyRef const& key) const {
+    if constexpr (Ops::kLogged)
+      return table.mirror.same_key<W>(hit.slot, key.data, table.key_bytes);
+    return same_bytes(table.entry_key(hit.entry), key.data, table.key_bytes);
   }
 };
 

@@ -175,7 +175,7 @@ struct ClearCopiesBody {
   PERDURE_FN void stage(W& warp, M&, std::uint64_t item, State<W>&, Counts&) const {
     PERDURE_ASSERT(!kCostlyAssertions || (table.retiring == 1 && item < slots.n));
     std::uint64_t const number = table.retiring_level().first_slot + slots.at(item);
-    std::uint64_t const word = W::load(table.mirror.words + number);
+    std::uint64_t const word = Ops::on_pm(table, W::load(table.mirror.words + number));
     if (word == gphash::word::kEmpty || mutated("stuck_unit_keeps_copies")) return;
     Where where;
     where.set_moved(table, Ops::mirrored_key(table, number).hash);
@@ -183,7 +183,7 @@ struct ClearCopiesBody {
       std::uint32_t const lanes = Where::groups(table) * Ops::slots(table);
       for (std::uint32_t lane = 0; lane < lanes; ++lane) {
         std::uint64_t const copy = where.slot_number(table, lane);
-        if (W::load(table.mirror.words + copy) == word)
+        if (Ops::on_pm(table, W::load(table.mirror.words + copy)) == word)
           Ops::template reflect<W>(table, copy, gphash::word::kEmpty, nullptr, nullptr);
       }
       return std::uint64_t{0};
