@@ -113,7 +113,7 @@ Status LogFollower::follow() {
   std::lock_guard const following(following_);
   {
     std::shared_lock const lock(mutex_);
-    if (stands(mark_)) return {};  // somebody else has followed
+    if (stands(mark_) && !check_is_due()) return {};  // perhaps somebody else has followed
   }
   Status s = caught([&] { return follow_log(); });
   if (!s.ok()) forget();
@@ -144,7 +144,7 @@ Result<bool> LogFollower::attempt() {
   if (!continues(begin)) begin_anew(begin);
   auto const read = read_on();
   if (!read || !read.value()) return read;
-  if (anew_) {
+  if (anew_ || check_is_due()) {
     if (Status s = check_end(); !s.ok()) return s;
     anew_ = false;
   }
@@ -232,9 +232,11 @@ void LogFollower::set_newest() {
   }
 }
 
-/// Before the newest extent that counts.
+/// Before the newest extent that counts, and behind the room of the next one's head.
 void LogFollower::drop_segments() {
   std::uint64_t const each = next_.cells.cells_each();
+  std::uint64_t const room = (next_.end + next_.cells.head_cells() + each - 1) / each;
+  if (room < next_.cells.segments.size()) next_.cells.segments.resize(room);
   std::uint64_t const gone = counted_.head.value_or(0) / each;
   if (gone == 0) return;
   auto& segments = next_.cells.segments;
@@ -399,11 +401,29 @@ bool LogFollower::apply(Extent const& extent) {
   return sum == extent.sum;
 }
 
+/// What is damaged at the log's end looks as if nothing were there. Now and then, after changes.
+bool LogFollower::check_is_due() const {
+  return change_word() != checked_ && Clock::now() >= next_check_;
+}
+
 /// A whole extent behind the end means that those before it are damaged: the newest goes first.
 Status LogFollower::check_end() {
+  constexpr auto kLeast = std::chrono::milliseconds(50);
+  auto const begin = Clock::now();
+  checked_ = change_word();
+  Status s = find_behind_end();
+  auto const end = Clock::now();
+  next_check_ = end + std::max<Clock::duration>(kLeast, 100 * (end - begin));
+  return s;
+}
+
+Status LogFollower::find_behind_end() {
   wal::EntryCells& cells = next_.cells;
-  while (auto const known = cover(cells.cells() + 1))
-    if (!known.value()) break;
+  for (bool more = true; more;) {
+    auto const known = cover(cells.cells() + 1);
+    if (!known) return known.status();
+    more = known.value();
+  }
   for (std::uint64_t at = next_.end + 1; at + cells.head_cells() <= cells.cells(); ++at) {
     auto const extent = cells.head_at(at, next_.number);
     if (!extent || extent->end() > cells.cells() || !is_whole(*extent)) continue;

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -55,6 +56,7 @@ class LogFollower {
 
  private:
   using Extent = wal::EntryExtent;
+  using Clock = std::chrono::steady_clock;
   using RootWords = std::array<std::uint64_t, 2>;  // both copies' sequences, torn or not
 
   /// Where the newest extent is that was read, a part perhaps.
@@ -101,7 +103,9 @@ class LogFollower {
   Result<bool> take(Extent const& extent);
   [[nodiscard]] bool apply_parts();
   [[nodiscard]] bool apply(Extent const& extent);
+  [[nodiscard]] bool check_is_due() const;
   Status check_end();
+  Status find_behind_end();
   void set_newest();
   void drop_segments();
   void publish();
@@ -124,6 +128,8 @@ class LogFollower {
   Counted counted_;
   std::vector<Extent> parts_;  // behind it, with no commit yet
   bool anew_ = false;  // the index was begun, and the log's end has not been reached since
+  std::uint64_t checked_ = 0;  // the change word, when the log's end was checked
+  Clock::time_point next_check_;
   bool touched_ = false;  // the index is of no version yet
 };
 
