@@ -1,15 +1,20 @@
 // Reads a pool in place while another process writes it. Several readers and one writer: nobody
 // locks, waits for, or notices anybody, and no byte is copied but the values that are asked for.
 //
-// A reader trusts nothing that it finds. It follows the slot words of the table as they are at that
-// moment, and answers a value only if the record has the very key that was asked for, and its
-// CRC-32C is that of the bytes which the caller got. So whatever the writer does meanwhile, whether
-// it is killed, and whatever has become of the pool's bytes: an answer is a value that the pool
-// held under this key, whole. What a reader may miss is a key that the writer moves, or has put in,
-// while it is looked up: such a key is looked up again a few times, and then counts as absent. Two
-// keys of a batch may be answered from before and after one of the writer's batches.
+// A reader trusts nothing that it finds. Of layout word it follows the slot words of the table as
+// they are at that moment, and answers a value only if the record has the very key that was asked
+// for, and its CRC-32C is that of the bytes which the caller got. So whatever the writer does
+// meanwhile, whether it is killed, and whatever has become of the pool's bytes: an answer is a
+// value that the pool held under this key, whole. What a reader may miss is a key that the writer
+// moves, or has put in, while it is looked up: such a key is looked up again a few times, and then
+// counts as absent.
 //
-// This is what a cache needs. Who must see batches whole looks at a copy: OpenOptions::live.
+// Of layout log it follows the log of entries, and keeps an index of its own, of some 20 to 32
+// bytes a key of up to 8, which opening it makes. Each answer is what the key had at some moment of
+// the get, for as long as the key does not change at each of 64 looks; then it counts as absent.
+//
+// Two keys of a batch may be answered from before and after one of the writer's batches. This is
+// what a cache needs. Who must see batches whole looks at a copy: OpenOptions::live.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +40,8 @@ struct PoolReaderOptions {
 class PERDURE_API PoolReader {
  public:
   struct PERDURE_INTERNAL State;  // the library's own
-  /// Index gphash, layout word, keys of one size, durability none or process.
+  /// Index gphash, layout word or log, keys of one size (of up to 32 bytes, in layout log),
+  /// durability none or process.
   static Result<PoolReader> open(std::string const& path, PoolReaderOptions const& options = {});
   PoolReader(PoolReader&&) noexcept;
   PoolReader& operator=(PoolReader&&) noexcept;

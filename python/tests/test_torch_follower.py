@@ -29,7 +29,10 @@ print("done", int(last.max()), flush=True)
 """
 
 
-def test_a_follower_in_another_process_sees_whole_rows_of_each_commit(pools: Path) -> None:
+@pytest.mark.parametrize("layout", ["word", "log"])
+def test_a_follower_in_another_process_sees_whole_rows_of_each_commit(
+    pools: Path, layout: str
+) -> None:
     import torch
     from perdure import torch as pt
 
@@ -40,7 +43,7 @@ def test_a_follower_in_another_process_sees_whole_rows_of_each_commit(pools: Pat
     )
     with pytest.raises(perdure.NotFound):
         pt.Follower(path)
-    store = pt.create(path, tables, rule)
+    store = pt.create(path, tables, rule, index=perdure.GPHash(layout=layout))
     bags = pt.EmbeddingBagCollection(store, tables, rule)
     none = torch.nn.Linear(1, 1)
     trainer = pt.Trainer(store, bags, none, torch.optim.SGD(none.parameters(), lr=0))
@@ -140,13 +143,18 @@ def test_a_pass_is_of_one_pool_though_another_thread_goes_over_to_a_new_one_with
         rows({"b": (ids,)})
 
 
-def test_tables_of_several_widths_follow_from_a_pool_of_any_length(pools: Path) -> None:
+@pytest.mark.parametrize("layout", ["word", "log"])
+def test_tables_of_several_widths_follow_from_a_pool_of_any_length(
+    pools: Path, layout: str
+) -> None:
     import torch
     from perdure import torch as pt
 
     path, rule = str(pools / "pool"), pt.SGD(lr=1.0)
     tables = [pt.TableConfig("wide", 64), pt.TableConfig("narrow", 2)]
-    store = perdure.create(path, key_bytes=16, value_bytes=None)
+    store = perdure.create(
+        path, key_bytes=16, value_bytes=None, index=perdure.GPHash(layout=layout)
+    )
     trained = pt.EmbeddingCollection(store, tables, rule)
     dense = torch.nn.Linear(1, 1)
     trainer = pt.Trainer(store, trained, dense, torch.optim.SGD(dense.parameters(), lr=0))

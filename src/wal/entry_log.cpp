@@ -27,77 +27,39 @@ std::uint64_t any_id() {
 #endif
 }
 
-std::uint32_t crc_of(SegmentHeader header) {
-  header.crc = 0;
-  header.next = 0;
-  return crc32c(0, &header, sizeof header);
-}
-
 Status damaged(std::string what) {
   return {Code::corrupt, std::move(what) + "; restore the pool from a copy"};
 }
 
-/// Without the entries that undo it.
-EntryLog::Extent saying(EntryLog::Extent extent) {
-  if (extent.kind == ExtentKind::part) extent.entries /= 2;
-  return extent;
-}
-
 }  // namespace
 
-std::uint64_t EntryLog::cells_each() const {
-#if defined(PERDURE_EXPLORE)
-  return 16;  // so that batches of a few operations go on in other segments
-#else
-  return cells_in(pool_->superblock_bytes(), cell_bytes_);
-#endif
-}
-
 std::byte* EntryLog::cell(std::uint64_t position) const {
-  PERDURE_ASSERT(position < segments_.size() * cells_each());
-  std::uint64_t const segment = segments_[position / cells_each()];
-  return pool_->base() + cell_in(segment, position % cells_each(), cell_bytes_).bytes;
-}
-
-/// Calls f(cell, begin, bytes) for what each of the cells from there on has of an extent's head.
-template <class F>
-void EntryLog::each_of_head(std::uint64_t position, F f) const {
-  for (std::size_t begin = 0; begin < sizeof(ExtentHead); begin += cell_bytes_, ++position)
-    f(cell(position), begin, std::min<std::size_t>(cell_bytes_, sizeof(ExtentHead) - begin));
+  return pool_->base() + cells_.offset(position).bytes;
 }
 
 // ------------------------------------------------------------------------------------------------
 // Segments
 
-SegmentHeader EntryLog::header_at(std::uint64_t segment) const {
-  SegmentHeader header;
-  pm::read_bytes(&header, pool_->base() + segment, sizeof header);
-  return header;
-}
-
 bool EntryLog::is_segment(std::uint64_t at, std::uint64_t number) const {
-  if (!pool_->is_free_run(Offset{at}, 1)) return false;
-  SegmentHeader const header = header_at(at);
-  return header.magic == kSegmentMagic && header.crc == crc_of(header) && header.log_id == id_ &&
-         header.number == number;
+  return pool_->is_free_run(Offset{at}, 1) && cells_.is_segment(at, number);
 }
 
 void EntryLog::write_header(std::uint64_t segment, std::uint64_t number) const {
-  SegmentHeader header{kSegmentMagic, 0, id_, number, 0, {}};
-  header.crc = crc_of(header);
+  SegmentHeader header{kSegmentMagic, 0, cells_.id, number, 0, {}};
+  header.crc = EntryCells::crc_of(header);
   pm::write_bytes(pool_->base() + segment, &header, sizeof header);
 }
 
 /// Its header is ordered before the word that leads to it; that word is ordered with the extent
 /// that goes on there.
 void EntryLog::link(std::uint64_t segment) {
-  write_header(segment, first_number_ + segments_.size());
+  write_header(segment, cells_.first_number + cells_.segments.size());
   if (!mutated("entry_segment_linked_early")) pm::order();
-  if (!segments_.empty()) {
-    std::byte* const last = pool_->base() + segments_.back();
+  if (!cells_.segments.empty()) {
+    std::byte* const last = pool_->base() + cells_.segments.back();
     pm::store_word(reinterpret_cast<std::uint64_t*>(last + offsetof(SegmentHeader, next)), segment);
   }
-  segments_.push_back(segment);
+  cells_.segments.push_back(segment);
 }
 
 Status EntryLog::add_segment() {
@@ -115,11 +77,11 @@ void EntryLog::publish(std::uint64_t first_segment, std::uint64_t begin, std::ui
 }
 
 Status EntryLog::create() {
-  PERDURE_ASSERT(segments_.empty() && used() == 0);
-  id_ = any_id();
+  PERDURE_ASSERT(cells_.segments.empty() && used() == 0);
+  cells_.id = any_id();
   if (Status s = add_segment(); !s.ok()) return s;
-  pm::zero_bytes(cell(0), head_cells() * cell_bytes_);
-  publish(segments_[0], 0, 0);
+  pm::zero_bytes(cell(0), head_cells() * cells_.cell_bytes());
+  publish(cells_.segments[0], 0, 0);
   return {};
 }
 
@@ -129,15 +91,15 @@ Status EntryLog::attach() {
   if (first == nullptr || above == nullptr || !pool_->is_free_run(Offset{first->offset}, 1) ||
       first->value >= cells_each())
     return damaged("the root names a log of entries that cannot be there");
-  SegmentHeader const header = header_at(first->offset);
-  id_ = header.log_id;
-  first_number_ = header.number;
-  for (std::uint64_t at = first->offset; at != 0; at = header_at(at).next) {
-    if (!is_segment(at, first_number_ + segments_.size()))
+  SegmentHeader const header = cells_.header_at(first->offset);
+  cells_.id = header.log_id;
+  cells_.first_number = header.number;
+  for (std::uint64_t at = first->offset; at != 0; at = cells_.header_at(at).next) {
+    if (!is_segment(at, cells_.first_number + cells_.segments.size()))
       return damaged("the log of entries has no segment at byte " + std::to_string(at) +
                      ", where one should be");
     pool_->claim_run(Offset{at}, 1);
-    segments_.push_back(at);
+    cells_.segments.push_back(at);
   }
   begin_ = end_ = last_begin_ = first->value;
   last_ = before_last_ = above->value;
@@ -147,59 +109,24 @@ Status EntryLog::attach() {
 // ------------------------------------------------------------------------------------------------
 // Reading
 
-std::uint64_t EntryLog::check_of(ExtentHead const& head) const {
-  std::byte bytes[sizeof head];
-  std::memcpy(bytes, &head, sizeof head);
-  std::memcpy(bytes + offsetof(ExtentHead, check), &id_, sizeof id_);
-  return hash_bytes(bytes, sizeof bytes);
-}
-
 /// Only its head has been looked at.
 std::optional<EntryLog::Extent> EntryLog::extent_at(std::uint64_t position) const {
-  std::uint64_t const cells = segments_.size() * cells_each();
-  if (position + head_cells() > cells) return std::nullopt;
-  ExtentHead head;
-  auto* const bytes = reinterpret_cast<std::byte*>(&head);
-  each_of_head(position, [&](std::byte const* from, std::size_t begin, std::size_t n) {
-    pm::read_bytes(bytes + begin, from, n);
-  });
-  std::uint64_t const first = position + head_cells();
-  if (head.number <= last_ || head.entries > cells - first || head.check != check_of(head))
-    return std::nullopt;
-  return Extent{head.number, head.entries, static_cast<ExtentKind>(head.kind), first, head.sum};
-}
-
-void EntryLog::copy(Extent const& extent, std::uint64_t from, std::span<std::byte> to) const {
-  std::size_t const n = to.size() / cell_bytes_;
-  PERDURE_ASSERT(to.size() % cell_bytes_ == 0 && from + n <= extent.entries);
-  for (std::size_t done = 0; done < n;) {
-    std::uint64_t const position = extent.first + from + done;
-    std::size_t const here =
-        std::min<std::size_t>(n - done, cells_each() - position % cells_each());
-    pm::read_bytes(&to[done * cell_bytes_], cell(position), here * cell_bytes_);
-    done += here;
-  }
+  auto const extent = cells_.head_at(position, last_);
+  if (!extent || extent->entries > cells_.cells() - extent->first) return std::nullopt;
+  return extent;
 }
 
 std::uint64_t EntryLog::sum_of_entries(Extent const& extent, exec::Workers& workers) const {
-  constexpr std::uint64_t kMany = 256;
   std::atomic<std::uint64_t> sum{0};
   workers.for_chunks(extent.entries, kChunk, [&](std::size_t begin, std::size_t end) {
-    std::array<std::byte, kMany * cell_bytes_for(kMostEntryKey)> some;
-    std::uint64_t mine = 0;
-    for (std::size_t from = begin; from < end; from += kMany) {
-      std::size_t const n = std::min<std::size_t>(kMany, end - from);
-      copy(extent, from, std::span(some).first(n * cell_bytes_));
-      for (std::size_t i = 0; i < n; ++i) mine += sum_of(&some[i * cell_bytes_], cell_bytes_);
-    }
-    sum += mine;
+    sum += cells_.sum_of_cells(extent, begin, end);
   });
   return sum;
 }
 
 bool EntryLog::is_whole(Extent const& extent, exec::Workers& workers) const {
   if (extent.kind == ExtentKind::commit) return extent.entries == 0;
-  return sum_of_entries(saying(extent), workers) == extent.sum;
+  return sum_of_entries(extent.saying(), workers) == extent.sum;
 }
 
 /// By its first word alone. Most cells behind the log's end have never been written.
@@ -214,7 +141,7 @@ bool EntryLog::may_be_head(std::byte const* cell) const {
 /// log has entries.
 bool EntryLog::another_follows(std::uint64_t position, exec::Workers& workers) const {
   std::uint64_t const each = cells_each();
-  if (position >= segments_.size() * each) return false;
+  if (position >= cells_.segments.size() * each) return false;
   std::mutex mutex;
   std::vector<Extent> heads;
   auto const look = [&](std::uint64_t at) {
@@ -224,11 +151,11 @@ bool EntryLog::another_follows(std::uint64_t position, exec::Workers& workers) c
     heads.push_back(*extent);
   };
   std::uint64_t const first = position / each;
-  workers.for_chunks(segments_.size() - first, 1, [&](std::size_t begin, std::size_t end) {
+  workers.for_chunks(cells_.segments.size() - first, 1, [&](std::size_t begin, std::size_t end) {
     for (std::uint64_t segment = first + begin; segment < first + end; ++segment) {
       std::byte const* const cells = cell(segment * each);
       for (std::uint64_t i = segment == first ? position % each : 0; i < each; ++i)
-        if (may_be_head(cells + i * cell_bytes_)) look(segment * each + i);
+        if (may_be_head(cells + i * cells_.cell_bytes())) look(segment * each + i);
     }
   });
   return std::ranges::any_of(heads,
@@ -248,12 +175,12 @@ Status EntryLog::take(Extent const& extent, Take const& f) {
     return {};
   }
   if (extent.kind != ExtentKind::commit) {
-    if (parts_.empty()) return f(saying(extent));
+    if (parts_.empty()) return f(extent.saying());
     return damaged("the log of entries has no end of the transaction before the batch of number " +
                    std::to_string(extent.number));
   }
   for (Extent const& part : parts_)
-    if (Status s = f(saying(part)); !s.ok()) return s;
+    if (Status s = f(part.saying()); !s.ok()) return s;
   end_parts((extent.sum & pm::kEpochRevertible) != 0);
   return {};
 }
@@ -266,7 +193,7 @@ void EntryLog::end_parts(bool revertible) {
 }
 
 Status EntryLog::read(exec::Workers& workers, Take const& f) {
-  PERDURE_ASSERT(!segments_.empty());
+  PERDURE_ASSERT(!cells_.segments.empty());
   for (;;) {
     auto const extent = extent_at(end_);
     bool const whole = extent && (is_whole(*extent, workers) || mutated("torn_extent_counts"));
@@ -278,7 +205,7 @@ Status EntryLog::read(exec::Workers& workers, Take const& f) {
     last_begin_ = end_;
     before_last_ = last_;
     if (Status s = take(*extent, f); !s.ok()) return s;
-    end_ = extent->first + extent->entries;
+    end_ = extent->end();
     last_ = extent->number;
   }
 }
@@ -291,7 +218,7 @@ void EntryLog::drop_last() {
 /// At the log's end.
 void EntryLog::zero_head() {
   std::uint64_t const cells = std::min(head_cells(), room());
-  for (std::uint64_t i = 0; i < cells; ++i) pm::zero_bytes(cell(end_ + i), cell_bytes_);
+  for (std::uint64_t i = 0; i < cells; ++i) pm::zero_bytes(cell(end_ + i), cells_.cell_bytes());
   pm::order();
 }
 
@@ -322,7 +249,7 @@ void EntryLog::reopen_parts() {
 // Writing
 
 Status EntryLog::reserve(std::uint64_t entries) {
-  std::size_t const before = segments_.size();
+  std::size_t const before = cells_.segments.size();
   while (room() < head_cells() + entries) {
     Status const s = add_segment();
     if (s.ok()) continue;
@@ -335,20 +262,20 @@ Status EntryLog::reserve(std::uint64_t entries) {
 /// Of so many segments; the others hold nothing. They are free once nothing leads to them, durably.
 void EntryLog::give_back_behind(std::size_t segments) {
   PERDURE_ASSERT(segments > 0 && end_ <= segments * cells_each());
-  if (segments == segments_.size()) return;
-  std::byte* const last = pool_->base() + segments_[segments - 1];
+  if (segments == cells_.segments.size()) return;
+  std::byte* const last = pool_->base() + cells_.segments[segments - 1];
   pm::store_word(reinterpret_cast<std::uint64_t*>(last + offsetof(SegmentHeader, next)), 0);
   pm::order();
-  for (std::size_t i = segments; i < segments_.size(); ++i)
-    pool_->give_run(Offset{segments_[i]}, 1);
-  segments_.resize(segments);
+  for (std::size_t i = segments; i < cells_.segments.size(); ++i)
+    pool_->give_run(Offset{cells_.segments[i]}, 1);
+  cells_.segments.resize(segments);
 }
 
 EntryRegion EntryLog::next() const { return region_at(end_ + head_cells()); }
 
 std::span<std::uint64_t const> EntryLog::segments_for(std::uint64_t entries) const {
   std::uint64_t const begin = end_ + head_cells();
-  PERDURE_ASSERT(entries == 0 || begin + entries <= segments_.size() * cells_each());
+  PERDURE_ASSERT(entries == 0 || begin + entries <= cells_.cells());
   return segments_of(begin, begin + std::max<std::uint64_t>(entries, 1));
 }
 
@@ -356,14 +283,15 @@ EntryRegion EntryLog::region_at(std::uint64_t begin) const {
   EntryRegion region;
   region.first = begin % cells_each();
   region.cells_each = static_cast<std::uint32_t>(cells_each());
-  region.cell_bytes = cell_bytes_;
+  region.cell_bytes = cells_.cell_bytes();
   return region;
 }
 
 std::span<std::uint64_t const> EntryLog::segments_of(std::uint64_t begin, std::uint64_t end) const {
   PERDURE_ASSERT(begin < end);
   std::uint64_t const first = begin / cells_each(), behind = (end - 1) / cells_each() + 1;
-  return std::span(segments_).subspan(first, std::min(behind, segments_.size()) - first);
+  return std::span(cells_.segments)
+      .subspan(first, std::min(behind, cells_.segments.size()) - first);
 }
 
 void EntryLog::seal(std::uint64_t number, std::uint64_t entries, ExtentKind kind,
@@ -374,10 +302,10 @@ void EntryLog::seal(std::uint64_t number, std::uint64_t entries, ExtentKind kind
                  mutated("copy_swallows_parts"));
   ExtentHead head{number, static_cast<std::uint32_t>(entries), static_cast<std::uint32_t>(kind),
                   sum, 0};
-  head.check = check_of(head);
+  head.check = cells_.check_of(head);
   auto const* const bytes = reinterpret_cast<std::byte const*>(&head);
-  each_of_head(end_, [&](std::byte* to, std::size_t begin, std::size_t n) {
-    pm::write_bytes(to, bytes + begin, n);
+  cells_.each_of_head(end_, [&](std::uint64_t at, std::size_t begin, std::size_t n) {
+    pm::write_bytes(cell(at), bytes + begin, n);
   });
   last_parts_.reset();
   if (goes_on) parts_.push_back({number, entries, kind, end_ + head_cells(), sum});
@@ -392,13 +320,13 @@ void EntryLog::release_before(Mark const& mark) {
   parts_.clear();
   auto const gone = static_cast<std::ptrdiff_t>(mark.position / cells_each());
   std::uint64_t const fell = static_cast<std::uint64_t>(gone) * cells_each();
-  auto const rest = segments_.begin() + gone;
+  auto const rest = cells_.segments.begin() + gone;
   std::uint64_t const first = *rest, begin = mark.position - fell;
   bool const late = mutated("segments_used_before_root");
   if (!late) publish(first, begin, mark.above);  // after an ordering point of its own
-  std::vector<std::uint64_t> const free(segments_.begin(), rest);
-  segments_.erase(segments_.begin(), rest);
-  first_number_ += free.size();
+  std::vector<std::uint64_t> const free(cells_.segments.begin(), rest);
+  cells_.segments.erase(cells_.segments.begin(), rest);
+  cells_.first_number += free.size();
   begin_ = begin;
   end_ -= fell;
   for (std::uint64_t const segment : free) link(segment);

@@ -18,6 +18,7 @@
 #include "perdure/status.h"
 #include "pm/pool.hpp"
 #include "wal/entries.hpp"
+#include "wal/entry_cells.hpp"
 
 namespace perdure::wal {
 
@@ -28,8 +29,9 @@ inline constexpr std::string_view kEntryNumbers = "entries.above";
 
 class EntryLog {
  public:
-  explicit EntryLog(pm::Pool& pool)
-      : pool_(&pool), cell_bytes_(cell_bytes_for(pool.header().key_bytes)) {}
+  explicit EntryLog(pm::Pool& pool) : pool_(&pool), cells_(pool.header()) {
+    cells_.base = pool.base();
+  }
 
   /// A log without an extent.
   Status create();
@@ -37,14 +39,8 @@ class EntryLog {
   /// read().
   Status attach();
 
-  /// An extent that is there. Positions count cells from the first segment's first one.
-  struct Extent {
-    std::uint64_t number = 0;
-    std::uint64_t entries = 0;
-    ExtentKind kind = ExtentKind::batch;
-    std::uint64_t first = 0;  // position of its first entry
-    std::uint64_t sum = 0;
-  };
+  /// Positions count cells from the first segment's first one.
+  using Extent = EntryExtent;
   using Take = std::function<Status(Extent const&)>;
   /// Calls f(extent) for each extent that counts, in their order, until one is not whole; parts
   /// come with their commit. What follows the last whole one was never acknowledged. Code::corrupt:
@@ -55,7 +51,9 @@ class EntryLog {
   [[nodiscard]] std::uint64_t committed() const { return committed_ & ~pm::kEpochRevertible; }
   [[nodiscard]] bool committed_reverts() const { return committed_ != committed(); }
   /// Entries number from, from + 1, ... of an extent: whole cells.
-  void copy(Extent const& extent, std::uint64_t from, std::span<std::byte> to) const;
+  void copy(Extent const& extent, std::uint64_t from, std::span<std::byte> to) const {
+    cells_.copy(extent, from, to);
+  }
   /// The extent that was read last does not count: its values are not whole.
   void drop_last();
   /// Nothing that was not read, and no part that no commit followed, can be taken for an extent
@@ -86,14 +84,14 @@ class EntryLog {
   /// Cells between the oldest extent's beginning and the newest's end.
   [[nodiscard]] std::uint64_t used() const { return end_ - begin_; }
   /// Cells behind the newest extent for which there are segments.
-  [[nodiscard]] std::uint64_t room() const { return segments_.size() * cells_each() - end_; }
-  [[nodiscard]] std::uint64_t segments() const { return segments_.size(); }
-  [[nodiscard]] std::uint64_t cells_each() const;
-  [[nodiscard]] std::uint32_t cell_bytes() const { return cell_bytes_; }
+  [[nodiscard]] std::uint64_t room() const { return cells_.cells() - end_; }
+  [[nodiscard]] std::uint64_t segments() const { return cells_.segments.size(); }
+  [[nodiscard]] std::uint64_t cells_each() const { return cells_.cells_each(); }
+  [[nodiscard]] std::uint32_t cell_bytes() const { return cells_.cell_bytes(); }
   /// Of an extent's head.
-  [[nodiscard]] std::uint64_t head_cells() const { return head_cells_of(cell_bytes_); }
+  [[nodiscard]] std::uint64_t head_cells() const { return cells_.head_cells(); }
   [[nodiscard]] std::uint64_t last_number() const { return last_; }
-  [[nodiscard]] std::uint64_t id() const { return id_; }  // random
+  [[nodiscard]] std::uint64_t id() const { return cells_.id; }  // random
 
   /// Where the next extent begins. Not beyond the next release.
   struct Mark {
@@ -107,11 +105,7 @@ class EntryLog {
 
  private:
   [[nodiscard]] std::byte* cell(std::uint64_t position) const;
-  template <class F>
-  void each_of_head(std::uint64_t position, F f) const;
-  [[nodiscard]] SegmentHeader header_at(std::uint64_t segment) const;
   [[nodiscard]] bool is_segment(std::uint64_t at, std::uint64_t number) const;
-  [[nodiscard]] std::uint64_t check_of(ExtentHead const& head) const;
   [[nodiscard]] std::optional<Extent> extent_at(std::uint64_t position) const;
   [[nodiscard]] std::uint64_t sum_of_entries(Extent const& extent, exec::Workers& workers) const;
   [[nodiscard]] bool is_whole(Extent const& extent, exec::Workers& workers) const;
@@ -127,10 +121,7 @@ class EntryLog {
   void publish(std::uint64_t first_segment, std::uint64_t begin, std::uint64_t above);
 
   pm::Pool* pool_;
-  std::uint32_t cell_bytes_;
-  std::uint64_t id_ = 0;
-  std::vector<std::uint64_t> segments_;  // where they begin, in their order
-  std::uint64_t first_number_ = 1;  // of the first of them
+  EntryCells cells_;
   std::uint64_t begin_ = 0, end_ = 0;  // positions
   std::uint64_t last_ = 0;  // number of the newest extent
   std::vector<Extent> parts_;

@@ -46,8 +46,10 @@ Read read(PoolReader& reader, Words const& keys, std::uint32_t width = 0) {
   return r;
 }
 
-Result<Store> create(std::string const& path, std::uint32_t value_bytes, std::uint64_t records) {
+Result<Store> make_pool(std::string const& path, std::uint32_t value_bytes, std::uint64_t records,
+                        Layout layout = Layout::word) {
   CreateOptions o;
+  o.layout = layout;
   o.value_bytes = value_bytes;
   o.expected_records = records;
   o.file.overwrite = true;
@@ -69,17 +71,33 @@ Status put_rows(Store& store, Words const& keys, std::uint32_t value_bytes, std:
   return store.put(column(keys), {bytes.data(), nullptr, value_bytes, keys.size()});
 }
 
-class PoolReaders : public testing::TestWithParam<std::uint32_t> {
+struct Shape {
+  Layout layout;
+  std::uint32_t value_bytes;
+};
+void PrintTo(Shape const& shape, std::ostream* out) {
+  *out << (shape.layout == Layout::log ? "log_" : "word_") << shape.value_bytes;
+}
+
+class PoolReaders : public testing::TestWithParam<Shape> {
  protected:
-  [[nodiscard]] std::uint32_t bytes() const { return GetParam(); }
+  [[nodiscard]] std::uint32_t bytes() const { return GetParam().value_bytes; }
+  [[nodiscard]] Result<Store> create(std::uint64_t records) const {
+    return make_pool(path(), bytes(), records, GetParam().layout);
+  }
   [[nodiscard]] std::string path() const { return scratch_.file("pool"); }
   ScratchDir scratch_;
 };
 // Records that lie split, whole ones, and those with long values.
-INSTANTIATE_TEST_SUITE_P(Values, PoolReaders, testing::Values(8u, 2048u, 65'536u, 262'144u));
+INSTANTIATE_TEST_SUITE_P(Values, PoolReaders,
+                         testing::Values(Shape{Layout::word, 8}, Shape{Layout::word, 2048},
+                                         Shape{Layout::word, 65'536}, Shape{Layout::word, 262'144},
+                                         Shape{Layout::log, 8}, Shape{Layout::log, 2048},
+                                         Shape{Layout::log, 65'536}, Shape{Layout::log, 262'144}),
+                         testing::PrintToStringParamName());
 
 TEST_P(PoolReaders, AnswerWhatTheWriterHasAndNothingElse) {
-  auto store = create(path(), bytes(), 32);
+  auto store = create(32);
   ASSERT_TRUE(store.ok()) << store.status().message();
   ASSERT_TRUE(put_rows(*store, words(1, 20), bytes(), 3).ok());
   auto reader = PoolReader::open(path());
@@ -98,7 +116,7 @@ TEST_P(PoolReaders, AnswerWhatTheWriterHasAndNothingElse) {
 }
 
 TEST_P(PoolReaders, TakeTheFirstBytesOfAValueAndVerifyTheRest) {
-  auto store = create(path(), bytes(), 32);
+  auto store = create(32);
   ASSERT_TRUE(store.ok());
   ASSERT_TRUE(put_rows(*store, words(1, 4), bytes(), 3).ok());
   auto reader = PoolReader::open(path(), {.threads = 1});
@@ -117,7 +135,7 @@ TEST_P(PoolReaders, TakeTheFirstBytesOfAValueAndVerifyTheRest) {
 
 TEST_P(PoolReaders, FollowAGrowingPool) {
   std::uint64_t const records = std::min<std::uint64_t>(20'000, (64u << 20) / bytes());
-  auto store = create(path(), bytes(), 16);
+  auto store = create(16);
   ASSERT_TRUE(store.ok());
   auto reader = PoolReader::open(path());
   ASSERT_TRUE(reader.ok());
@@ -149,7 +167,7 @@ TEST_P(PoolReaders, FollowAGrowingPool) {
 }
 
 TEST_P(PoolReaders, SeeEachValueWholeWhileAWriterWorksAndAfterItIsKilled) {
-  ASSERT_TRUE(create(path(), bytes(), 64).ok());
+  ASSERT_TRUE(create(64).ok());
   pid_t const writer = ::fork();
   if (writer == 0) write_for_ever(path(), bytes());
   auto reader = PoolReader::open(path(), {.threads = 2});
@@ -231,10 +249,16 @@ std::uint64_t check_any_lengths(PoolReader& reader, Words const& keys, std::size
   return found;
 }
 
-TEST(PoolReadersOfAnyLength, SeeEachValueWholeWhileAWriterWorksAndAfterItIsKilled) {
+class PoolReadersOfAnyLength : public testing::TestWithParam<Layout> {};
+INSTANTIATE_TEST_SUITE_P(Layouts, PoolReadersOfAnyLength,
+                         testing::Values(Layout::word, Layout::log), [](auto const& layout) {
+                           return layout.param == Layout::log ? "log" : "word";
+                         });
+
+TEST_P(PoolReadersOfAnyLength, SeeEachValueWholeWhileAWriterWorksAndAfterItIsKilled) {
   ScratchDir const scratch;
   std::string const path = scratch.file("pool");
-  ASSERT_TRUE(create(path, 0, 64).ok());
+  ASSERT_TRUE(make_pool(path, 0, 64, GetParam()).ok());
   pid_t const writer = ::fork();
   if (writer == 0) write_any_lengths_for_ever(path);
   auto reader = PoolReader::open(path, {.threads = 2});
@@ -252,9 +276,10 @@ TEST(PoolReadersOfAnyLength, SeeEachValueWholeWhileAWriterWorksAndAfterItIsKille
   EXPECT_GT(found, 0u);
 }
 
-TEST(PoolReadersOfAnyLength, FindTablesWhoseNamesAreLong) {
+TEST_P(PoolReadersOfAnyLength, FindTablesWhoseNamesAreLong) {
   ScratchDir const scratch;
   CreateOptions o;
+  o.layout = GetParam();
   o.key_bytes = sizeof(TableKey);
   o.value_bytes = 0;
   auto store = Store::create(scratch.file("pool"), o);
@@ -289,7 +314,7 @@ TEST(PoolReaderOf, OtherKindsIsRefusedByName) {
 TEST(PoolReaderOf, NothingIsNotFoundAndWrongKeysAreRefused) {
   ScratchDir const scratch;
   EXPECT_EQ(PoolReader::open(scratch.file("none")).status().code(), Code::not_found);
-  auto store = create(scratch.file("pool"), 8, 16);
+  auto store = make_pool(scratch.file("pool"), 8, 16);
   ASSERT_TRUE(store.ok());
   auto reader = PoolReader::open(scratch.file("pool"));
   ASSERT_TRUE(reader.ok());
@@ -309,7 +334,7 @@ int read_where_words_lead_behind_the_root(std::string const& path) {
   Words const keys = words(1, 1000);
   std::uint64_t bytes = 0;
   {
-    auto store = create(path, 64, 2000);
+    auto store = make_pool(path, 64, 2000);
     if (!store.ok() || !put_rows(*store, keys, 64, 3).ok() || !store->close().ok()) return 1;
     bytes = std::filesystem::file_size(path);
     std::filesystem::resize_file(path, bytes + (8u << 20));  // as a writer that prepares its growth

@@ -11,6 +11,7 @@
 #include "base/hooks.hpp"
 #include "index/gphash/root_levels.hpp"
 #include "pm/record.hpp"
+#include "store/gphash/copied_value.hpp"
 
 namespace perdure::gphash {
 namespace {
@@ -104,22 +105,8 @@ std::optional<bool> PoolLook::copied(Offset at, Key const& key, std::uint32_t& v
   bool const same = std::memcmp(front.data() + before, key.key, r.header.key_bytes) == 0;
   if (!same && !mutated("reader_trusts_fingerprint")) return std::nullopt;
   std::uint32_t sum = crc32c(0, front.data(), before + r.header.key_bytes);
-  sum = copy_value(sum, {r.value, value_bytes}, key);
+  sum = copied_value(sum, {r.value, value_bytes}, {key.to, key.bytes});
   return sum == r.header.crc || mutated("reader_ignores_checksum");
-}
-
-/// Continues the sum over all of the value.
-std::uint32_t PoolLook::copy_value(std::uint32_t sum, std::span<std::byte const> value,
-                                   Key const& key) {
-  std::size_t const bytes = std::min<std::size_t>(key.bytes, value.size());
-  if (bytes >= pm::kLongValue) {
-    sum = copy_crc32c(sum, key.to, value.data(), bytes);
-  } else if (bytes != 0) {
-    std::memcpy(key.to, value.data(), bytes);
-    sum = crc32c(sum, key.to, bytes);  // of what the caller gets
-  }
-  auto const rest = value.subspan(bytes);
-  return rest.empty() ? sum : crc32c(sum, rest.data(), rest.size());
 }
 
 }  // namespace perdure::gphash

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 
 #include "index/gphash/candidates.hpp"
@@ -53,8 +52,6 @@ class PoolLook {
   [[nodiscard]] Met search(Candidates<ShapeAny> const& where, Key const& key) const;
   [[nodiscard]] std::optional<bool> copied(Offset at, Key const& key,
                                            std::uint32_t& value_bytes) const;
-  [[nodiscard]] static std::uint32_t copy_value(std::uint32_t sum, std::span<std::byte const> value,
-                                                Key const& key);
 
   std::byte const* words_;
   std::byte const* records_;

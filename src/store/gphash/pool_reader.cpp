@@ -1,9 +1,11 @@
-// A reader beside the writer of a pool: follows its file and its roots, and looks keys up on
-// several threads (pool_look.hpp). Invariant: one mutex guards what threads share, the table as it
-// is now.
+// A reader beside the writer of a pool: follows its file and its roots, or its log of entries, and
+// looks keys up on several threads (pool_look.hpp, log_look.hpp). Invariant: one mutex guards what
+// threads share, the file's size and the table as it is now.
 #include "perdure/pool_reader.h"
 
 #include <algorithm>
+#include <array>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -14,6 +16,7 @@
 #include "pm/followed_file.hpp"
 #include "pm/pool.hpp"
 #include "pm/root.hpp"
+#include "store/gphash/log_look.hpp"
 #include "store/gphash/pool_look.hpp"
 #include "store/tables/catalogue.hpp"
 #include "store/tables/catalogue_format.hpp"
@@ -31,9 +34,9 @@ Status refuse(std::string const& path, std::string const& why) {
 }
 
 Status check_kind(std::string const& path, pm::PoolHeader const& h) {
-  if (h.index != 0 || h.in_place() || h.logged())
-    return refuse(path, "index gphash of layout word");
+  if (h.index != 0 || h.in_place()) return refuse(path, "index gphash of layout word or log");
   if (h.key_bytes == 0) return refuse(path, "keys of a fixed size");
+  if (h.logs_hashes()) return refuse(path, "keys of up to 32 bytes, in layout log");
   if (h.durability == static_cast<std::uint8_t>(Durability::power))
     return refuse(path, "durability none or process");
   return {};
@@ -42,6 +45,20 @@ Status check_kind(std::string const& path, pm::PoolHeader const& h) {
 }  // namespace
 
 struct PoolReader::State {
+  /// A call's keys, and where it wants their answers.
+  struct Answers {
+    Column const& keys;
+    std::span<Target const> targets;
+    std::span<KeyStatus> statuses;
+    std::span<std::uint32_t> value_bytes;
+
+    [[nodiscard]] std::byte const* key(std::size_t i) const { return keys.data + i * keys.width; }
+    void set(std::size_t i, KeyStatus status, std::uint32_t bytes) const {
+      statuses[i] = status;
+      if (!value_bytes.empty()) value_bytes[i] = bytes;
+    }
+  };
+
   State(std::string pool_path, pm::FollowedFile followed, std::uint32_t threads)
       : path(std::move(pool_path)), file(std::move(followed)), workers(threads) {}
 
@@ -52,6 +69,7 @@ struct PoolReader::State {
   std::mutex mutex;  // guards the file's size and what follows
   std::uint64_t sequence = 0;  // of the root that `table` is of
   gphash::TableView table{};
+  std::unique_ptr<gphash::LogFollower> log;  // of layout log
   tables::Catalogue catalogue;
 
   /// For how many keys a thread takes at a time.
@@ -68,6 +86,19 @@ struct PoolReader::State {
     return check_kind(path, header);
   }
 
+  Status begin() {
+    if (!header.logged()) return now().status();
+    log = std::make_unique<gphash::LogFollower>(path, header, file.data(),
+                                                [this] { return mapped(); });
+    return log->follow();
+  }
+
+  Result<std::uint64_t> mapped() {
+    std::lock_guard const lock(mutex);
+    if (Status s = file.follow(); !s.ok()) return s;
+    return file.size();
+  }
+
   /// The table as it is now. While the writer writes a root, or has mended one that was torn, the
   /// one before it still leads to nearly everything.
   Result<gphash::TableView> now() {
@@ -82,6 +113,48 @@ struct PoolReader::State {
     if (sequence != 0) return table;
     return Status{Code::corrupt,
                   "pool " + path + ": neither copy of the root has a valid checksum; restore it"};
+  }
+
+  [[nodiscard]] std::size_t keys_a_chunk() const {
+    return std::clamp<std::size_t>(kReadAChunk / usual_value_bytes(), 1, kMostKeysRead);
+  }
+
+  Status get_words(Answers const& to) {
+    auto table_now = now();
+    if (!table_now) return table_now.status();
+    gphash::PoolLook const look(file.data(), file.data(), *table_now);
+    workers.for_chunks(to.keys.count, keys_a_chunk(), [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        std::uint32_t bytes = 0;
+        auto const status = look.at(to.key(i), to.targets[i].to, to.targets[i].bytes, bytes);
+        to.set(i, status, bytes);
+      }
+    });
+    return {};
+  }
+
+  Status get_logged(Answers const& to) {
+    if (Status s = log->follow(); !s.ok()) return s;  // so that most is found at the first look
+    std::mutex failing;
+    Status failed;  // guarded by it
+    workers.for_chunks(to.keys.count, keys_a_chunk(), [&](std::size_t begin, std::size_t end) {
+      Status s = caught([&] { return get_logged(to, begin, end); });
+      if (s.ok()) return;
+      std::lock_guard const lock(failing);
+      failed = std::move(s);
+    });
+    return failed;
+  }
+
+  Status get_logged(Answers const& to, std::size_t begin, std::size_t end) {
+    static_assert(kMostKeysRead <= gphash::LogLook::kMost);
+    std::array<gphash::LogLook::Ask, kMostKeysRead> asks;
+    for (std::size_t i = begin; i < end; ++i)
+      asks[i - begin] = {to.key(i), {to.targets[i].to, to.targets[i].bytes}};
+    if (Status s = gphash::LogLook(*log).get(std::span(asks).first(end - begin)); !s.ok()) return s;
+    for (std::size_t i = begin; i < end; ++i)
+      to.set(i, asks[i - begin].status, asks[i - begin].target.value_bytes);
+    return {};
   }
 };
 
@@ -103,7 +176,7 @@ Result<PoolReader> PoolReader::open(std::string const& path, PoolReaderOptions c
         options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
     auto state = std::make_unique<State>(path, std::move(*file), threads);
     if (Status s = state->read_header(); !s.ok()) return s;
-    if (auto const table = state->now(); !table) return table.status();
+    if (Status s = state->begin(); !s.ok()) return s;
     return PoolReader(std::move(state));
   });
 }
@@ -122,20 +195,9 @@ Status PoolReader::get(Column const& keys, std::span<Target const> targets,
             "pool " + s.path +
                 ": a get has a target and a status for each key, and lengths of"
                 " values for all or none"};
-  return caught([&]() -> Status {
-    auto table = s.now();
-    if (!table) return table.status();
-    gphash::PoolLook const look(s.file.data(), s.file.data(), *table);
-    std::size_t const chunk =
-        std::clamp<std::size_t>(kReadAChunk / s.usual_value_bytes(), 1, kMostKeysRead);
-    s.workers.for_chunks(keys.count, chunk, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) {
-        std::uint32_t bytes = 0;
-        statuses[i] = look.at(keys.data + i * keys.width, targets[i].to, targets[i].bytes, bytes);
-        if (!value_bytes.empty()) value_bytes[i] = bytes;
-      }
-    });
-    return {};
+  return caught([&] {
+    State::Answers const answers{keys, targets, statuses, value_bytes};
+    return s.log ? s.get_logged(answers) : s.get_words(answers);
   });
 }
 
