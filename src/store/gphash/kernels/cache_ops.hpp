@@ -143,11 +143,18 @@ struct FillCacheBody {
       warp.copy_each(mask, (table.max_record + 15) / 16 * 16, to, from, nullptr);
     }
     std::uint32_t whole = 0;
-    for (std::uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+    if (table.records.bare()) {
+      whole = warp.ballot([&](std::uint32_t lane) {
+        return (mask >> lane & 1) != 0 &&
+               Ops::kept_sum(sums[lane]) == table.mirror.template value_sum<W>(slot[lane]);
+      });
+    }
+    for (std::uint32_t rest = table.records.bare() ? 0 : mask; rest != 0; rest &= rest - 1) {
       std::uint32_t const lane = exec::lowest_bit(rest);
-      if (table.records.bare() ? same_sum<W>(slot[lane], warp.broadcast(sums, lane))
-                               : whole_entry(warp, to(lane)))
-        whole |= 1u << lane;
+      pm::RecordView const record = table.entry(to(lane));
+      bool const fits = record.header.key_bytes == table.key_bytes &&
+                        record.header.value_bytes == table.value_bytes;
+      if (fits && pm::intact(warp, record)) whole |= 1u << lane;
     }
     counts[BatchCounts::corrupt] += exec::popcount(mask & ~whole);
     warp.fence();  // the entry before the word that leads there
@@ -157,19 +164,6 @@ struct FillCacheBody {
       W::store(&word, (word & ~gphash::word::kAddressMask) | gphash::Mirror::kCached |
                           (item * kKeysPerItem + lane));
     });
-  }
-
- private:
-  template <class W>
-  PERDURE_FN bool same_sum(std::uint64_t slot, std::uint32_t value_sum) const {
-    return Ops::kept_sum(value_sum) == table.mirror.template value_sum<W>(slot);
-  }
-
-  template <class W>
-  PERDURE_FN bool whole_entry(W& warp, std::byte const* entry) const {
-    pm::RecordView const record = table.entry(entry);
-    return record.header.key_bytes == table.key_bytes &&
-           record.header.value_bytes == table.value_bytes && pm::intact(warp, record);
   }
 };
 
