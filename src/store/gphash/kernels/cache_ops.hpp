@@ -142,20 +142,12 @@ struct FillCacheBody {
     } else {
       warp.copy_each(mask, (table.max_record + 15) / 16 * 16, to, from, nullptr);
     }
-    std::uint32_t whole = 0;
-    if (table.records.bare()) {
-      whole = warp.ballot([&](std::uint32_t lane) {
-        return (mask >> lane & 1) != 0 &&
-               Ops::kept_sum(sums[lane]) == table.mirror.template value_sum<W>(slot[lane]);
-      });
-    }
-    for (std::uint32_t rest = table.records.bare() ? 0 : mask; rest != 0; rest &= rest - 1) {
-      std::uint32_t const lane = exec::lowest_bit(rest);
-      pm::RecordView const record = table.entry(to(lane));
-      bool const fits = record.header.key_bytes == table.key_bytes &&
-                        record.header.value_bytes == table.value_bytes;
-      if (fits && pm::intact(warp, record)) whole |= 1u << lane;
-    }
+    auto const same_sum = [&](std::uint32_t lane) {
+      return (mask >> lane & 1) != 0 &&
+             Ops::kept_sum(sums[lane]) == table.mirror.template value_sum<W>(slot[lane]);
+    };
+    std::uint32_t const whole =
+        table.records.bare() ? warp.ballot(same_sum) : whole_entries(warp, mask, to);
     counts[BatchCounts::corrupt] += exec::popcount(mask & ~whole);
     warp.fence();  // the entry before the word that leads there
     warp.each([&](std::uint32_t lane) {
@@ -164,6 +156,20 @@ struct FillCacheBody {
       W::store(&word, (word & ~gphash::word::kAddressMask) | gphash::Mirror::kCached |
                           (item * kKeysPerItem + lane));
     });
+  }
+
+ private:
+  template <class W, class To>
+  PERDURE_FN std::uint32_t whole_entries(W& warp, std::uint32_t mask, To const& to) const {
+    std::uint32_t whole = 0;
+    for (std::uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+      std::uint32_t const lane = exec::lowest_bit(rest);
+      pm::RecordView const record = table.entry(to(lane));
+      bool const fits = record.header.key_bytes == table.key_bytes &&
+                        record.header.value_bytes == table.value_bytes;
+      if (fits && pm::intact(warp, record)) whole |= 1u << lane;
+    }
+    return whole;
   }
 };
 
