@@ -121,10 +121,10 @@ def train(
     kind: str, ranks: int, rank: int, folder: Path, o: argparse.Namespace, answers: Any
 ) -> None:
     torch.set_num_threads(1)
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"index": perdure.GPHash(layout=o.layout)}
     if o.device == "cuda":
         os.environ["CUDA_VISIBLE_DEVICES"] = str(rank)  # before anybody has asked for a GPU
-        more = {"device": "cuda", "options": perdure.Options(cache_bytes=8 << 30)}
+        more |= {"device": "cuda", "options": perdure.Options(cache_bytes=8 << 30)}
     tables, rule = [pt.TableConfig(f"t{n}", o.dim) for n in range(o.tables)], pt.Adagrad(lr=0.01)
     store = pt.create(folder / f"{rank}", tables, rule, expected_records=o.tables * o.ids, **more)
     layers = nn.Sequential(nn.Linear(o.tables * o.dim, 256), nn.ReLU(), nn.Linear(256, 1))
@@ -225,6 +225,7 @@ def main() -> None:
         options.add_argument(f"--{name}", type=int, default=usual)
     options.add_argument("--ids", type=int, default=100_000, help="of a table")
     options.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    options.add_argument("--layout", choices=["word", "log"], default="word")
     options.add_argument("--skew", type=float, default=3, help="1: each id as often as another")
     options.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     options.add_argument("--profile", action="store_true", help="milliseconds by section, too")

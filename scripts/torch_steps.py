@@ -83,12 +83,13 @@ class Model:
         return (now(self.options.device) - began) / self.options.steps * 1e3
 
 
-def on(device: str, cached: bool) -> dict[str, Any]:
-    """Options of a pool."""
-    if device == "cpu":
-        return {}
-    cache = 16 << 30 if cached else None
-    return {"device": "cuda", "options": perdure.Options(cache_bytes=cache)}
+def pool_of(options: argparse.Namespace, cached: bool) -> dict[str, Any]:
+    """What a pool is made with."""
+    pool: dict[str, Any] = {"index": perdure.GPHash(layout=options.layout)}
+    if options.device == "cuda":
+        cache = 16 << 30 if cached else None
+        pool |= {"device": "cuda", "options": perdure.Options(cache_bytes=cache)}
+    return pool
 
 
 def ours(options: argparse.Namespace, *, overlap: bool = False) -> float:
@@ -96,7 +97,7 @@ def ours(options: argparse.Namespace, *, overlap: bool = False) -> float:
     one = torch.ones(options.batch, dtype=torch.int64, device=options.device)
     tables = [pt.TableConfig(f"t{i}", options.dim) for i in range(options.tables)]
     records = options.tables * options.ids
-    more = on(options.device, cached=True)
+    more = pool_of(options, cached=True)
     with pt.create("memfd:steps", tables, rule, expected_records=records, **more) as store:
         bags = pt.EmbeddingBagCollection(store, tables, rule)
         bags.to(options.device)
@@ -151,14 +152,14 @@ def theirs(options: argparse.Namespace) -> float:
 def lookups(options: argparse.Namespace) -> float:
     """Microseconds of 4,096 ids of each of 32 tables, rows of 256 bytes, in one call."""
     ids_of_each, taken = 100_000, []
-    more = on(options.device, options.cached)
+    more = pool_of(options, options.cached)
     with perdure.create("memfd:tables", 16, 256, expected_records=3_300_000, **more) as store:
         tables = [store.table(f"t{i}", 256) for i in range(32)]
         ids = torch.arange(ids_of_each, device=options.device)
         for number, table in enumerate(tables):
             rows = torch.full((ids_of_each, 64), float(number), device=options.device)
             store.put_tables([table], ids, rows)
-        if more and options.cached:
+        if options.device == "cuda" and options.cached:
             store.load_cache()
         which = torch.arange(32, device=options.device).repeat_interleave(4096).float()
         offsets = [4096 * i for i in range(33)]
@@ -176,6 +177,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     for name, usual in ("tables", 8), ("batch", 1024), ("dim", 32), ("ids", 200_000):
         parser.add_argument(f"--{name}", type=int, default=usual)
+    parser.add_argument("--layout", default="word", choices=["word", "log"])
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seen", action="store_true", help="rows of all ids are there")
