@@ -28,7 +28,11 @@ std::uint64_t any_id() {
 }
 
 Status damaged(std::string what) {
-  return {Code::corrupt, std::move(what) + "; restore the pool from a copy"};
+  return {
+      Code::corrupt,
+      std::move(what) +
+          "; nothing was changed: restore a snapshot, or open it with repair (repair=True, perdure "
+          "verify --repair), which mends what it can and says what it drops"};
 }
 
 }  // namespace

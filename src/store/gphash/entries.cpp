@@ -234,7 +234,9 @@ Status Entries::replay(BatchWriter& writer) {
   // What a transaction follows was ordered before.
   bool const is_last = log.parts().empty();
   for (Extent const& part : log.parts()) core_.recovery.undone += part.entries / 2;
-  if (last && is_last && !values_whole(*last)) {
+  // An orderly close ordered all of them: one that is not whole has been damaged since.
+  bool const closed = core_.pool.root().clean == 1;
+  if (last && is_last && !closed && !values_whole(*last)) {
     log.drop_last();
     ++core_.recovery.dropped;
     core_.recovery.why_dropped = "the last batch was half written";
