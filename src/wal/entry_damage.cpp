@@ -109,7 +109,7 @@ std::optional<EntryDamage::Found> EntryDamage::next_whole(std::uint64_t from) co
 
 Status EntryDamage::take(EntryExtent const& extent) {
   bool const part = extent.kind == ExtentKind::part;
-  if (parts_wait_ && !part && extent.kind != ExtentKind::commit)
+  if (parts_wait_ && !part && !is_commit(extent.kind))
     return beyond_repair("the log of entries has no end of the transaction before " +
                          batch(extent.number));
   parts_wait_ = part;
@@ -224,8 +224,7 @@ std::optional<ExtentHead> EntryDamage::head_of_words(ExtentHead const& damaged,
 Status EntryDamage::bridge(std::uint64_t position, Found const& next) {
   std::uint64_t const heads = cells_.head_cells();
   std::string const where = "the log of entries" + at_byte(cells_.offset(position));
-  bool const goes_on =
-      next.extent.kind == ExtentKind::part || next.extent.kind == ExtentKind::commit;
+  bool const goes_on = next.extent.kind == ExtentKind::part || is_commit(next.extent.kind);
   std::uint64_t first = position + heads, number = last_ + 1;
   if (next.position < first) return beyond_repair(where + " has lost the head of a batch");
   auto const put = [&](std::uint64_t at, ExtentKind kind, std::uint64_t entries) {

@@ -16,8 +16,8 @@ namespace perdure::wal {
 namespace {
 
 constexpr std::uint64_t kCellsAtOnce = 1u << 10;  // that a worker takes
-constexpr std::uint64_t kMostPairs = 1u << 28;  // of bits, of which every two in a cell are tried
-constexpr std::uint64_t kMostBits = 1u << 21;  // of which every two are tried
+constexpr std::uint64_t kMostPairs = 1u << 30;  // of bits, of which every two in a cell are tried
+constexpr std::uint64_t kMostBits = 1u << 24;  // of which every two are tried, in 256 MiB of memory
 
 using Cell = std::array<std::byte, cell_bytes_for(kMostEntryKey)>;
 
@@ -140,6 +140,7 @@ std::vector<std::vector<EntryDamage::Flip>> EntryDamage::two_in_two_cells(Sum co
   if (sum.extent.entries > kMostBits / bits) return {};
   std::mutex mutex;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> adds;  // what, and which bit of all
+  adds.reserve(sum.extent.entries * bits);
   each_cell(cells_, sum.extent, *workers_, [&](std::uint64_t i, Cell cell, std::uint64_t is) {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> mine;
     for (std::uint32_t bit = 0; bit < bits; ++bit) {
@@ -182,7 +183,8 @@ void EntryDamage::put_flips(EntryExtent const& extent, std::vector<Flip> const& 
 // ------------------------------------------------------------------------------------------------
 // What stays
 
-/// LogEntry::what of an entry that must not stay as it is.
+/// LogEntry::what of an entry that must not stay as it is. Of an undoable commit it becomes one
+/// that what undoes its parts does not add up to.
 std::optional<std::uint64_t> EntryDamage::instead(std::byte const* cell, bool sure) const {
   LogEntry entry;
   std::memcpy(&entry, cell, sizeof entry);

@@ -50,7 +50,7 @@ class EntryRepairs : public ::testing::TestWithParam<Sizes> {
     must(store.status());
     for (std::uint64_t batch = 0; batch < 4; ++batch) put_each(*store, batch + 1, batch);
     erase(*store, {1, 7, 13});
-    auto transaction = store->begin();
+    auto transaction = store->begin({1000, true});
     must(transaction.status());
     put_each(*store, 3, 10, &*transaction);
     erase(*store, {6}, &*transaction);

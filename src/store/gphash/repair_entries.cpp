@@ -22,6 +22,8 @@ namespace {
 
 using wal::EntryDamage;
 
+constexpr int kPasses = 64;  // as many slots of one key as a repair drops
+
 std::uint32_t crc_part(std::uint32_t crc, std::byte const* data, std::size_t bytes) {
   return crc32c(crc, data, bytes);
 }
@@ -110,8 +112,9 @@ Status Recovery::repair_table(BatchWriter& writer, std::vector<std::string> cons
   found = gphash::survey(core_.table, core_.workers);
   bool const told = left_ ? found.sum == left_->sum : !lossy_;
   // What one pass drops may have hidden others: of three slots that have one key, for instance.
-  for (auto doubtful = doubtful_slots(found, told); !doubtful.empty();
-       doubtful = doubtful_slots(found, told)) {
+  for (int pass = 0; pass < kPasses; ++pass) {
+    auto const doubtful = doubtful_slots(found, told);
+    if (doubtful.empty()) break;
     if (Status s = erase_slots(writer, doubtful); !s.ok()) return s;
     repair_dropped_ += doubtful.size();
     if (Status s = core_.show_words(); !s.ok()) return s;
