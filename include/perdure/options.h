@@ -37,8 +37,8 @@ enum class Persist : std::uint8_t { minimal, index, full };
 /// published (GPHash section 3.1). `log`: as a log of 16 bytes an operation (32 with keys of more
 /// than 8 bytes or of any length, 48 with 25 to 32), of which each opening makes the table in the
 /// machine's memory; a batch of writes is there whole or not at all. It has the default shape, and
-/// no device sessions and no repair. On a GPU, the first scan, view or verify after a change copies
-/// the table's words to the host.
+/// no device sessions. On a GPU, the first scan, view or verify after a change copies the table's
+/// words to the host.
 enum class Layout : std::uint8_t { word, in_place, log };
 
 /// Levels x hash functions x slots a bucket; their product is at most 32, slots a power of two.
@@ -171,9 +171,9 @@ struct OpenOptions {
   // Code::busy: a transaction or a device session is one change. Index gphash; durability none or
   // process.
   bool live = false;
-  // Mend a pool that is not as its last orderly close left it, or go on without acknowledged
-  // batches that a damaged log has lost: else it does not open. What it does is in
-  // RecoveryReport::changes.
+  // Mend a pool that is not as its last orderly close left it, or whose log is damaged (layout
+  // `log`), or go on without acknowledged batches that a damaged log has lost: else it does not
+  // open. What it does is in RecoveryReport::changes.
   bool repair = false;
   Device device = Device::cpu;
   std::uint32_t threads = 0;  // CPU workers; 0 = one a core

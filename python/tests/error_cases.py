@@ -22,7 +22,7 @@ import numpy as np
 import perdure
 import rocks_error_cases
 from perdure.cli import app
-from pool_bytes import set_version, taken_slot
+from pool_bytes import log_segment, set_version, taken_slot
 from typer.testing import CliRunner
 
 NOBODY = 65534
@@ -72,6 +72,10 @@ def flip_both_roots(stack: ExitStack) -> None:
 
 def flip_record(stack: ExitStack) -> None:
     flip(Path("table.pool").read_bytes().index(bytes([42]) * 16))(stack)
+
+
+def flip_entry(stack: ExitStack) -> None:
+    flip(log_segment("log.pool") + 99, "log.pool")(stack)
 
 
 def flip_slot(stack: ExitStack) -> None:
@@ -260,6 +264,7 @@ CASES: dict[str, list[Case]] = {
         Case("a damaged byte in the header", "perdure get table.pool 7", flip(60)),
         Case("damaged bytes in both roots", "perdure get table.pool 7", flip_both_roots),
         Case("a damaged byte in the index", "perdure get table.pool 7", flip_slot),
+        Case("a damaged byte in a log of entries", "perdure get log.pool 7", flip_entry),
         Case("a damaged byte in a record that is sought", "perdure get table.pool 42", flip_record),
         Case("a damaged byte in a record", "perdure verify table.pool", flip_record),
     ],

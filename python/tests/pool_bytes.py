@@ -27,6 +27,18 @@ def set_version(path: str, version: int) -> None:
         file.write(header)
 
 
+def log_segment(pool: str) -> int:
+    """Where the first segment of the log of entries begins."""
+    raw = Path(pool).read_bytes()
+    root = max((4096, 8192), key=lambda at: struct.unpack_from("<Q", raw, at))
+    (entries,) = struct.unpack_from("<I", raw, root + 20)
+    for at in range(root + 32, root + 32 + 32 * entries, 32):
+        name, offset = struct.unpack_from("<16sQ", raw, at)
+        if name.rstrip(b"\0") == b"entries":
+            return offset
+    raise ValueError(f"{pool} has no log of entries")
+
+
 def taken_slot(pool: str) -> int:
     """Where some slot word of the top level lies."""
     raw = Path(pool).read_bytes()

@@ -14,7 +14,7 @@ import numpy as np
 import perdure
 import pytest
 from perdure import _text
-from pool_bytes import taken_slot
+from pool_bytes import log_segment, taken_slot
 
 RECORD = {"a": "hex:" + "ab" * 16, "b": "0123456789abcdef"}
 
@@ -371,6 +371,38 @@ def test_a_repair_is_a_fault_until_it_is_acknowledged(cli, filled):
     assert again.status == 1 and "not acknowledged" in again.err and f"at byte {slot}" in again.err
     assert cli("verify", filled, "--acknowledge").status == 0
     assert cli("verify", filled).status == 0
+
+
+def test_a_damaged_log_of_entries_is_repaired(cli, pool):
+    with perdure.create(pool, 8, 16, index=perdure.GPHash(layout="log")) as store:
+        for version in range(3):
+            store.put(np.arange(100), np.full((100, 16), version, np.uint8))
+    flip(pool, log_segment(pool) + 64 + 32 + 16 * 70 + 3)  # of the first batch
+    before = Path(pool).read_bytes()
+    for name, *rest in READERS:
+        refused = cli(name, pool, *rest)
+        assert refused.status == 1 and "log of entries" in refused.err and "--repair" in refused.err
+    assert Path(pool).read_bytes() == before
+    repaired = cli("verify", pool, "--repair", "--json", "-")
+    assert repaired.status == 1 and repaired.json()["records"] == 100
+    assert repaired.json()["recovery"]["repaired"] and repaired.json()["recovery"]["dropped"] == 0
+    assert any("of entry 70" in change for change in repaired.json()["recovery"]["changes"])
+    assert cli("verify", pool, "--acknowledge").status == 0
+    assert cli("verify", pool).status == 0
+
+
+def test_what_a_repair_of_a_log_drops_is_counted(cli, pool):
+    with perdure.create(pool, 8, 16, index=perdure.GPHash(layout="log")) as store:
+        store.put(np.arange(50), np.zeros((50, 16), np.uint8))
+        store.put(np.arange(50, 60), np.zeros((10, 16), np.uint8))
+    first = log_segment(pool) + 64 + 32
+    for entry in (3, 20, 40):
+        flip(pool, first + 16 * entry + 2)
+    repaired = cli("verify", pool, "--repair", "--json", "-")
+    report = repaired.json()["recovery"]
+    assert repaired.status == 1 and repaired.json()["records"] == 10 and report["dropped"] == 50
+    assert any("may have" in change for change in report["changes"])
+    assert "nothing vouches for" in report["why_dropped"]
 
 
 def test_pool_that_is_open_elsewhere(cli, filled):

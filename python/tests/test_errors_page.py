@@ -35,7 +35,7 @@ One line for each case: what is wrong, what was tried, what the message says, an
 
 Exit status: 0 good, 1 faults found or key not found, 2 wrong usage or unable to run. Commands print the message on standard error, in a line that begins with `perdure: error:`, which is left out here. Exceptions derive from `perdure.Error` ([errors.py](../python/perdure/errors.py)).
 
-`table.pool` holds the keys 0 to 99 with values of 16 bytes. `text.pool` has variable-length keys and values. `dash.pool` has a Dash index. `np` is NumPy.
+`table.pool` holds the keys 0 to 99 with values of 16 bytes. `text.pool` has variable-length keys and values. `log.pool` has layout `log`, and two batches. `dash.pool` has a Dash index. `np` is NumPy.
 """  # noqa: E501
 
 
@@ -51,6 +51,10 @@ def template() -> Iterator[Path]:
         store.put(np.arange(100), np.repeat(np.arange(100, dtype=np.uint8), 16).reshape(100, 16))
     with perdure.create(folder / "text.pool", None, None, expected_records=1000) as store:
         store.put([b"name"], [b"Perdure"])
+    logged = perdure.GPHash(layout="log")
+    with perdure.create(folder / "log.pool", 8, 16, index=logged, expected_records=1000) as store:
+        store.put(np.arange(100), np.zeros((100, 16), np.uint8))
+        store.put(np.arange(10), np.ones((10, 16), np.uint8))
     perdure.create(folder / "dash.pool", 8, 8, index="dash-eh", expected_records=1000).close()
     yield folder
     shutil.rmtree(folder)

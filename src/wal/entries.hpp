@@ -117,6 +117,18 @@ struct NewHashEntry {
   [[nodiscard]] PERDURE_FN KeyPart part(std::uint32_t) const { return {{old.bytes, 0}}; }
 };
 
+/// The only entry of an undoable commit. What undoes its parts is in no extent's sum: this says
+/// what it must add up to.
+struct CommitEntry {
+  std::uint64_t undo_number = 0;  // of the undo log's transaction, with pm::kEpochRevertible
+  std::uint64_t undo_sum = 0;
+
+  /// Not 0, so that the extent's sum covers both.
+  [[nodiscard]] PERDURE_FN std::uint64_t sum_said() const { return undo_sum == 0 ? 1 : undo_sum; }
+  [[nodiscard]] PERDURE_FN LogEntry first() const { return {undo_number, sum_said()}; }
+  [[nodiscard]] PERDURE_FN KeyPart part(std::uint32_t) const { return {{0, 0}}; }
+};
+
 // Of LogEntry::what, whatever its kind; one of zeros says nothing.
 PERDURE_FN constexpr bool says_put(std::uint64_t what) { return (what & kEntryAddressMask) != 0; }
 PERDURE_FN constexpr bool says_erase(std::uint64_t what) { return what != 0 && !says_put(what); }
@@ -183,16 +195,20 @@ enum class ExtentKind : std::uint32_t {
   part = 2,  // what a batch of a transaction did: counts with its commit. Behind its entries as
              // many follow that undo them, for the process that wrote them alone
   commit = 3,  // no entries: the parts directly before it count
+  undoable_commit = 4,  // the same, of one that can be taken back: a CommitEntry
 };
-inline constexpr auto kLastExtentKind = static_cast<std::uint32_t>(ExtentKind::commit);
+inline constexpr auto kLastExtentKind = static_cast<std::uint32_t>(ExtentKind::undoable_commit);
+PERDURE_FN constexpr bool is_commit(ExtentKind kind) {
+  return kind == ExtentKind::commit || kind == ExtentKind::undoable_commit;
+}
 
 struct ExtentHead {  // bytes
   std::uint64_t number;  //   0  of the batch
   std::uint32_t entries;  //   8
   std::uint32_t kind;  //  12  ExtentKind
   std::uint64_t sum;  //  16  of sum_of() of all entries, but those that undo; of a commit, the
-                      //      number of the undo log's transaction that it commits too, or 0,
-                      //      with pm::kEpochRevertible if it can be taken back
+                      //      number of the undo log's transaction that it commits too, or 0; one
+                      //      of an older build with pm::kEpochRevertible if it can be taken back
   std::uint64_t check;  //  24  hash_bytes() of the 24 bytes before it and the log's id
 };
 static_assert(offsetof(ExtentHead, number) == 0 && offsetof(ExtentHead, entries) == 8 &&

@@ -28,7 +28,11 @@ std::uint64_t any_id() {
 }
 
 Status damaged(std::string what) {
-  return {Code::corrupt, std::move(what) + "; restore the pool from a copy"};
+  return {
+      Code::corrupt,
+      std::move(what) +
+          "; nothing was changed: restore a snapshot, or open it with repair (repair=True, perdure "
+          "verify --repair), which mends what it can and says what it drops"};
 }
 
 }  // namespace
@@ -168,21 +172,47 @@ Status EntryLog::take(Extent const& extent, Take const& f) {
     return {Code::unsupported,
             "the log of entries has a batch of a kind that this build does not "
             "know; open it with the build that wrote it"};
-  if (extent.kind == ExtentKind::commit && extent.sum != 0) committed_ = extent.sum;
   last_parts_.reset();
   if (extent.kind == ExtentKind::part && !mutated("part_counts_alone")) {
     parts_.push_back(extent);
     return {};
   }
-  if (extent.kind != ExtentKind::commit) {
+  if (!is_commit(extent.kind)) {
     if (parts_.empty()) return f(extent.saying());
     return damaged("the log of entries has no end of the transaction before the batch of number " +
                    std::to_string(extent.number));
   }
   for (Extent const& part : parts_)
     if (Status s = f(part.saying()); !s.ok()) return s;
-  end_parts((extent.sum & pm::kEpochRevertible) != 0);
+  note_commit(extent);
   return {};
+}
+
+/// That was read, of all parts before it.
+void EntryLog::note_commit(Extent const& extent) {
+  std::uint64_t number = extent.sum;
+  undo_said_.reset();
+  if (extent.kind == ExtentKind::undoable_commit) {
+    LogEntry entry{};
+    pm::read_bytes(&entry, cell(extent.first), sizeof entry);
+    number = entry.key;
+    undo_said_ = entry.what;
+  }
+  if (number != 0) committed_ = number;
+  commit_entries_ = extent.entries;
+  end_parts((number & pm::kEpochRevertible) != 0);
+}
+
+/// Of what stands behind the entries of parts.
+std::uint64_t EntryLog::sum_of_undo(std::span<Extent const> parts, exec::Workers& workers) const {
+  std::atomic<std::uint64_t> sum{0};
+  for (Extent const& part : parts) {
+    std::uint64_t const half = part.entries / 2;
+    workers.for_chunks(half, kChunk, [&](std::size_t begin, std::size_t end) {
+      sum += cells_.sum_of_cells(part, half + begin, half + end);
+    });
+  }
+  return sum;
 }
 
 /// A commit follows them.
@@ -198,7 +228,7 @@ Status EntryLog::read(exec::Workers& workers, Take const& f) {
     auto const extent = extent_at(end_);
     bool const whole = extent && (is_whole(*extent, workers) || mutated("torn_extent_counts"));
     if (!whole) {
-      if (!another_follows(end_ + 1, workers)) return {};
+      if (!another_follows(end_ + 1, workers)) break;
       return damaged("the log of entries is damaged behind the batch of number " +
                      std::to_string(last_));
     }
@@ -208,6 +238,10 @@ Status EntryLog::read(exec::Workers& workers, Take const& f) {
     end_ = extent->end();
     last_ = extent->number;
   }
+  if (!last_parts_ || !undo_said_) return {};
+  CommitEntry const is{0, sum_of_undo(*last_parts_, workers)};
+  if (is.sum_said() != *undo_said_) last_parts_.reset();  // it stays committed
+  return {};
 }
 
 void EntryLog::drop_last() {
@@ -241,7 +275,7 @@ void EntryLog::reopen_parts() {
   PERDURE_ASSERT(parts_.empty() && last_parts_.has_value());
   parts_ = std::move(*last_parts_);
   last_parts_.reset();
-  end_ -= head_cells();
+  end_ -= head_cells() + commit_entries_;
   zero_head();
 }
 
@@ -297,7 +331,7 @@ std::span<std::uint64_t const> EntryLog::segments_of(std::uint64_t begin, std::u
 void EntryLog::seal(std::uint64_t number, std::uint64_t entries, ExtentKind kind,
                     std::uint64_t sum) {
   PERDURE_ASSERT(number > last_ && head_cells() + entries <= room());
-  bool const ends = kind == ExtentKind::commit, goes_on = kind == ExtentKind::part;
+  bool const ends = is_commit(kind), goes_on = kind == ExtentKind::part;
   PERDURE_ASSERT(parts_.empty() || ends || goes_on || mutated("abort_keeps_parts") ||
                  mutated("copy_swallows_parts"));
   ExtentHead head{number, static_cast<std::uint32_t>(entries), static_cast<std::uint32_t>(kind),
@@ -309,9 +343,21 @@ void EntryLog::seal(std::uint64_t number, std::uint64_t entries, ExtentKind kind
   });
   last_parts_.reset();
   if (goes_on) parts_.push_back({number, entries, kind, end_ + head_cells(), sum});
-  if (ends) end_parts((sum & pm::kEpochRevertible) != 0);
+  if (ends) end_parts(kind == ExtentKind::undoable_commit);
+  if (ends) commit_entries_ = entries;
   end_ += head_cells() + entries;
   last_ = number;
+}
+
+void EntryLog::commit(std::uint64_t number, std::uint64_t undo_number, exec::Workers& workers) {
+  if ((undo_number & pm::kEpochRevertible) == 0)
+    return seal(number, 0, ExtentKind::commit, undo_number);
+  CommitEntry const entry{undo_number, sum_of_undo(parts_, workers)};
+  std::byte* const to = cell(end_ + head_cells());
+  LogEntry const first = entry.first();
+  pm::zero_bytes(to, cell_bytes());
+  pm::write_bytes(to, &first, sizeof first);
+  seal(number, 1, ExtentKind::undoable_commit, sum_of(entry, cell_bytes()));
 }
 
 void EntryLog::release_before(Mark const& mark) {

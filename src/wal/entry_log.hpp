@@ -72,11 +72,15 @@ class EntryLog {
   [[nodiscard]] EntryRegion region_at(std::uint64_t begin) const;
   /// The head of the extent whose entries have been written. Ordered by the caller.
   void seal(std::uint64_t number, std::uint64_t entries, ExtentKind kind, std::uint64_t sum);
+  /// Of all parts, which have been ordered. `undo_number`: of the undo log's transaction that it
+  /// commits too, or 0; with pm::kEpochRevertible if it can be taken back. Ordered by the caller.
+  void commit(std::uint64_t number, std::uint64_t undo_number, exec::Workers& workers);
   /// At the log's end, with no commit behind them: of the transaction that is open, or was.
   [[nodiscard]] std::span<Extent const> parts() const { return parts_; }
   /// They are no extents any more, durably.
   void drop_parts();
-  /// Of the commit at the log's end, if it can be taken back; it may have none.
+  /// Of the commit at the log's end, if it can be taken back; it may have none. After read() only
+  /// if what undoes them is what it was when they were committed.
   [[nodiscard]] std::optional<std::span<Extent const>> last_parts() const { return last_parts_; }
   /// No commit follows them any more, durably.
   void reopen_parts();
@@ -112,6 +116,9 @@ class EntryLog {
   Status take(Extent const& extent, Take const& f);
   void zero_head();
   void end_parts(bool revertible);
+  void note_commit(Extent const& extent);
+  [[nodiscard]] std::uint64_t sum_of_undo(std::span<Extent const> parts,
+                                          exec::Workers& workers) const;
   [[nodiscard]] bool another_follows(std::uint64_t position, exec::Workers& workers) const;
   [[nodiscard]] bool may_be_head(std::byte const* cell) const;
   void write_header(std::uint64_t segment, std::uint64_t number) const;
@@ -126,6 +133,8 @@ class EntryLog {
   std::uint64_t last_ = 0;  // number of the newest extent
   std::vector<Extent> parts_;
   std::optional<std::vector<Extent>> last_parts_;
+  std::uint64_t commit_entries_ = 0;  // of the commit behind them
+  std::optional<std::uint64_t> undo_said_;  // by that commit, of what undoes them; while reading
   std::uint64_t before_last_ = 0, last_begin_ = 0, committed_ = 0;  // while reading
 };
 

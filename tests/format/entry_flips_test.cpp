@@ -197,19 +197,6 @@ TEST(ShortSums, SeeEachSingleBitOfAValue) {
   }
 }
 
-TEST_P(EntryFlips, ARepairIsRefusedToo) {
-  std::vector<char> damaged = whole_;
-  std::size_t const byte = segment() + sizeof(wal::SegmentHeader) + sizeof(wal::ExtentHead) + 3;
-  damaged[byte] = static_cast<char>(damaged[byte] ^ 4);
-  write(damaged);
-  OpenOptions repairing = open_;
-  repairing.repair = true;
-  auto const store = Store::open(path_, repairing);
-  ASSERT_FALSE(store.ok());
-  EXPECT_EQ(store.status().code(), Code::corrupt);
-  EXPECT_EQ(read(), damaged) << "a refused pool was changed";
-}
-
 INSTANTIATE_TEST_SUITE_P(KeyBytes, EntryFlips, ::testing::Values(8u, 40u));
 
 }  // namespace

@@ -86,6 +86,12 @@ class Slots {
   [[nodiscard]] std::vector<std::uint64_t> candidate_slots(std::span<std::byte const> key) const;
   [[nodiscard]] std::vector<std::uint64_t> slots_at(Candidates<ShapeAny> const& where) const;
 
+  /// Layout `log`: whose entry a slot has, by the log: the key, or the hash that it has for it.
+  [[nodiscard]] std::byte const* identity(std::uint64_t number) const {
+    PERDURE_ASSERT(logged_ && number < slots_);
+    return mirror_.identity(number);
+  }
+
   /// Layout `log`: where words and identities are from here on.
   void show_words(Mirror const& mirror) {
     // those who read side by side change nothing

@@ -49,9 +49,10 @@ Status Entries::make_room(std::uint64_t operations) {
   if (may_copy() && is_long()) {
     if (Status s = copy(); !s.ok()) return s;
   }
-  // This batch, the commit of its transaction, and a copy of all keys that there are then.
+  // This batch, the commit of its transaction with its entry, and a copy of all keys that there are
+  // then.
   std::uint64_t const cells =
-      operations + 3 * core_.entries.head_cells() + core_.counters.records() + operations;
+      operations + 3 * core_.entries.head_cells() + 1 + core_.counters.records() + operations;
   Status s = core_.entries.room() >= cells ? Status{} : core_.entries.reserve(cells);
   core_.pool_may_have_grown();
   bool const shortens = core_.entries.used() > core_.counters.records() + few_cells();
@@ -91,7 +92,7 @@ void Entries::seal(WriteBatch const& batch, wal::ExtentKind kind) {
 
 /// All parts have been ordered.
 void Entries::commit(std::uint64_t undo_number) {
-  core_.entries.seal(core_.next_sequence(), 0, wal::ExtentKind::commit, undo_number);
+  core_.entries.commit(core_.next_sequence(), undo_number, core_.workers);
   if (!mutated("no_order_after_commit")) pm::order();
 }
 
@@ -234,7 +235,9 @@ Status Entries::replay(BatchWriter& writer) {
   // What a transaction follows was ordered before.
   bool const is_last = log.parts().empty();
   for (Extent const& part : log.parts()) core_.recovery.undone += part.entries / 2;
-  if (last && is_last && !values_whole(*last)) {
+  // An orderly close ordered all of them: one that is not whole has been damaged since.
+  bool const closed = core_.pool.root().clean == 1;
+  if (last && is_last && !closed && !values_whole(*last)) {
     log.drop_last();
     ++core_.recovery.dropped;
     core_.recovery.why_dropped = "the last batch was half written";

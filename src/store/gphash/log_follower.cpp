@@ -366,7 +366,7 @@ Result<bool> LogFollower::take(Extent const& extent) {
     parts_.push_back(extent);
     return true;
   }
-  if (extent.kind == ExtentKind::commit) {
+  if (wal::is_commit(extent.kind)) {
     if (!apply_parts()) return false;
   } else if (!parts_.empty()) {
     return damaged("the log of entries has no end of the transaction before the batch of number " +

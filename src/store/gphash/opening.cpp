@@ -154,9 +154,11 @@ struct Opening {
 
   Status filled() {
     if (Status s = store.recovery_.start_engine(); !s.ok()) return s;
-    if (Status s = store.core_.logged() ? store.writer_.recover_entries() : Status{}; !s.ok())
-      return s;
-    return store.recovery_.run();
+    if (store.core_.logged()) {
+      if (Status s = store.recovery_.repair_entries(); !s.ok()) return s;
+      if (Status s = store.writer_.recover_entries(); !s.ok()) return s;
+    }
+    return store.recovery_.run(store.writer_);
   }
 
   Status with_log(CreateOptions const& create) {

@@ -18,20 +18,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Of layout `log`.
-Status no_repair(std::string const& path, std::vector<std::string> const& wrong) {
-  return {Code::corrupt,
-          "pool " + path +
-              " was closed in order, and is not as that close left it: " + wrong.front() +
-              "; nothing was changed, and layout log has no repair: restore a snapshot"};
-}
-
 /// Of layout `log`, whose batches give each key a record of its own.
 Status two_lead_there(std::string const& path, std::string const& slot) {
-  return {Code::corrupt, "pool " + path + ": its log of entries leads two keys to one record (" +
-                             slot +
-                             "), so an entry is damaged, and layout log has no repair: restore a "
-                             "snapshot"};
+  return {Code::corrupt,
+          "pool " + path + ": its log of entries leads two keys to one record (" + slot +
+              "), so an entry is damaged; nothing was changed: restore a snapshot, or "
+              "open it with repair (repair=True, perdure verify --repair), which "
+              "mends what it can and says what it drops"};
 }
 
 }  // namespace
@@ -48,7 +41,9 @@ Status Recovery::attach() {
     return s.ok() ? s : Status{s.code(), "pool " + core_.path + ": " + s.message()};
   };
   if (Status s = core_.table.attach(); !s.ok()) return named(s);
-  if (Status s = core_.logged() ? core_.entries.attach() : Status{}; !s.ok()) return named(s);
+  // A repair takes it over once it is mended: see repair_entries().
+  bool const log = core_.logged() && !core_.options.repair;
+  if (Status s = log ? core_.entries.attach() : Status{}; !s.ok()) return named(s);
   if (Status s = core_.undo.attach(); !s.ok()) return named(s);
   return named(core_.dense.attach());
 }
@@ -97,7 +92,7 @@ Status Recovery::start_engine() {
                         "; free some of it, or open the pool with device cpu"};
 }
 
-Status Recovery::run() {
+Status Recovery::run(BatchWriter& writer) {
   PERDURE_ASSERT(core_.engine != nullptr && !core_.lock.announced());
   RecoveryReport& report = core_.recovery;
   gphash::Table& table = core_.table;
@@ -108,22 +103,25 @@ Status Recovery::run() {
   if (report.clean) wrong = changed_words();
   if (left_ && grows && table.sum(core_.workers).sum != left_->sum)
     wrong.push_back("the sum of its slots differs");
-  if (!wrong.empty() && core_.logged()) return no_repair(core_.path, wrong);
   if (!wrong.empty() && !core_.options.repair) return changed_since_close(core_.path, wrong);
   if (Status s = undo_and_complete(); !s.ok()) return s;
   auto surveyed = survey();
   if (!surveyed) return surveyed.status();
   gphash::Survey& found = *surveyed;
   if (report.clean && !grows) compare_slots(found, wrong);
-  if (!wrong.empty()) {
-    if (core_.logged()) return no_repair(core_.path, wrong);
-    if (!core_.options.repair) return changed_since_close(core_.path, wrong);
+  bool const doubtful = core_.logged() && (mended_ || !found.again.empty());
+  if (!wrong.empty() && !core_.options.repair) return changed_since_close(core_.path, wrong);
+  if (doubtful && !core_.options.repair)
+    return two_lead_there(core_.path, table.name(found.again.front()));
+  if (!wrong.empty() || doubtful) {
     changes_.begin_opening();
-    found = repair(wrong);
+    if (!core_.logged()) {
+      found = repair(wrong);
+    } else if (Status s = repair_table(writer, wrong, found); !s.ok()) {
+      return s;
+    }
     dropped(repair_dropped_, "were dropped by the repair");
   } else if (!report.clean || grows) {
-    if (core_.logged() && !found.again.empty())
-      return two_lead_there(core_.path, table.name(found.again.front()));
     gphash::Mended const mended = gphash::mend_crash(table, found);
     note_changes(report, mended.lines);
     report.duplicates = mended.dropped;

@@ -1,8 +1,8 @@
 // What an opening does with the pool that it finds: takes over what the root names, undoes and
 // completes what a crash left half done, and compares a pool that was closed in order with what
-// that close noted (repair.cpp). Invariants: an opening that finds a difference changes nothing,
-// unless it was asked to repair; a repair says in the pool what it is about to change before it
-// does (pm/repairs.hpp).
+// that close noted (repair.cpp, repair_entries.cpp). Invariants: an opening that finds a difference
+// changes nothing, unless it was asked to repair; a repair says in the pool what it is about to
+// change before it does (pm/repairs.hpp).
 #pragma once
 
 #include <atomic>
@@ -19,6 +19,8 @@
 
 namespace perdure {
 
+class BatchWriter;
+
 class Recovery {
  public:
   Recovery(Core& core, Growth& growth, PoolChanges& changes)
@@ -28,7 +30,10 @@ class Recovery {
   Status attach();
   /// The engine of the device that was asked for, with the table's levels.
   Status start_engine();
-  Status run();
+  /// Layout `log`, where a repair was asked for, before its entries are put into the table: its log
+  /// is whole, and taken over.
+  Status repair_entries();
+  Status run(BatchWriter& writer);
   /// For the next opening. Readers may run.
   [[nodiscard]] std::optional<pm::ClosingNote> closing_note();
   /// Records and faults.
@@ -44,6 +49,20 @@ class Recovery {
   [[nodiscard]] std::vector<std::string> changed_words();
   void compare_slots(gphash::Survey const& found, std::vector<std::string>& wrong);
   gphash::Survey repair(std::vector<std::string> const& wrong);
+  /// Notes what a repair is about to change.
+  void say(std::vector<std::string> const& lines);
+
+  // Layout `log` (repair_entries.cpp).
+  struct Doubtful {
+    std::uint64_t slot = 0;
+    std::string why;
+  };
+  Status repair_table(BatchWriter& writer, std::vector<std::string> const& wrong,
+                      gphash::Survey& found);
+  [[nodiscard]] std::vector<Doubtful> doubtful_slots(gphash::Survey const& found, bool told);
+  [[nodiscard]] std::uint64_t older_twin(std::uint64_t number, gphash::Entry const& entry);
+  Status erase_slots(BatchWriter& writer, std::vector<Doubtful> const& slots);
+  void say_what_is_left(gphash::Survey const& found, bool told);
   void dropped(std::uint64_t slots, char const* what);
 
   Core& core_;
@@ -51,8 +70,9 @@ class Recovery {
   PoolChanges& changes_;
   std::chrono::steady_clock::time_point begin_;
   std::optional<pm::ClosingNote> left_;  // by the orderly close before this opening
-  std::uint64_t astray_ = 0;             // slots that led to no record when it was opened
+  std::uint64_t astray_ = 0;  // slots that led to no record when it was opened
   std::uint64_t repair_dropped_ = 0;
+  bool mended_ = false, lossy_ = false;  // layout `log`: its log, and not all of it
 };
 
 }  // namespace perdure

@@ -1,0 +1,270 @@
+// The walk over a damaged log: from head to head, past what cannot be read.
+#include "wal/entry_damage.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "pm/host_verbs.hpp"
+#include "wal/entry_log.hpp"
+
+namespace perdure::wal {
+namespace {
+
+constexpr std::uint64_t kNumbersTried = 1u << 16;  // of a head that has lost its own
+
+std::string at_byte(Offset at) { return " at byte " + std::to_string(at.bytes); }
+std::string batch(std::uint64_t number) { return "batch " + std::to_string(number); }
+
+Status beyond_repair(std::string what) {
+  return {Code::corrupt, std::move(what) +
+                             ", which is beyond repair; nothing was changed: restore "
+                             "a snapshot"};
+}
+
+}  // namespace
+
+Status EntryDamage::look() {
+  if (Status s = find_segments(); !s.ok()) return s;
+  PERDURE_ASSERT(!cells_.segments.empty());
+  pm::Root const& root = pool_->root();
+  position_ = root.find(kEntrySegments)->value;
+  last_ = root.find(kEntryNumbers)->value;
+  return walk();
+}
+
+Status EntryDamage::walk() {
+  for (;;) {
+    auto extent = whole_head_at(position_, last_);
+    std::optional<Found> next;
+    if (!extent && is_cut_off(position_) && extend()) continue;
+    if (extent && static_cast<std::uint32_t>(extent->kind) > kLastExtentKind) return {};
+    if (!extent || !is_whole(*extent)) {
+      next = next_whole(position_ + 1);
+      if (!closed_ && !next) return {};  // what a crash cut off
+    }
+    if (!extent) {
+      if (auto const head = near_head(position_, next)) {
+        put_head(position_, *head);
+        say("the log of entries" + at_byte(cells_.offset(position_)) + ": the head of " +
+            batch(head->number) + " had changed, put right");
+        extent = EntryExtent{head->number, head->entries, static_cast<ExtentKind>(head->kind),
+                             position_ + cells_.head_cells(), head->sum};
+      }
+    }
+    if (extent) {
+      if (!is_whole(*extent)) mend_entries(*extent);
+      if (Status s = take(*extent); !s.ok()) return s;
+    } else if (next) {
+      if (Status s = bridge(position_, *next); !s.ok()) return s;
+    } else {
+      end_transaction();
+      return {};
+    }
+  }
+}
+
+/// Its entries have not been looked at; there is room for them.
+std::optional<EntryExtent> EntryDamage::whole_head_at(std::uint64_t position,
+                                                      std::uint64_t above) const {
+  auto const extent = cells_.head_at(position, above);
+  if (!extent || extent->entries > cells_.cells() - extent->first) return std::nullopt;
+  return extent;
+}
+
+/// By the end of the segments that are known.
+bool EntryDamage::is_cut_off(std::uint64_t position) const {
+  return position + cells_.head_cells() > cells_.cells() ||
+         cells_.head_at(position, last_).has_value();
+}
+
+/// The first extent from there on that is whole, and comes after those that were taken.
+std::optional<EntryDamage::Found> EntryDamage::next_whole(std::uint64_t from) const {
+  std::uint64_t const each = cells_.cells_each();
+  if (from >= cells_.cells()) return std::nullopt;
+  std::mutex mutex;
+  std::vector<Found> found;
+  std::uint64_t const first = from / each;
+  workers_->for_chunks(cells_.segments.size() - first, 1, [&](std::size_t begin, std::size_t end) {
+    for (std::uint64_t at = std::max(from, (first + begin) * each); at < (first + end) * each;
+         ++at) {
+      std::uint64_t number = 0;
+      pm::read_bytes(&number, cells_.cell(at), sizeof number);
+      if (number <= last_) continue;
+      auto const extent = whole_head_at(at, last_);
+      if (!extent) continue;
+      std::lock_guard const lock(mutex);
+      found.push_back({at, *extent});
+    }
+  });
+  std::ranges::sort(found, {}, &Found::position);
+  auto const whole =
+      std::ranges::find_if(found, [&](Found const& one) { return is_whole(one.extent); });
+  if (whole == found.end()) return std::nullopt;
+  return *whole;
+}
+
+Status EntryDamage::take(EntryExtent const& extent) {
+  bool const part = extent.kind == ExtentKind::part;
+  if (parts_wait_ && !part && !is_commit(extent.kind))
+    return beyond_repair("the log of entries has no end of the transaction before " +
+                         batch(extent.number));
+  parts_wait_ = part;
+  position_ = extent.end();
+  last_ = extent.number;
+  return {};
+}
+
+/// Whoever closes a pool in order has ended the transaction that was open: where parts are left, it
+/// was committed.
+void EntryDamage::end_transaction() {
+  if (!closed_ || !parts_wait_ || position_ + cells_.head_cells() > cells_.cells()) return;
+  put_head(position_, {last_ + 1, 0, static_cast<std::uint32_t>(ExtentKind::commit), 0, 0});
+  say("the log of entries" + at_byte(cells_.offset(position_)) +
+      ": the end of its last transaction was lost, put right");
+}
+
+// ------------------------------------------------------------------------------------------------
+// Heads
+
+ExtentHead EntryDamage::head_at(std::uint64_t position) const {
+  ExtentHead head;
+  auto* const bytes = reinterpret_cast<std::byte*>(&head);
+  cells_.each_of_head(position, [&](std::uint64_t from, std::size_t begin, std::size_t n) {
+    pm::read_bytes(bytes + begin, cells_.cell(from), n);
+  });
+  return head;
+}
+
+void EntryDamage::put_head(std::uint64_t position, ExtentHead head) {
+  PERDURE_ASSERT(head.number > 0 && head.entries <= cells_.cells());
+  head.check = cells_.check_of(head);
+  auto const* const bytes = reinterpret_cast<std::byte const*>(&head);
+  cells_.each_of_head(position, [&](std::uint64_t to, std::size_t begin, std::size_t n) {
+    for (std::size_t at = 0; at < n; at += sizeof(std::uint64_t)) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, bytes + begin + at, sizeof word);
+      put_word(cells_.offset(to).bytes + at, word);
+    }
+  });
+}
+
+/// Whether such an extent may begin there, whatever its entries are.
+bool EntryDamage::fits(ExtentHead const& head, std::uint64_t position) const {
+  return head.number > last_ && head.kind <= kLastExtentKind &&
+         head.entries <= cells_.cells() - position - cells_.head_cells() &&
+         head.check == cells_.check_of(head);
+}
+
+/// That stood there: by one or two bits, or by a word of it.
+std::optional<ExtentHead> EntryDamage::near_head(std::uint64_t position,
+                                                 std::optional<Found> const& next) const {
+  if (position + cells_.head_cells() > cells_.cells()) return std::nullopt;
+  ExtentHead const damaged = head_at(position);
+  ExtentHead head = damaged;
+  auto* const bytes = reinterpret_cast<std::uint8_t*>(&head);
+  auto const flip = [&](std::uint32_t bit) {
+    bytes[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
+  };
+  constexpr std::uint32_t kBits = 8 * sizeof head;
+  for (std::uint32_t a = 0; a < kBits; ++a) {
+    for (std::uint32_t b = a; b < kBits; ++b) {
+      flip(a);
+      if (b != a) flip(b);
+      if (fits(head, position)) return head;
+      head = damaged;
+    }
+  }
+  return head_of_words(damaged, position, next);
+}
+
+/// One word of it is not what it was: the others, the entries and what follows tell it.
+std::optional<ExtentHead> EntryDamage::head_of_words(ExtentHead const& damaged,
+                                                     std::uint64_t position,
+                                                     std::optional<Found> const& next) const {
+  std::uint64_t const first = position + cells_.head_cells(), room = cells_.cells() - first;
+  auto const sum_with = [&](ExtentHead const& head) {
+    EntryExtent const extent{head.number, head.entries, static_cast<ExtentKind>(head.kind), first,
+                             head.sum};
+    return sum_of_entries(extent.saying());
+  };
+  auto const told = [&](ExtentHead head) -> std::optional<ExtentHead> {
+    if (head.number <= last_ || head.kind > kLastExtentKind || head.entries > room ||
+        head.entries == 0)
+      return std::nullopt;
+    std::uint64_t const sum = sum_with(head);
+    if (sum == head.sum && sum != 0) return head;  // its check is what changed
+    head.sum = sum;
+    if (fits(head, position)) return head;
+    return std::nullopt;
+  };
+  if (auto const head = told(damaged)) return head;
+  ExtentHead head = damaged;
+  for (std::uint64_t i = 1; i <= kNumbersTried; ++i) {
+    head.number = last_ + i;
+    if (next && head.number >= next->extent.number) break;
+    if (fits(head, position)) return head;
+  }
+  if (!next || next->position < first) return std::nullopt;
+  head = damaged;
+  head.entries = static_cast<std::uint32_t>(next->position - first);
+  for (head.kind = 0; head.kind <= kLastExtentKind; ++head.kind)
+    if (fits(head, position)) return head;
+  return std::nullopt;
+}
+
+// ------------------------------------------------------------------------------------------------
+// Where a head is lost
+
+/// Cells whose head nothing tells get one that covers them all. Which extents they were is not
+/// known: one, as a rule.
+Status EntryDamage::bridge(std::uint64_t position, Found const& next) {
+  std::uint64_t const heads = cells_.head_cells();
+  std::string const where = "the log of entries" + at_byte(cells_.offset(position));
+  bool const goes_on = next.extent.kind == ExtentKind::part || is_commit(next.extent.kind);
+  std::uint64_t first = position + heads, number = last_ + 1;
+  if (next.position < first) return beyond_repair(where + " has lost the head of a batch");
+  auto const put = [&](std::uint64_t at, ExtentKind kind, std::uint64_t entries) {
+    ExtentHead head{number, static_cast<std::uint32_t>(entries), static_cast<std::uint32_t>(kind),
+                    0, 0};
+    EntryExtent const extent{number, entries, kind, at + heads, 0};
+    head.sum = keep_what_is_sure(extent.saying(), false);
+    put_head(at, head);
+    return take(extent);
+  };
+  lossy_ = true;
+  say(where + ": the head of a batch is lost, between those of number " + std::to_string(last_) +
+      " and " + std::to_string(next.extent.number));
+  if (parts_wait_ && !(goes_on && next.position > first)) {
+    if (Status s = put(position, ExtentKind::commit, 0); !s.ok()) return s;
+    if (next.position == first) return {};
+    position = first;
+    first += heads;
+    ++number;
+    if (next.position < first) return beyond_repair(where + " has lost the end of a transaction");
+  }
+  if (number >= next.extent.number || next.position - first > ~std::uint32_t{0})
+    return beyond_repair(where + " has lost the head of a batch");
+  std::uint64_t const entries = next.position - first;
+  bool const part = goes_on && entries % 2 == 0;
+  if (parts_wait_ && !part)
+    return beyond_repair(where + " has lost the head of a transaction's batch");
+  return put(position, part ? ExtentKind::part : ExtentKind::batch, entries);
+}
+
+// ------------------------------------------------------------------------------------------------
+
+/// In this order, so that an extent is whole, or its head says that it is not, whatever a crash
+/// leaves: the segments, the entries and their heads, extent by extent.
+void EntryDamage::apply() {
+  for (Change const& change : changes_) {
+    PERDURE_ASSERT(change.at.bytes % sizeof change.word == 0 && change.at.bytes < pool_->bytes());
+    pm::store_word(reinterpret_cast<std::uint64_t*>(pool_->base() + change.at.bytes), change.word);
+  }
+  pm::order();
+}
+
+}  // namespace perdure::wal
