@@ -30,9 +30,7 @@ print("done", int(last.max()), flush=True)
 
 
 @pytest.mark.parametrize("layout", ["word", "log"])
-def test_a_follower_in_another_process_sees_whole_rows_of_each_commit(
-    pools: Path, layout: str
-) -> None:
+def test_a_follower_elsewhere_sees_whole_rows_of_each_commit(pools: Path, layout: str) -> None:
     import torch
     from perdure import torch as pt
 

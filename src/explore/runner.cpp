@@ -168,16 +168,17 @@ Crasher::Forward Runner::run(SimSchedule const& schedule) {
   return forward;
 }
 
-/// Of a transaction, which may abort, a reader sees what was never there; of a session's operations
-/// nobody noted each.
+/// Of a transaction, which may abort, a reader of layout `word` sees what was never there; of a
+/// session's operations nobody noted each.
 std::optional<std::string> Runner::read_beside(std::vector<Window> const& windows,
                                                Contents const& end) {
   Writing const writing = scenario_->writing;
-  if (scenario_->layout != Layout::word ||
-      (writing != Writing::plainly && writing != Writing::atomically))
-    return std::nullopt;
+  bool const alone = writing == Writing::plainly || writing == Writing::atomically;
+  bool const logged = scenario_->layout == Layout::log && scenario_->key_bytes != 0 &&
+                      writing != Writing::in_device_sessions;
+  if (!logged && (scenario_->layout != Layout::word || !alone)) return std::nullopt;
   medium_.back_to(base_);
-  auto const held = [&](std::size_t k, std::uint64_t value) {
+  auto const held = [&](std::size_t k, std::optional<std::uint64_t> value) {
     return std::ranges::any_of(
         oracles_, [&](Oracle const& o) { return o.old[k] == value || o.fresh[k] == value; });
   };

@@ -35,6 +35,9 @@ inline constexpr char const* kMutantNames[] = {
     // A reader beside the writer.
     "reader_trusts_fingerprint",
     "reader_ignores_checksum",
+    "log_reader_ignores_news",
+    "log_reader_ignores_reverts",
+    "log_reader_applies_parts",
     // Displacement.
     "displaced_copy_skipped",
     "displaced_slot_cleared_early",

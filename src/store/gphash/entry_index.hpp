@@ -41,7 +41,11 @@ class EntryIndex {
 
  private:
   // So many tables, each of which grows by itself, so that nobody waits for all of them.
+#if defined(PERDURE_EXPLORE)
+  static constexpr std::uint32_t kPartBits = 1;  // for indexes of a few keys are made all the time
+#else
   static constexpr std::uint32_t kPartBits = 9;
+#endif
   struct Part {
     std::vector<std::uint64_t> words;
     std::uint64_t slots = 0, used = 0;

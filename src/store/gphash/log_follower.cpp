@@ -36,14 +36,14 @@ LogFollower::LogFollower(std::string path, pm::PoolHeader const& h, std::byte co
       index_(h.key_bytes),
       records_(h) {
   next_.cells = wal::EntryCells(h);
-  look_at(base);
+  look_at(base, base);
 }
 
-void LogFollower::look_at(std::byte const* base) {
+void LogFollower::look_at(std::byte const* base, std::byte const* records) {
   std::lock_guard const following(following_);
   std::unique_lock const lock(mutex_);
   base_ = base;
-  records_.base = base;
+  records_.base = records;
   mark_.cells.base = base;
   next_.cells.base = base;
 }

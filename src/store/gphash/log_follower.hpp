@@ -51,8 +51,9 @@ class LogFollower {
   /// The index of that version had, and has, all that counts: as of some moment of this call.
   [[nodiscard]] bool stands(std::uint64_t version) const;
 
-  /// The pool is mapped there from here on; the explorer has it as of several moments.
-  void look_at(std::byte const* base);
+  /// The pool is mapped there from here on; the explorer has it as of several moments, and its
+  /// records as of others.
+  void look_at(std::byte const* base, std::byte const* records);
 
  private:
   using Extent = wal::EntryExtent;

@@ -1,6 +1,6 @@
 #include "store/gphash/log_look.hpp"
 
-#include <array>
+#include <utility>
 
 #include "base/assert.hpp"
 
@@ -11,63 +11,56 @@ constexpr int kLooksAtLog = 64;  // at keys that change while they are looked up
 
 }  // namespace
 
-/// Those that have no answer yet, and what was found for them.
-struct LogLook::Looking {
-  struct One {
-    Ask* ask;
-    EntryIndex::Key key;
-    std::uint64_t what;
-  };
-  std::array<One, kMost> each;
-  std::size_t count = 0;
-  std::uint64_t version = 0;  // of the index that it was found in
-};
-
-Status LogLook::get(std::span<Ask> asks) const {
+LogLook::LogLook(LogFollower& follower, std::span<Ask> asks)
+    : follower_(follower), records_(follower.seen().records) {
   PERDURE_ASSERT(asks.size() <= kMost);
-  Looking looking;
-  for (Ask& ask : asks) looking.each[looking.count++].ask = &ask;
-  {
-    auto const seen = follower_.seen();
-    for (std::size_t i = 0; i < looking.count; ++i)
-      looking.each[i].key = seen.index->key_of(looking.each[i].ask->key);
+  auto const seen = follower.seen();
+  for (Ask& ask : asks) {
+    One& one = each_[count_++];
+    one.ask = &ask;
+    one.key = seen.index->key_of(ask.key);
   }
-  for (int n = 0; n < kLooksAtLog && looking.count != 0; ++n)
-    if (Status s = look(looking); !s.ok()) return s;
-  // A key that always changes counts as absent.
-  for (std::size_t i = 0; i < looking.count; ++i)
-    looking.each[i].ask->status = KeyStatus::not_found;
+}
+
+Status LogLook::get() {
+  for (int n = 0; n < kLooksAtLog && count_ != 0; ++n) {
+    find();
+    copy();
+    if (Status s = settle(); !s.ok()) return s;
+  }
+  for (One const& one : std::span(each_).first(count_)) one.ask->status = KeyStatus::not_found;
   return {};
 }
 
-/// Copies what entries lead to, and keeps those whose entries were not what they are, once all that
-/// had come by then is known.
-Status LogLook::look(Looking& looking) const {
-  std::span const each = std::span(looking.each).first(looking.count);
-  LogRecords records = [&] {
-    auto const seen = follower_.seen();
-    for (auto const& one : each) seen.index->prefetch(one.key);
-    for (auto& one : each) one.what = seen.index->find(one.key);
-    looking.version = seen.version;
-    return seen.records;
-  }();
-  for (auto const& one : each)
-    if (one.what != 0) records.prefetch(one.what);
-  for (auto const& one : each) {
+void LogLook::find() {
+  std::span const each = std::span(each_).first(count_);
+  auto const seen = follower_.seen();
+  for (One const& one : each) seen.index->prefetch(one.key);
+  for (One& one : each) one.what = seen.index->find(one.key);
+  records_ = seen.records;
+  version_ = seen.version;
+}
+
+void LogLook::copy() {
+  std::span const each = std::span(each_).first(count_);
+  for (One const& one : each)
+    if (one.what != 0) records_.prefetch(one.what);
+  for (One const& one : each) {
     bool const there = one.what != 0;
-    bool const whole = there && records.copy(one.what, one.ask->key, one.ask->target);
+    bool const whole = there && records_.copy(one.what, one.ask->key, one.ask->target);
     one.ask->status = whole ? KeyStatus::ok : there ? KeyStatus::corrupt : KeyStatus::not_found;
   }
-  if (follower_.stands(looking.version)) {
-    looking.count = 0;
-    return {};
-  }
-  if (Status s = follower_.follow(); !s.ok()) return s;
+}
+
+Status LogLook::settle() {
+  std::size_t const before = std::exchange(count_, 0);
+  bool const all = follower_.stands(version_);
+  if (Status s = all ? Status{} : follower_.follow(); !s.ok()) return s;
   auto const seen = follower_.seen();
-  std::size_t left = 0;
-  for (auto const& one : each)
-    if (seen.index->find(one.key) != one.what) looking.each[left++] = one;
-  looking.count = left;
+  for (One const& one : std::span(each_).first(before)) {
+    one.ask->settled = all || seen.index->find(one.key) == one.what;
+    if (!one.ask->settled) each_[count_++] = one;
+  }
   return {};
 }
 

@@ -3,6 +3,7 @@
 // and the value's bytes have the checksum that it says.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -15,22 +16,38 @@ namespace perdure::gphash {
 
 class LogLook {
  public:
-  explicit LogLook(LogFollower& follower) : follower_(follower) {}
-
   struct Ask {
     std::byte const* key = nullptr;
     LogRecords::Target target;
-    KeyStatus status = KeyStatus::not_found;  // the answer
+    KeyStatus status = KeyStatus::not_found;  // the answer, once it is settled
+    bool settled = false;
   };
   static constexpr std::size_t kMost = 256;
+
   /// At most so many.
-  Status get(std::span<Ask> asks) const;
+  LogLook(LogFollower& follower, std::span<Ask> asks);
+  /// Answers all. A key that changes at each of many looks counts as absent.
+  Status get();
+
+  // The steps of one look, at those that have no answer yet; the explorer lets others write between
+  // them.
+  void find();
+  void copy();
+  /// Those are answered whose entries are what they were, once all that had come by then is known.
+  Status settle();
 
  private:
-  struct Looking;
-  Status look(Looking& looking) const;
+  struct One {
+    Ask* ask;
+    EntryIndex::Key key;
+    std::uint64_t what;
+  };
 
   LogFollower& follower_;
+  LogRecords records_;
+  std::uint64_t version_ = 0;  // of the index that it was found in
+  std::array<One, kMost> each_;  // those that have no answer yet
+  std::size_t count_ = 0;
 };
 
 }  // namespace perdure::gphash

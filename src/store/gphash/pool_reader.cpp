@@ -151,7 +151,8 @@ struct PoolReader::State {
     std::array<gphash::LogLook::Ask, kMostKeysRead> asks;
     for (std::size_t i = begin; i < end; ++i)
       asks[i - begin] = {to.key(i), {to.targets[i].to, to.targets[i].bytes}};
-    if (Status s = gphash::LogLook(*log).get(std::span(asks).first(end - begin)); !s.ok()) return s;
+    gphash::LogLook look(*log, std::span(asks).first(end - begin));
+    if (Status s = look.get(); !s.ok()) return s;
     for (std::size_t i = begin; i < end; ++i)
       to.set(i, asks[i - begin].status, asks[i - begin].target.value_bytes);
     return {};
