@@ -56,7 +56,9 @@ LogFollower::Seen LogFollower::seen() const {
 }
 
 Status LogFollower::damaged(std::string const& what) const {
-  return {Code::corrupt, "pool " + path_ + ": " + what + "; restore the pool from a copy"};
+  return {Code::corrupt,
+          "pool " + path_ + ": " + what +
+              "; open it with repair (perdure verify --repair), or restore a snapshot"};
 }
 
 // ------------------------------------------------------------------------------------------------
