@@ -70,7 +70,7 @@ inline constexpr MutantInfo kLogMutants[] = {
      "log",
      "a reader beside the writer answers though a batch has come since it looked",
      nullptr,
-     {6400}},
+     {10882}},
     {"log_reader_applies_parts", "log-atomic",
      "a reader beside the writer answers batches of a transaction before its commit"},
     {"log_reader_ignores_reverts", "log-reverts",
