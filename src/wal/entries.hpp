@@ -135,6 +135,10 @@ PERDURE_FN constexpr bool says_erase(std::uint64_t what) { return what != 0 && !
 PERDURE_FN constexpr Offset record_of(std::uint64_t what) {
   return Offset{(what & kEntryAddressMask) * pm::kRecordAlign};
 }
+/// Whether HashCell::old can be an address; a damaged entry may say anything.
+PERDURE_FN constexpr bool can_be_record(std::uint64_t old) {
+  return old % pm::kRecordAlign == 0 && old / pm::kRecordAlign <= kEntryAddressMask;
+}
 PERDURE_FN constexpr std::uint32_t value_sum_of(std::uint64_t what) {
   return static_cast<std::uint32_t>(what >> kEntryAddressBits);
 }

@@ -143,6 +143,10 @@ Result<bool> LogFollower::attempt() {
   next_.roots = root_words();
   Begin begin;
   if (Status s = read_root(begin); !s.ok()) return s;
+  // The first segment's number is of this root: another life of it has another number, and may
+  // still have what was written in this one.
+  in_this_order();
+  if (root_words() != next_.roots) return false;
   if (!continues(begin)) begin_anew(begin);
   auto const read = read_on();
   if (!read || !read.value()) return read;

@@ -40,7 +40,7 @@ struct ReplayPairsBody {
     pm::will_read(at, sizeof(wal::HashCell));
     wal::HashCell const entry = *reinterpret_cast<wal::HashCell const*>(at);
     std::uint64_t const i = first_operation(cell);
-    bool const takes = entry.what != 0 && entry.old != 0;
+    bool const takes = entry.what != 0 && entry.old != 0 && wal::can_be_record(entry.old);
     set(i, {entry.hash, entry.old}, OpKind::erase, entry.what, takes);
     Offset const record = wal::record_of(entry.what);
     set(i + 1, {entry.hash, record.bytes}, OpKind::put, entry.what, wal::says_put(entry.what));
