@@ -14,7 +14,9 @@
 namespace perdure::pm {
 namespace {
 
-constexpr std::uint64_t kAddresses = std::uint64_t{1} << 40;  // as far as slot words reach
+// As far as slot words reach; where so many are not to be had, a quarter, and so on.
+constexpr std::uint64_t kAddresses = std::uint64_t{1} << 40;
+constexpr std::uint64_t kLeastAddresses = std::uint64_t{1} << 34;
 constexpr std::uint64_t kPage = 4096;
 
 }  // namespace
@@ -23,10 +25,11 @@ FollowedFile::FollowedFile(FollowedFile&& other) noexcept
     : path_(std::move(other.path_)),
       file_(std::move(other.file_)),
       data_(std::exchange(other.data_, nullptr)),
+      addresses_(other.addresses_),
       size_(std::exchange(other.size_, 0)) {}
 
 FollowedFile::~FollowedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), kAddresses);
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), addresses_);
 }
 
 Result<FollowedFile> FollowedFile::open(std::string const& path) {
@@ -40,11 +43,14 @@ Result<FollowedFile> FollowedFile::open(std::string const& path) {
 
 Status FollowedFile::reserve() {
   PERDURE_ASSERT(data_ == nullptr);
-  void* const at =
-      ::mmap(nullptr, kAddresses, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at == MAP_FAILED) return failed("no address space to map it (ulimit -v?)");
-  data_ = static_cast<std::byte const*>(at);
-  return {};
+  for (addresses_ = kAddresses; addresses_ >= kLeastAddresses; addresses_ /= 4) {
+    void* const at =
+        ::mmap(nullptr, addresses_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) continue;
+    data_ = static_cast<std::byte const*>(at);
+    return {};
+  }
+  return failed("no address space to map it (ulimit -v?)");
 }
 
 Status FollowedFile::follow() {
@@ -52,6 +58,11 @@ Status FollowedFile::follow() {
   if (::fstat(file_.get(), &st) != 0) return failed("cannot be looked at");
   std::uint64_t const bytes = static_cast<std::uint64_t>(st.st_size) / kPage * kPage;
   if (bytes <= size_ || bytes > kAddresses) return {};
+  if (bytes > addresses_)
+    return {Code::no_space, "pool " + path_ + " has " + std::to_string(bytes) +
+                                " bytes by now, and " + std::to_string(addresses_) +
+                                " of address space were to be had when its reader was opened "
+                                "(ulimit -v?): open it again"};
   void* const from = const_cast<std::byte*>(data_) + size_;
   void* const at = ::mmap(from, bytes - size_, PROT_READ, MAP_SHARED | MAP_FIXED, file_.get(),
                           static_cast<off_t>(size_));

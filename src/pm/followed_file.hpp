@@ -35,6 +35,7 @@ class FollowedFile {
   std::string path_;
   Fd file_;
   std::byte const* data_ = nullptr;
+  std::uint64_t addresses_ = 0;  // that are kept for it
   std::uint64_t size_ = 0;
 };
 
