@@ -47,6 +47,7 @@ class Recovery {
   [[nodiscard]] Result<std::optional<gphash::Survey>> survey_by_engine();
   void open_for_writing();
   [[nodiscard]] std::vector<std::string> changed_words();
+  void restore_words();
   void compare_slots(gphash::Survey const& found, std::vector<std::string>& wrong);
   gphash::Survey repair(std::vector<std::string> const& wrong);
   /// Notes what a repair is about to change.

@@ -45,6 +45,13 @@ std::vector<std::string> Recovery::changed_words() {
   return wrong;
 }
 
+/// Those that the note names one by one, in a repair.
+void Recovery::restore_words() {
+  if (left_ && core_.undo.word() != left_->epoch) core_.undo.set_word(left_->epoch);
+  if (core_.undo.revertible()) core_.undo.keep();  // what it needs may be damaged
+  if (left_ && core_.dense.word_now() != left_->dense) core_.dense.set_word(left_->dense);
+}
+
 /// An orderly close leaves no slot half inserted and no two that lead to one record. Without a note
 /// it is not known whether slots led to no record even then.
 void Recovery::compare_slots(gphash::Survey const& found, std::vector<std::string>& wrong) {
@@ -78,9 +85,7 @@ gphash::Survey Recovery::repair(std::vector<std::string> const& wrong) {
   std::vector<std::string> found_wrong;
   for (std::string const& line : wrong) found_wrong.push_back("found: " + line);
   say(found_wrong);
-  if (left_ && core_.undo.word() != left_->epoch) core_.undo.set_word(left_->epoch);
-  if (core_.undo.revertible()) core_.undo.keep();  // what it needs may be damaged
-  if (left_ && core_.dense.word_now() != left_->dense) core_.dense.set_word(left_->dense);
+  restore_words();
   core_.heap.forget();
   pm::HeapHeaders const heads(core_.pool);
   auto const headers = heads.damaged();

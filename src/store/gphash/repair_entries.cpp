@@ -96,9 +96,7 @@ Status Recovery::repair_table(BatchWriter& writer, std::vector<std::string> cons
   std::vector<std::string> lines;
   for (std::string const& line : wrong) lines.push_back("found: " + line);
   say(lines);
-  if (left_ && core_.undo.word() != left_->epoch) core_.undo.set_word(left_->epoch);
-  if (core_.undo.revertible()) core_.undo.keep();  // what it needs may be damaged
-  if (left_ && core_.dense.word_now() != left_->dense) core_.dense.set_word(left_->dense);
+  restore_words();
   if (Status s = core_.show_words(); !s.ok()) return s;
   pm::HeapHeaders const heads(core_.pool);
   core_.heap.forget();
