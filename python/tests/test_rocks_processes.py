@@ -170,13 +170,16 @@ def test_readers_see_all_of_a_batch_or_nothing(db: rocks.Database) -> None:
 def test_a_signal_in_a_long_call_comes_when_all_of_it_is_done(db: rocks.Database) -> None:
     keys = np.random.default_rng(1).permutation(1_000_000)
 
+    def put_until(timer: threading.Timer) -> None:
+        timer.start()
+        for _ in range(100):
+            db.put(keys, keys)
+
     def put_until_stopped() -> str:
         """What the exception says, which is nothing if the signal came between two calls."""
         timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
         with pytest.raises(KeyboardInterrupt) as caught:
-            timer.start()
-            for _ in range(100):
-                db.put(keys, keys)
+            put_until(timer)
         timer.join()
         return "".join(getattr(caught.value, "__notes__", []))
 

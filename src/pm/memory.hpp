@@ -94,13 +94,20 @@ class Memory {
     });
   }
 
-  /// Two words side by side for each lane of the mask.
-  template <class W, class At, class First, class Second>
-  PERDURE_FN void store_pair_each(W& warp, std::uint32_t mask, At at, First first, Second second) {
+  /// For each lane of the mask an even number of words, to where its run says (`to`, a multiple of
+  /// 16); word(run, w) is the w-th. A GPU's lanes write runs that lie side by side as one.
+  template <class W, class Runs, class Word>
+  PERDURE_FN void store_runs(W& warp, std::uint32_t mask, Runs const& runs, std::uint32_t words,
+                             Word word) {
+    PERDURE_ASSERT(!kCostlyAssertions || words % 2 == 0);
     tally_.writes += exec::popcount(mask);
+    if constexpr (W::kJoinsEach) return warp.join_each(mask, runs, words, word);
     warp.each([&](std::uint32_t lane) {
       if ((mask >> lane & 1) == 0) return;
-      W::store_pair(word(at(lane)), first(lane), second(lane));
+      auto const& run = runs[lane];
+      auto* const to = reinterpret_cast<std::uint64_t*>(run.to);
+      for (std::uint32_t w = 0; w < words; w += 2)
+        W::store_pair(to + w, word(run, w), word(run, w + 1));
     });
   }
 

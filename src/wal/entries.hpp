@@ -265,18 +265,30 @@ PERDURE_FN void append_entry(W& warp, M& mem, EntryRegion const& region, std::ui
   }
 }
 
+template <class Entry>
+struct CellRun {
+  std::byte* to;
+  Entry entry;
+
+  [[nodiscard]] PERDURE_FN std::uint64_t word(std::uint32_t w) const {
+    LogEntry const first = entry.first();
+    if (w < 2) return w == 0 ? first.key : first.what;
+    KeyPart const part = entry.part(w / 2 * static_cast<std::uint32_t>(sizeof(KeyPart)));
+    return w % 2 == 0 ? part.words[0] : part.words[1];
+  }
+};
+
 /// Those of the mask's lanes, cell(lane) each.
 template <class W, class M, class Cell, class Entries>
 PERDURE_FN void append_each(W& warp, M& mem, std::uint32_t mask, std::uint32_t cell_bytes,
                             Cell cell, Entries const& entry) {
-  mem.store_pair_each(
-      warp, mask, cell, [&](std::uint32_t lane) { return entry[lane].first().key; },
-      [&](std::uint32_t lane) { return entry[lane].what; });
-  for (std::uint32_t at = sizeof(LogEntry); at < cell_bytes; at += sizeof(KeyPart))
-    mem.store_pair_each(
-        warp, mask, [&](std::uint32_t lane) { return cell(lane) + at; },
-        [&](std::uint32_t lane) { return entry[lane].part(at).words[0]; },
-        [&](std::uint32_t lane) { return entry[lane].part(at).words[1]; });
+  using Run = CellRun<std::remove_cvref_t<decltype(entry[0])>>;
+  typename W::template Each<Run> runs;
+  warp.each([&](std::uint32_t lane) {
+    if ((mask >> lane & 1) != 0) runs[lane] = {mem.address(cell(lane)), entry[lane]};
+  });
+  mem.store_runs(warp, mask, runs, cell_bytes / sizeof(std::uint64_t),
+                 [](Run const& run, std::uint32_t w) { return run.word(w); });
 }
 
 }  // namespace perdure::wal

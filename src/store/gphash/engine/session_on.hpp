@@ -12,6 +12,7 @@
 #include "base/assert.hpp"
 #include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
+#include "store/gphash/engine/batch_entries_on.hpp"
 #include "store/gphash/engine/engine.hpp"
 #include "store/gphash/engine/get_on.hpp"
 #include "store/gphash/engine/launcher.hpp"
@@ -103,7 +104,8 @@ class SessionOn final : public Session {
     PERDURE_ASSERT(reservation.sequence > 0);
     batch_.sequence = reservation.sequence;
     from_lease_ = reservation.from_lease;
-    if (Status s = show_entries(reservation); !s.ok()) return s;
+    PERDURE_ASSERT(reservation.segments.empty() || Ops::kLogged);
+    if (Status s = show_entries(launcher_, writes_, reservation, batch_); !s.ok()) return s;
     Status const room = from_lease_ ? leased_.make_room(batch_.n, reservation.leased)
                                     : launcher_.send(writes_.reserved, reservation.records);
     if (!room.ok()) return room;
@@ -185,7 +187,8 @@ class SessionOn final : public Session {
       FollowChangesBody<Ops> const follow{batch_, state_->table};
       if (Status s = launcher_.template run<Warp>(follow, items); !s.ok()) return s;
     }
-    PublishBody<Ops> const body{batch_, state_->table};
+    PublishBody<Ops> body{batch_, state_->table};
+    if (Status s = log_entries_apart(launcher_, body); !s.ok()) return s;
     if (Status s = launcher_.template count<PublishWarp>(body, batch_.n); !s.ok()) return s;
     return mutated("planned_gets_follow_publish") ? gather_planned() : Status{};
   }
@@ -303,16 +306,6 @@ class SessionOn final : public Session {
       if (Status s = status_.need_twin(batch_.n); !s.ok()) return s;
     }
     batch_.status = status_.data();
-    return {};
-  }
-
-  Status show_entries(Reservation const& reservation) {
-    PERDURE_ASSERT(reservation.segments.empty() || Ops::kLogged);
-    batch_.entries = reservation.entries;
-    batch_.undoable = reservation.undoable;
-    if (reservation.segments.empty()) return {};
-    if (Status s = launcher_.send(writes_.segments, reservation.segments); !s.ok()) return s;
-    batch_.entries.segments = writes_.segments.data();
     return {};
   }
 

@@ -307,6 +307,107 @@ struct UndoBody {
   }
 };
 
+/// The entries of a batch: what phase two is about to do, for good. Each position has one from the
+/// first pass on, and of a batch that can be undone another, which says what was there.
+template <class Ops>
+struct EntriesOf {
+  using Entry = std::conditional_t<Ops::kHashed, wal::NewHashEntry, wal::NewEntry>;
+  WriteView const& batch;
+  gphash::TableView const& table;
+
+  [[nodiscard]] PERDURE_FN bool says(Plan const& plan) const {
+    return plan.change != Change::none && !mutated("entry_skipped");
+  }
+  [[nodiscard]] PERDURE_FN bool writes(Plan const& plan) const {
+    return batch.entries.segments != nullptr && (says(plan) || batch.pass == 1);
+  }
+
+  template <class W, class M>
+  PERDURE_FN void log(W& warp, M& mem, std::uint64_t j, Plan const& plan, Counts& counts) const {
+    if (!writes(plan)) return;
+    Entry const entry = doing(j, plan);
+    counts[BatchCounts::entries] += says(plan);
+    counts[BatchCounts::entry_sum] += wal::sum_of(entry, batch.entries.cell_bytes);
+    wal::append_entry(warp, mem, batch.entries, j, entry);
+    if (batch.undoable)
+      wal::append_entry(warp, mem, batch.entries, batch.n + j, undoing<W>(j, plan));
+  }
+
+  /// Of zeros where nothing changes.
+  PERDURE_FN Entry doing(std::uint64_t j, Plan const& plan) const {
+    if (!says(plan)) return {};
+    bool const erases = plan.change == Change::erase;
+    std::byte const* const key = batch.keys.at(batch.order[j].index);
+    Offset const record = gphash::word::record(plan.value);
+    if constexpr (Ops::kHashed) {
+      Offset const old{mutated("entry_without_old") ? 0 : batch.unlinked[j]};
+      return {batch.order[j].hash, erases ? wal::kErases : wal::putting(record, plan.value_sum),
+              old};
+    } else {
+      return erases ? wal::erase_entry(key, table.key_bytes)
+                    : wal::put_entry(key, table.key_bytes, record, plan.value_sum);
+    }
+  }
+
+  /// The slot's identity is still that of what was there.
+  template <class W>
+  PERDURE_FN Entry undoing(std::uint64_t j, Plan const& plan) const {
+    if (!says(plan)) return {};
+    std::byte const* const key = batch.keys.at(batch.order[j].index);
+    Offset const was{batch.unlinked[j]};
+    std::uint32_t const sum = was ? table.mirror.template value_sum<W>(plan.claim[0]) : 0;
+    if constexpr (Ops::kHashed) {
+      bool const erased = plan.change == Change::erase || mutated("undo_entry_without_old");
+      return {batch.order[j].hash, was ? wal::putting(was, sum) : wal::kErases,
+              erased ? Offset{} : gphash::word::record(plan.value)};
+    } else {
+      return was ? wal::put_entry(key, table.key_bytes, was, sum)
+                 : wal::erase_entry(key, table.key_bytes);
+    }
+  }
+};
+
+/// Before phase two, where the pool is across a link: entries of more than 16 bytes, 32 positions
+/// an item. Single threads would write each in parts that lie apart, every one a packet of its own.
+template <class Ops>
+struct LogEntriesBody {
+  static constexpr int kStages = 1;
+  WriteView batch;
+  gphash::TableView table;
+  template <class W>
+  struct State {};
+
+  template <int kStage, class W, class M>
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>&, Counts& counts) const {
+    using Entry = typename EntriesOf<Ops>::Entry;
+    EntriesOf<Ops> const all{batch, table};
+    std::uint64_t const first = item * kKeysPerItem;
+    typename W::template Each<Entry> done, undone;
+    typename W::template Each<std::uint64_t> sum;
+    std::uint32_t const mask = warp.ballot([&](std::uint32_t lane) {
+      std::uint64_t const j = first + lane;
+      if (j >= batch.n || !all.writes(batch.plans[j])) return false;
+      done[lane] = all.doing(j, batch.plans[j]);
+      sum[lane] = wal::sum_of(done[lane], batch.entries.cell_bytes);
+      if (batch.undoable) undone[lane] = all.template undoing<W>(j, batch.plans[j]);
+      return true;
+    });
+    std::uint32_t const said = warp.ballot([&](std::uint32_t lane) {
+      return (mask >> lane & 1) != 0 && all.says(batch.plans[first + lane]);
+    });
+    counts[BatchCounts::entries] += exec::popcount(said);
+    for (std::uint32_t rest = said; rest != 0; rest &= rest - 1)
+      counts[BatchCounts::entry_sum] += warp.broadcast(sum, exec::lowest_bit(rest));
+    auto const cells_at = [&](std::uint64_t from) {
+      return [this, from](std::uint32_t lane) { return batch.entries.cell(from + lane); };
+    };
+    wal::append_each(warp, mem, mask, batch.entries.cell_bytes, cells_at(first), done);
+    if (batch.undoable)
+      wal::append_each(warp, mem, mask, batch.entries.cell_bytes, cells_at(batch.n + first),
+                       undone);
+  }
+};
+
 /// Phase two: makes each group's change visible.
 template <class Ops>
 struct PublishBody {
@@ -319,7 +420,8 @@ struct PublishBody {
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t j, State<W>&, Counts& counts) const {
     Plan const plan = batch.plans[j];
-    if constexpr (Ops::kLogged && kStage == 0) log_entry(warp, mem, j, plan, counts);
+    if constexpr (Ops::kLogged && kStage == 0)
+      EntriesOf<Ops>{batch, table}.log(warp, mem, j, plan, counts);
     if (plan.change == Change::none) return;
     PERDURE_ASSERT(!kCostlyAssertions || batch.order[j].index < batch.n);
     if constexpr (kStage == 0) {
@@ -339,55 +441,6 @@ struct PublishBody {
   }
 
  private:
-  using Entry = std::conditional_t<Ops::kHashed, wal::NewHashEntry, wal::NewEntry>;
-
-  /// What phase two is about to do, for good. Each position has an entry from the first pass on.
-  template <class W, class M>
-  PERDURE_FN void log_entry(W& warp, M& mem, std::uint64_t j, Plan const& plan,
-                            Counts& counts) const {
-    bool const says = plan.change != Change::none && !mutated("entry_skipped");
-    if (batch.entries.segments == nullptr || (!says && batch.pass != 1)) return;
-    Entry entry{};
-    if (says) {
-      entry = doing(j, plan);
-      ++counts[BatchCounts::entries];
-      counts[BatchCounts::entry_sum] += wal::sum_of(entry, batch.entries.cell_bytes);
-    }
-    wal::append_entry(warp, mem, batch.entries, j, entry);
-    if (!batch.undoable) return;
-    wal::append_entry(warp, mem, batch.entries, batch.n + j, says ? undoing<W>(j, plan) : Entry{});
-  }
-
-  PERDURE_FN Entry doing(std::uint64_t j, Plan const& plan) const {
-    bool const erases = plan.change == Change::erase;
-    std::byte const* const key = batch.keys.at(batch.order[j].index);
-    Offset const record = gphash::word::record(plan.value);
-    if constexpr (Ops::kHashed) {
-      Offset const old{mutated("entry_without_old") ? 0 : batch.unlinked[j]};
-      return {batch.order[j].hash, erases ? wal::kErases : wal::putting(record, plan.value_sum),
-              old};
-    } else {
-      return erases ? wal::erase_entry(key, table.key_bytes)
-                    : wal::put_entry(key, table.key_bytes, record, plan.value_sum);
-    }
-  }
-
-  /// The slot's identity is still that of what was there.
-  template <class W>
-  PERDURE_FN Entry undoing(std::uint64_t j, Plan const& plan) const {
-    std::byte const* const key = batch.keys.at(batch.order[j].index);
-    Offset const was{batch.unlinked[j]};
-    std::uint32_t const sum = was ? table.mirror.template value_sum<W>(plan.claim[0]) : 0;
-    if constexpr (Ops::kHashed) {
-      bool const erased = plan.change == Change::erase || mutated("undo_entry_without_old");
-      return {batch.order[j].hash, was ? wal::putting(was, sum) : wal::kErases,
-              erased ? Offset{} : gphash::word::record(plan.value)};
-    } else {
-      return was ? wal::put_entry(key, table.key_bytes, was, sum)
-                 : wal::erase_entry(key, table.key_bytes);
-    }
-  }
-
   template <class W, class M>
   PERDURE_FN void publish(W& warp, M& mem, std::uint64_t j, Plan const& plan,
                           Counts& counts) const {
