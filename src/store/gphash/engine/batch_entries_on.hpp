@@ -23,17 +23,37 @@ Status show_entries(Launcher<Machine>& launcher, WriteBuffers<Machine>& writes,
   return {};
 }
 
-/// Afterwards phase two writes none, if they have been written.
+/// Whether a launch of their own writes them.
 template <class Machine, class Ops>
-Status log_entries_apart(Launcher<Machine>& launcher, PublishBody<Ops>& phase_two) {
-  if constexpr (Machine::kPoolIsFar && Ops::kLogged) {
-    wal::EntryRegion& region = phase_two.batch.entries;
-    if (region.segments == nullptr || region.cell_bytes == sizeof(wal::LogEntry)) return {};
-    LogEntriesBody<Ops> const log{phase_two.batch, phase_two.table};
-    region.segments = nullptr;
-    return launcher.template count<typename Machine::Warp>(log, items_of(phase_two.batch.n));
+bool entries_apart(WriteView const& batch) {
+  return Machine::kPoolIsFar && Ops::kLogged && batch.entries.segments != nullptr &&
+         batch.entries.cell_bytes > sizeof(wal::LogEntry);
+}
+
+/// Which is this one; of no items where phase two writes them.
+template <class Ops, class Machine>
+auto entries_step(Launcher<Machine>& launcher, WriteView const& batch,
+                  gphash::TableView const& table) {
+  std::uint64_t const items = entries_apart<Machine, Ops>(batch) ? items_of(batch.n) : 0;
+  return launcher.template count_step<typename Machine::Warp>(LogEntriesBody<Ops>{batch, table},
+                                                              items);
+}
+template <class Ops, class Machine>
+Status log_entries_apart(Launcher<Machine>& launcher, WriteView const& batch,
+                         gphash::TableView const& table) {
+  if constexpr (Ops::kLogged) {
+    LogEntriesBody<Ops> const body{batch, table};
+    if (entries_apart<Machine, Ops>(batch))
+      return launcher.template count<typename Machine::Warp>(body, items_of(batch.n));
   }
   return {};
+}
+
+template <class Machine, class Ops>
+PublishBody<Ops> phase_two(WriteView const& batch, gphash::TableView const& table) {
+  PublishBody<Ops> body{batch, table};
+  if (entries_apart<Machine, Ops>(batch)) body.batch.entries.segments = nullptr;
+  return body;
 }
 
 }  // namespace perdure

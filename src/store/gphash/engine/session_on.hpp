@@ -32,9 +32,8 @@ class SessionOn final : public Session {
   using Warp = typename Machine::Warp;
   using Solo = typename Machine::Solo;
   using PublishWarp = std::conditional_t<Ops::kPublishNeedsWarp, Warp, Solo>;
-  // Layout `log` has to be told nothing between its phases, and takes the long way.
   static constexpr bool kChains =
-      Machine::kChains && Ops::kMirrored && Ops::kUndoable && !Ops::kLogged;
+      Machine::kChains && Ops::kMirrored && (Ops::kUndoable || Ops::kLogged) && !Ops::kHashed;
 
  public:
   explicit SessionOn(EngineState<Machine>& state)
@@ -187,8 +186,8 @@ class SessionOn final : public Session {
       FollowChangesBody<Ops> const follow{batch_, state_->table};
       if (Status s = launcher_.template run<Warp>(follow, items); !s.ok()) return s;
     }
-    PublishBody<Ops> body{batch_, state_->table};
-    if (Status s = log_entries_apart(launcher_, body); !s.ok()) return s;
+    if (Status s = log_entries_apart<Ops>(launcher_, batch_, state_->table); !s.ok()) return s;
+    PublishBody<Ops> const body = phase_two<Machine, Ops>(batch_, state_->table);
     if (Status s = launcher_.template count<PublishWarp>(body, batch_.n); !s.ok()) return s;
     return mutated("planned_gets_follow_publish") ? gather_planned() : Status{};
   }
@@ -208,9 +207,9 @@ class SessionOn final : public Session {
   Status order() override {
     PERDURE_ASSERT(step_ == Step::planned || step_ == Step::published);
     ordered_ = true;
-    if (chained_) return {};  // as the launch's last steps did, and it was waited for
     if constexpr (Machine::kPoolIsFar && Ops::kLogged)
       pm::order();  // an extent's head is the host's
+    if (chained_) return {};  // as the launch's last steps did, and it was waited for
     return launcher_.machine.order();
   }
 
@@ -322,7 +321,8 @@ class SessionOn final : public Session {
     writes_.show(batch_);
     grouped_ = released_ = false;
     if constexpr (kChains) {
-      chained_ = batch_.n <= machine.most_chained() && state_->table.mirror.identities != nullptr;
+      chained_ = batch_.n <= machine.most_chained() && state_->table.mirror.identities != nullptr &&
+                 alike() && !batch_.replays;
     }
     if (chained_) return {};
     if (std::exchange(sorted_, true)) return {};  // it is prepared once more
@@ -338,14 +338,21 @@ class SessionOn final : public Session {
     std::uint64_t* const left = lists_.entries.data();
     std::uint64_t* const counters = writes_.counters.data();
     std::uint64_t const gets = planned_.entries != nullptr ? n : 0;
-    bool const releases = from_lease_ && !undo_ && state_->records.bits != nullptr;
+    bool const releases =
+        from_lease_ && !undo_ && !batch_.undoable && state_->records.bits != nullptr;
     BeginPassBody const begin{launcher_.counts_here(), counters, 2, planned_.entries, 2 * gets};
     LanePerKeyPlanBody<Ops> const plan{batch_, state_->table, left, counters, planned_};
     PlanBody<Ops> const rest{batch_, state_->table, left, counters};
     GatherBody<Ops> const gather{batch_, state_->table, planned_, gets};
-    UndoBody<Ops> const undo{batch_, undo_.value_or(wal::UndoRegion{})};
+    auto const log = [&] {
+      if constexpr (Ops::kLogged)
+        return entries_step<Ops>(launcher_, batch_, state_->table);
+      else
+        return launcher_.template count_step<PublishWarp>(
+            UndoBody<Ops>{batch_, undo_.value_or(wal::UndoRegion{})}, undo_ ? n : 0);
+    };
     FollowChangesBody<Ops> const follow{batch_, state_->table};
-    PublishBody<Ops> const publish{batch_, state_->table};
+    PublishBody<Ops> const publish = phase_two<Machine, Ops>(batch_, state_->table);
     GiveBackWhenDoneBody const release{
         {state_->records, batch_.reserved, batch_.unlinked, batch_.used}, launcher_.counts_here()};
     TellHostBody const tell{launcher_.counts_here(), launcher_.counts_twin(), batch_.status,
@@ -358,8 +365,7 @@ class SessionOn final : public Session {
         launcher_.template count_step<Warp>(plan, items_of(n)),
         launcher_.template count_step<Warp>(rest, n, counters),
         launcher_.template count_step<Warp>(gather, items_of(gets)),
-        Machine::both_steps(launcher_.template count_step<PublishWarp>(undo, undo_ ? n : 0),
-                            launcher_.template run_step<Warp>(follow, changes_to_follow())),
+        Machine::both_steps(log(), launcher_.template run_step<Warp>(follow, changes_to_follow())),
         Machine::order_step(), launcher_.template count_step<PublishWarp>(publish, n),
         Machine::order_step(),
         Machine::both_steps(launcher_.template run_step<Solo>(release, releases ? n : 0),
@@ -382,9 +388,7 @@ class SessionOn final : public Session {
   Status make_room_for_gets() {
     planned_ = {};
     if (Ops::kHashed || !has(call_, OpKind::get)) return {};
-    if (Status s = lists_.gets.resize(2 * batch_.n); !s.ok()) return s;
-    if (Status s = lists_.spare.resize(batch_.n); !s.ok()) return s;
-    if (Status s = lists_.slots.resize(batch_.n); !s.ok()) return s;
+    if (Status s = lists_.resize_for_gets(batch_.n); !s.ok()) return s;
     if (Status s = launcher_.machine.need_room_to_sort_words(batch_.n); !s.ok()) return s;
     planned_ = {lists_.gets.data(), nullptr, lists_.slots.data(), gets_.shift()};
     planned_.fresh = lists_.gets.data() + batch_.n;
@@ -396,13 +400,14 @@ class SessionOn final : public Session {
       PlanPairsBody<Ops> const pairs{batch_, state_->table};
       if (batch_.replays) return launcher_.template count<Warp>(pairs, batch_.n);
     } else if constexpr (Ops::kMirrored) {
-      // Lanes write records of one size alone.
-      bool const alike = state_->table.value_bytes != 0 || batch_.replays;
-      if (state_->table.mirror.identities != nullptr && alike) return plan_lane_per_key();
+      if (state_->table.mirror.identities != nullptr && alike()) return plan_lane_per_key();
     }
     if (Status s = sum_pieces(); !s.ok()) return s;
     return launcher_.template count<Warp>(PlanBody<Ops>{batch_, state_->table}, batch_.n);
   }
+
+  /// Lanes write records of one size alone.
+  [[nodiscard]] bool alike() const { return state_->table.value_bytes != 0 || batch_.replays; }
 
   /// Of this pass, for groups that have long runs.
   Status sum_pieces() {
