@@ -13,11 +13,13 @@
 #include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
 #include "store/gphash/engine/batch_entries_on.hpp"
+#include "store/gphash/engine/chain_on.hpp"
 #include "store/gphash/engine/engine.hpp"
 #include "store/gphash/engine/get_on.hpp"
 #include "store/gphash/engine/launcher.hpp"
 #include "store/gphash/engine/leased_records.hpp"
 #include "store/gphash/engine/replayed_cells_on.hpp"
+#include "store/gphash/engine/values_ahead.hpp"
 #include "store/gphash/engine/write_buffers.hpp"
 #include "store/gphash/kernels/batch_ops.hpp"
 #include "store/gphash/kernels/lane_per_key_plan.hpp"
@@ -41,7 +43,8 @@ class SessionOn final : public Session {
         launcher_(state),
         leased_(state, launcher_, writes_, lists_),
         gets_(state, launcher_, lists_),
-        replayed_(state, launcher_) {}
+        replayed_(state, launcher_),
+        ahead_(state, launcher_, writes_) {}
 
   Status upload(Call const& call, std::span<std::uint8_t const> status) override {
     Machine& machine = launcher_.machine;
@@ -112,9 +115,17 @@ class SessionOn final : public Session {
       if (Status s = writes_.need_twins(batch_.n); !s.ok()) return s;
     }
     batch_.any_fits = from_lease_ ? leased_.any_fits() : reservation.any_fits;
+    if (Status s = make_room_to_group(); !s.ok()) return s;
+    bool const ahead = from_lease_ && ahead_.pays(batch_);
+    if (ahead) {
+      if (Status s = ahead_.make_room(batch_.n); !s.ok()) return s;
+      auto const taken = leased_.take(batch_);
+      if (!taken || !taken.value()) return taken;
+      if (Status s = ahead_.begin(batch_); !s.ok()) return s;
+    }
     if (Status s = group_by_key(); !s.ok()) return s;
     step_ = Step::prepared;
-    return from_lease_ ? leased_.take(batch_) : Result<bool>(true);
+    return from_lease_ && !ahead ? leased_.take(batch_) : Result<bool>(true);
   }
 
   Status replay(CellsToReplay const& cells) override {
@@ -129,6 +140,7 @@ class SessionOn final : public Session {
       ordered_ = statuses_here_ = sorted_ = from_lease_ = false;
       if (Status s = replayed_.bring(cells, batch_, writes_, status_); !s.ok()) return s;
       step_ = Step::prepared;
+      if (Status s = make_room_to_group(); !s.ok()) return s;
       return group_by_key();
     }
     return {Code::unsupported, "this layout has no log of entries"};
@@ -182,6 +194,7 @@ class SessionOn final : public Session {
     step_ = Step::published;
     ordered_ = false;
     if (chained_) return {};
+    if (Status s = launcher_.machine.rejoin(); !s.ok()) return s;  // with values written ahead
     if (std::uint64_t const items = changes_to_follow()) {
       FollowChangesBody<Ops> const follow{batch_, state_->table};
       if (Status s = launcher_.template run<Warp>(follow, items); !s.ok()) return s;
@@ -201,7 +214,9 @@ class SessionOn final : public Session {
       if (Status s = launcher_.machine.begin_fetch(status_, batch_.n); !s.ok()) return s;
     }
     statuses_here_ = statuses;
-    return launcher_.counts();
+    auto counts = launcher_.counts();
+    if (counts) ahead_.learn(batch_, counts.value());
+    return counts;
   }
 
   Status order() override {
@@ -308,10 +323,9 @@ class SessionOn final : public Session {
     return {};
   }
 
-  /// Sorts the operations by hash. All that planning and the end of the batch will need is there
-  /// afterwards: in between, nothing may fail for want of memory.
-  Status group_by_key() {
-    Machine& machine = launcher_.machine;
+  /// All that planning and the end of the batch will need is there afterwards: in between, nothing
+  /// may fail for want of memory.
+  Status make_room_to_group() {
     if (Status s = writes_.resize(batch_.n); !s.ok()) return s;
     if (Status s = status_.need_twin(batch_.n); !s.ok()) return s;
     if constexpr (Ops::kMirrored) {
@@ -321,60 +335,36 @@ class SessionOn final : public Session {
     writes_.show(batch_);
     grouped_ = released_ = false;
     if constexpr (kChains) {
-      chained_ = batch_.n <= machine.most_chained() && state_->table.mirror.identities != nullptr &&
-                 alike() && !batch_.replays;
+      chained_ = batch_.n <= launcher_.machine.most_chained() &&
+                 state_->table.mirror.identities != nullptr && alike() && !batch_.replays;
     }
+    return {};
+  }
+
+  /// Sorts the operations by hash.
+  Status group_by_key() {
     if (chained_) return {};
     if (std::exchange(sorted_, true)) return {};  // it is prepared once more
     if (Status s = replayed_.hash(batch_); !s.ok()) return s;
-    return machine.sort(batch_.order, batch_.n);
+    return launcher_.machine.sort(batch_.order, batch_.n);
   }
 
-  /// A pass of a small batch, and before the first the grouping, behind the last the records that
-  /// nobody needs: one launch, for several would take longer than what they do.
   Result<exec::Counts> run_chain() {
     Machine& machine = launcher_.machine;
-    std::uint64_t const n = batch_.n, first = std::exchange(grouped_, true) ? 0 : n;
-    std::uint64_t* const left = lists_.entries.data();
-    std::uint64_t* const counters = writes_.counters.data();
-    std::uint64_t const gets = planned_.entries != nullptr ? n : 0;
-    bool const releases =
-        from_lease_ && !undo_ && !batch_.undoable && state_->records.bits != nullptr;
-    BeginPassBody const begin{launcher_.counts_here(), counters, 2, planned_.entries, 2 * gets};
-    LanePerKeyPlanBody<Ops> const plan{batch_, state_->table, left, counters, planned_};
-    PlanBody<Ops> const rest{batch_, state_->table, left, counters};
-    GatherBody<Ops> const gather{batch_, state_->table, planned_, gets};
-    auto const log = [&] {
-      if constexpr (Ops::kLogged)
-        return entries_step<Ops>(launcher_, batch_, state_->table);
-      else
-        return launcher_.template count_step<PublishWarp>(
-            UndoBody<Ops>{batch_, undo_.value_or(wal::UndoRegion{})}, undo_ ? n : 0);
-    };
-    FollowChangesBody<Ops> const follow{batch_, state_->table};
-    PublishBody<Ops> const publish = phase_two<Machine, Ops>(batch_, state_->table);
-    GiveBackWhenDoneBody const release{
-        {state_->records, batch_.reserved, batch_.unlinked, batch_.used}, launcher_.counts_here()};
-    TellHostBody const tell{launcher_.counts_here(), launcher_.counts_twin(), batch_.status,
-                            status_.twin(), n};
-    Status const launched = machine.chain(
-        n,
-        Machine::both_steps(Machine::threads_step(first, HashBody{batch_}),
-                            Machine::threads_step(begin.items(), begin)),
-        Machine::sort_step(batch_.order, first),
-        launcher_.template count_step<Warp>(plan, items_of(n)),
-        launcher_.template count_step<Warp>(rest, n, counters),
-        launcher_.template count_step<Warp>(gather, items_of(gets)),
-        Machine::both_steps(log(), launcher_.template run_step<Warp>(follow, changes_to_follow())),
-        Machine::order_step(), launcher_.template count_step<PublishWarp>(publish, n),
-        Machine::order_step(),
-        Machine::both_steps(launcher_.template run_step<Solo>(release, releases ? n : 0),
-                            Machine::threads_step(tell.items(), tell)));
-    if (!launched.ok()) return launched;
+    Chain<Machine> chain{
+        std::exchange(grouped_, true) ? 0 : batch_.n,
+        lists_.entries.data(),
+        writes_.counters.data(),
+        planned_,
+        undo_,
+        changes_to_follow(),
+        from_lease_ && !undo_ && !batch_.undoable && state_->records.bits != nullptr,
+        status_.twin()};
+    if (Status s = launch_chain<Ops>(launcher_, *state_, batch_, chain); !s.ok()) return s;
     if (Status s = machine.wait(); !s.ok()) return s;
     statuses_here_ = true;
     exec::Counts const counts = *launcher_.counts_twin();
-    released_ = releases && counts[BatchCounts::pending] == 0;
+    released_ = chain.releases && counts[BatchCounts::pending] == 0;
     return counts;
   }
 
@@ -493,6 +483,7 @@ class SessionOn final : public Session {
   LeasedRecords<Machine> leased_;
   GetOn<Machine, Ops> gets_;
   ReplayedCellsOn<Machine, Ops> replayed_;
+  ValuesAhead<Machine, Ops> ahead_;
 };
 
 }  // namespace perdure

@@ -30,6 +30,9 @@ using gphash::Verdict;
 struct WriteView : BatchView {
   Plan* plans = nullptr;  // per position of `order`; change == none: nothing to publish
   wal::EntryRegion entries;  // layout `log`: an entry a position
+  // Per operation, what the mirror keeps of its value's checksum, if values were written ahead of
+  // planning (ValuesAheadBody), each to its reservation. Phase two alone may read it.
+  std::uint32_t const* value_sums = nullptr;
   bool undoable = false;  // and behind all of those one more a position, which undoes it
   // Entries are read back: the records are there, and may be of later batches. `reserved` has what
   // the entries say instead.
@@ -307,6 +310,15 @@ struct UndoBody {
   }
 };
 
+/// What phase two is to do at a position.
+PERDURE_FN Plan plan_at(WriteView const& batch, std::uint64_t j) {
+  Plan plan = batch.plans[j];
+  bool const ahead = batch.value_sums != nullptr && plan.change != Change::none &&
+                     plan.change != Change::erase && plan.writer != Plan::kNoWriter;
+  if (ahead) plan.value_sum = batch.value_sums[mutated("ahead_sum_of_position") ? j : plan.writer];
+  return plan;
+}
+
 /// The entries of a batch: what phase two is about to do, for good. Each position has one from the
 /// first pass on, and of a batch that can be undone another, which says what was there.
 template <class Ops>
@@ -387,9 +399,10 @@ struct LogEntriesBody {
     std::uint32_t const mask = warp.ballot([&](std::uint32_t lane) {
       std::uint64_t const j = first + lane;
       if (j >= batch.n || !all.writes(batch.plans[j])) return false;
-      done[lane] = all.doing(j, batch.plans[j]);
+      Plan const plan = plan_at(batch, j);
+      done[lane] = all.doing(j, plan);
       sum[lane] = wal::sum_of(done[lane], batch.entries.cell_bytes);
-      if (batch.undoable) undone[lane] = all.template undoing<W>(j, batch.plans[j]);
+      if (batch.undoable) undone[lane] = all.template undoing<W>(j, plan);
       return true;
     });
     std::uint32_t const said = warp.ballot([&](std::uint32_t lane) {
@@ -419,7 +432,7 @@ struct PublishBody {
 
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t j, State<W>&, Counts& counts) const {
-    Plan const plan = batch.plans[j];
+    Plan const plan = plan_at(batch, j);
     if constexpr (Ops::kLogged && kStage == 0)
       EntriesOf<Ops>{batch, table}.log(warp, mem, j, plan, counts);
     if (plan.change == Change::none) return;
