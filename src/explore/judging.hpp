@@ -21,7 +21,7 @@ namespace perdure::explore {
 /// A batch as the columns a store takes.
 struct Columns {
   Columns(Scenario const& s, Batch const& b)
-      : key_bytes(s.key_bytes), value_bytes(s.value_bytes), rmw(b.rmw) {
+      : key_bytes(s.key_bytes), value_bytes(s.value_bytes), rmw(b.rmw), by_put(b.by_put) {
     for (Operation const& o : b.operations) {
       s.add_key(o.key, keys);
       key_offsets.push_back(static_cast<std::int64_t>(keys.size()));
@@ -50,6 +50,7 @@ struct Columns {
     return {reinterpret_cast<std::byte*>(out.data()), 8, out.size(), MemorySpace::host};
   }
   Status apply(Store& store, CallOptions const& how = {}) {
+    if (by_put) return store.put(key_column(), value_column(), statuses, how);
     return store.apply({key_column(), kinds, value_column(), rmw, Element::u64, out_column()},
                        statuses, how);
   }
@@ -84,6 +85,7 @@ struct Columns {
   std::vector<OpKind> kinds;
   std::vector<KeyStatus> statuses;
   Rmw rmw;
+  bool by_put;
 };
 
 inline std::string name_of(std::size_t key) {

@@ -29,6 +29,7 @@ struct Operation {
 struct Batch {
   std::vector<Operation> operations;
   Rmw rmw = Rmw::replace;
+  bool by_put = false;  // they are puts, in one call that says so
 };
 
 /// How a run's batches are written.

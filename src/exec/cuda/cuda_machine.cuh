@@ -315,14 +315,15 @@ class CudaMachine {
         return merge_sort_by_hash(room, bytes, items, n, stream_);
       });
     }
-    auto const pairs = room_for_pairs(n);
-    if (!pairs) return pairs.status();
-    if (Status s = threads(n, UnzipBody{items, pairs->hashes[0], pairs->indices[0]}); !s.ok())
+    auto const room = room_for_pairs(n);
+    if (!room) return room.status();
+    HashedIndices const& pairs = room.value();
+    if (Status s = threads(n, UnzipBody{items, pairs.hashes[0], pairs.indices[0]}); !s.ok())
       return s;
-    Status const sorted = with_room("sorting a batch", [&](void* room, std::size_t& bytes) {
-      return radix_sort_by_hash(room, bytes, *pairs, n, stream_);
+    Status const sorted = with_room("sorting a batch", [&](void* here, std::size_t& bytes) {
+      return radix_sort_by_hash(here, bytes, pairs, n, stream_);
     });
-    return sorted.ok() ? threads(n, ZipBody{items, pairs->hashes[1], pairs->indices[1]}) : sorted;
+    return sorted.ok() ? threads(n, ZipBody{items, pairs.hashes[1], pairs.indices[1]}) : sorted;
   }
   /// Afterwards sort() of so many takes no memory.
   Status need_room_to_sort(std::size_t n) {
@@ -334,10 +335,10 @@ class CudaMachine {
         return s;
       return sort_room_.resize(bytes);
     }
-    auto const pairs = room_for_pairs(n);
-    if (!pairs) return pairs.status();
-    if (Status s =
-            cuda_status(radix_sort_by_hash(nullptr, bytes, *pairs, n, stream_), "sorting a batch");
+    auto const room = room_for_pairs(n);
+    if (!room) return room.status();
+    if (Status s = cuda_status(radix_sort_by_hash(nullptr, bytes, room.value(), n, stream_),
+                               "sorting a batch");
         !s.ok())
       return s;
     return sort_room_.resize(bytes);

@@ -20,9 +20,11 @@ class ValuesAhead {
 #if defined(PERDURE_EXPLORE)
   static constexpr bool kCan = Ops::kLogged && !Ops::kHashed;
   static constexpr std::uint64_t kLeast = 1;
+  static constexpr bool kAlways = true;
 #else
   static constexpr bool kCan = Machine::kPoolIsFar && Ops::kLogged && !Ops::kHashed;
   static constexpr std::uint64_t kLeast = std::uint64_t{1} << 16;
+  static constexpr bool kAlways = false;
 #endif
 
  public:
@@ -32,12 +34,7 @@ class ValuesAhead {
 
   /// Whether nearly all values will be used, as far as the last such batch says.
   [[nodiscard]] bool pays(WriteView const& batch) const {
-#if defined(PERDURE_EXPLORE)
-    bool const likely = batch.sequence % 2 == 0;  // so that a run has both ways
-#else
-    bool const likely = state_->keys_differ;
-#endif
-    return writes_one_each(batch) && likely;
+    return writes_one_each(batch) && (kAlways || state_->keys_differ);
   }
   Status make_room(std::uint64_t operations) {
     if (Status s = writes_->value_sums.resize(operations); !s.ok()) return s;
