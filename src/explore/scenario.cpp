@@ -69,7 +69,7 @@ void fit_to_any_values(Batch& batch) {
     if (o.kind == OpKind::get) o.kind = OpKind::update;
 }
 
-/// Every other batch, for those may be written another way (engine/values_ahead.hpp).
+/// Every other batch: who writes puts alone has no kinds of operations.
 void fit_to_puts(std::vector<Batch>& batches) {
   for (std::size_t b = 0; b < batches.size(); b += 2) {
     batches[b].by_put = true;

@@ -72,8 +72,6 @@ inline constexpr char const* kMutantNames[] = {
     "replayed_record_not_marked",
     "entry_rest_skipped",
     "entry_sum_without_rest",
-    "ahead_sum_of_position",
-    "ahead_value_of_first_writer",
     "last_records_may_be_older",
     "last_records_known_by_their_heads",
     "entry_without_old",

@@ -189,7 +189,6 @@ class CpuMachine {
     return {};
   }
 
-  Status need_room_to_sort(std::size_t) { return {}; }
   Status need_room_to_sort_words(std::size_t) { return {}; }  // it sorts where they are
   /// Ascending by the bits from `begin` up to `end`; the answer lies in one of the two.
   Result<std::uint64_t*> sort_words(std::uint64_t* words, std::uint64_t*, std::size_t n, int, int) {

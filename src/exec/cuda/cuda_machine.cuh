@@ -315,33 +315,18 @@ class CudaMachine {
         return merge_sort_by_hash(room, bytes, items, n, stream_);
       });
     }
-    auto const room = room_for_pairs(n);
-    if (!room) return room.status();
-    HashedIndices const& pairs = room.value();
+    for (int i = 0; i < 2; ++i) {
+      if (Status s = hashes_[i].resize(n); !s.ok()) return s;
+      if (Status s = indices_[i].resize(n); !s.ok()) return s;
+    }
+    HashedIndices const pairs{{hashes_[0].data(), hashes_[1].data()},
+                              {indices_[0].data(), indices_[1].data()}};
     if (Status s = threads(n, UnzipBody{items, pairs.hashes[0], pairs.indices[0]}); !s.ok())
       return s;
-    Status const sorted = with_room("sorting a batch", [&](void* here, std::size_t& bytes) {
-      return radix_sort_by_hash(here, bytes, pairs, n, stream_);
+    Status const sorted = with_room("sorting a batch", [&](void* room, std::size_t& bytes) {
+      return radix_sort_by_hash(room, bytes, pairs, n, stream_);
     });
     return sorted.ok() ? threads(n, ZipBody{items, pairs.hashes[1], pairs.indices[1]}) : sorted;
-  }
-  /// Afterwards sort() of so many takes no memory.
-  Status need_room_to_sort(std::size_t n) {
-    std::size_t bytes = 0;
-    if (n <= kMerged) {
-      if (Status s = cuda_status(merge_sort_by_hash(nullptr, bytes, nullptr, n, stream_),
-                                 "sorting a batch");
-          !s.ok())
-        return s;
-      return sort_room_.resize(bytes);
-    }
-    auto const room = room_for_pairs(n);
-    if (!room) return room.status();
-    if (Status s = cuda_status(radix_sort_by_hash(nullptr, bytes, room.value(), n, stream_),
-                               "sorting a batch");
-        !s.ok())
-      return s;
-    return sort_room_.resize(bytes);
   }
 
   Status sums_before(std::uint32_t const* in, std::uint32_t* out, std::size_t n) {
@@ -442,15 +427,6 @@ class CudaMachine {
   static bool must_be_copied(Column const& column) {
     return column.data != nullptr && column.space == MemorySpace::device &&
            column.count * column.width > 0;
-  }
-
-  Result<HashedIndices> room_for_pairs(std::size_t n) {
-    for (int i = 0; i < 2; ++i) {
-      if (Status s = hashes_[i].resize(n); !s.ok()) return s;
-      if (Status s = indices_[i].resize(n); !s.ok()) return s;
-    }
-    return HashedIndices{{hashes_[0].data(), hashes_[1].data()},
-                         {indices_[0].data(), indices_[1].data()}};
   }
 
   /// Runs one of CUB's algorithms, which says with no room how much it needs.

@@ -133,7 +133,6 @@ class SimMachine {
     return {};
   }
 
-  Status need_room_to_sort(std::size_t) { return {}; }
   Status need_room_to_sort_words(std::size_t) { return {}; }  // it sorts where they are
   Result<std::uint64_t*> sort_words(std::uint64_t* words, std::uint64_t*, std::size_t n, int, int) {
     std::sort(words, words + n);

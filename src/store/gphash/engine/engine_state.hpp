@@ -57,7 +57,6 @@ struct EngineState {
   BucketCacheOn<Machine> buckets;  // layout `in_place` only
   RecordMap records;
   std::uint64_t free_records = 0;  // of these at least so many are free
-  bool keys_differ = true;  // nearly all, in the last large batch of puts; of who writes, alone
   RecordStash<Machine> stash;
   typename Machine::template Buffer<std::uint32_t> record_bits;
   typename Machine::template Buffer<std::uint8_t> record_leased;

@@ -19,7 +19,6 @@
 #include "store/gphash/engine/launcher.hpp"
 #include "store/gphash/engine/leased_records.hpp"
 #include "store/gphash/engine/replayed_cells_on.hpp"
-#include "store/gphash/engine/values_ahead.hpp"
 #include "store/gphash/engine/write_buffers.hpp"
 #include "store/gphash/kernels/batch_ops.hpp"
 #include "store/gphash/kernels/lane_per_key_plan.hpp"
@@ -43,8 +42,7 @@ class SessionOn final : public Session {
         launcher_(state),
         leased_(state, launcher_, writes_, lists_),
         gets_(state, launcher_, lists_),
-        replayed_(state, launcher_),
-        ahead_(state, launcher_, writes_) {}
+        replayed_(state, launcher_) {}
 
   Status upload(Call const& call, std::span<std::uint8_t const> status) override {
     Machine& machine = launcher_.machine;
@@ -115,17 +113,9 @@ class SessionOn final : public Session {
       if (Status s = writes_.need_twins(batch_.n); !s.ok()) return s;
     }
     batch_.any_fits = from_lease_ ? leased_.any_fits() : reservation.any_fits;
-    if (Status s = make_room_to_group(); !s.ok()) return s;
-    bool const ahead = from_lease_ && ahead_.pays(batch_);
-    if (ahead) {
-      if (Status s = ahead_.make_room(batch_.n); !s.ok()) return s;
-      auto const taken = leased_.take(batch_);
-      if (!taken || !taken.value()) return taken;
-      if (Status s = ahead_.begin(batch_); !s.ok()) return s;
-    }
     if (Status s = group_by_key(); !s.ok()) return s;
     step_ = Step::prepared;
-    return from_lease_ && !ahead ? leased_.take(batch_) : Result<bool>(true);
+    return from_lease_ ? leased_.take(batch_) : Result<bool>(true);
   }
 
   Status replay(CellsToReplay const& cells) override {
@@ -140,7 +130,6 @@ class SessionOn final : public Session {
       ordered_ = statuses_here_ = sorted_ = from_lease_ = false;
       if (Status s = replayed_.bring(cells, batch_, writes_, status_); !s.ok()) return s;
       step_ = Step::prepared;
-      if (Status s = make_room_to_group(); !s.ok()) return s;
       return group_by_key();
     }
     return {Code::unsupported, "this layout has no log of entries"};
@@ -194,7 +183,6 @@ class SessionOn final : public Session {
     step_ = Step::published;
     ordered_ = false;
     if (chained_) return {};
-    if (Status s = launcher_.machine.rejoin(); !s.ok()) return s;  // with values written ahead
     if (std::uint64_t const items = changes_to_follow()) {
       FollowChangesBody<Ops> const follow{batch_, state_->table};
       if (Status s = launcher_.template run<Warp>(follow, items); !s.ok()) return s;
@@ -214,9 +202,7 @@ class SessionOn final : public Session {
       if (Status s = launcher_.machine.begin_fetch(status_, batch_.n); !s.ok()) return s;
     }
     statuses_here_ = statuses;
-    auto counts = launcher_.counts();
-    if (counts) ahead_.learn(batch_, counts.value());
-    return counts;
+    return launcher_.counts();
   }
 
   Status order() override {
@@ -323,9 +309,10 @@ class SessionOn final : public Session {
     return {};
   }
 
-  /// All that planning and the end of the batch will need is there afterwards: in between, nothing
-  /// may fail for want of memory.
-  Status make_room_to_group() {
+  /// Sorts the operations by hash. All that planning and the end of the batch will need is there
+  /// afterwards: in between, nothing may fail for want of memory.
+  Status group_by_key() {
+    Machine& machine = launcher_.machine;
     if (Status s = writes_.resize(batch_.n); !s.ok()) return s;
     if (Status s = status_.need_twin(batch_.n); !s.ok()) return s;
     if constexpr (Ops::kMirrored) {
@@ -335,18 +322,13 @@ class SessionOn final : public Session {
     writes_.show(batch_);
     grouped_ = released_ = false;
     if constexpr (kChains) {
-      chained_ = batch_.n <= launcher_.machine.most_chained() &&
-                 state_->table.mirror.identities != nullptr && alike() && !batch_.replays;
+      chained_ = batch_.n <= machine.most_chained() && state_->table.mirror.identities != nullptr &&
+                 alike() && !batch_.replays;
     }
-    return {};
-  }
-
-  /// Sorts the operations by hash.
-  Status group_by_key() {
     if (chained_) return {};
     if (std::exchange(sorted_, true)) return {};  // it is prepared once more
     if (Status s = replayed_.hash(batch_); !s.ok()) return s;
-    return launcher_.machine.sort(batch_.order, batch_.n);
+    return machine.sort(batch_.order, batch_.n);
   }
 
   Result<exec::Counts> run_chain() {
@@ -483,7 +465,6 @@ class SessionOn final : public Session {
   LeasedRecords<Machine> leased_;
   GetOn<Machine, Ops> gets_;
   ReplayedCellsOn<Machine, Ops> replayed_;
-  ValuesAhead<Machine, Ops> ahead_;
 };
 
 }  // namespace perdure

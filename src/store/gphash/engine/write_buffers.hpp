@@ -22,7 +22,6 @@ struct WriteBuffers {
   Buffer<PieceSum> sums;
   Buffer<std::uint64_t> counters;  // of positions that lanes leave, and of pieces
   Buffer<std::uint32_t> free, before;  // to take records by
-  Buffer<std::uint32_t> value_sums;  // of values that were written ahead
   Buffer<std::uint64_t> segments;  // of the log of entries
 
   Status resize(std::uint64_t n) {

@@ -30,9 +30,6 @@ using gphash::Verdict;
 struct WriteView : BatchView {
   Plan* plans = nullptr;  // per position of `order`; change == none: nothing to publish
   wal::EntryRegion entries;  // layout `log`: an entry a position
-  // Per operation, what the mirror keeps of its value's checksum, if values were written ahead of
-  // planning (ValuesAheadBody), each to its reservation. Phase two alone may read it.
-  std::uint32_t const* value_sums = nullptr;
   bool undoable = false;  // and behind all of those one more a position, which undoes it
   // Entries are read back: the records are there, and may be of later batches. `reserved` has what
   // the entries say instead.
@@ -310,15 +307,6 @@ struct UndoBody {
   }
 };
 
-/// What phase two is to do at a position.
-PERDURE_FN Plan plan_at(WriteView const& batch, std::uint64_t j) {
-  Plan plan = batch.plans[j];
-  bool const ahead = batch.value_sums != nullptr && plan.change != Change::none &&
-                     plan.change != Change::erase && plan.writer != Plan::kNoWriter;
-  if (ahead) plan.value_sum = batch.value_sums[mutated("ahead_sum_of_position") ? j : plan.writer];
-  return plan;
-}
-
 /// The entries of a batch: what phase two is about to do, for good. Each position has one from the
 /// first pass on, and of a batch that can be undone another, which says what was there.
 template <class Ops>
@@ -399,7 +387,7 @@ struct LogEntriesBody {
     std::uint32_t const mask = warp.ballot([&](std::uint32_t lane) {
       std::uint64_t const j = first + lane;
       if (j >= batch.n || !all.writes(batch.plans[j])) return false;
-      Plan const plan = plan_at(batch, j);
+      Plan const plan = batch.plans[j];
       done[lane] = all.doing(j, plan);
       sum[lane] = wal::sum_of(done[lane], batch.entries.cell_bytes);
       if (batch.undoable) undone[lane] = all.template undoing<W>(j, plan);
@@ -432,7 +420,7 @@ struct PublishBody {
 
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t j, State<W>&, Counts& counts) const {
-    Plan const plan = plan_at(batch, j);
+    Plan const plan = batch.plans[j];
     if constexpr (Ops::kLogged && kStage == 0)
       EntriesOf<Ops>{batch, table}.log(warp, mem, j, plan, counts);
     if (plan.change == Change::none) return;

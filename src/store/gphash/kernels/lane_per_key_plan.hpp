@@ -212,7 +212,6 @@ struct LanePerKeyPlanBody {
     std::uint32_t const mask =
         warp.ballot([&](std::uint32_t lane) { return writes(decided[lane]); });
     if (batch.replays) return note_replayed(warp, first, mask, hash, decided);
-    if (batch.value_sums != nullptr) return note_ahead(warp, first, mask, hash, decided);
     typename W::template Each<pm::RecordParts> parts;
     warp.each([&](std::uint32_t lane) {
       if (!in(mask, lane)) return;
@@ -265,25 +264,6 @@ struct LanePerKeyPlanBody {
     });
   }
 
-  /// Records whose values are being written.
-  template <class W>
-  PERDURE_FN void note_ahead(W& warp, std::uint64_t first, std::uint32_t mask,
-                             typename W::template Each<std::uint64_t> const& hash,
-                             typename W::template Each<Decided>& decided) const {
-    warp.each([&](std::uint32_t lane) {
-      if (!in(mask, lane)) return;
-      Decided& s = decided[lane];
-      std::uint64_t const writer = s.folded.writer;
-      PERDURE_ASSERT(!kCostlyAssertions ||
-                     (batch.reservation(first + lane, writer) == writer && !s.folded.arithmetic));
-      bool const wrong = mutated("ahead_value_of_first_writer");
-      Offset const record{batch.reserved[wrong ? batch.order[first + lane].index : writer]};
-      Ops::complete(s.plan, hash[lane], record);
-      s.plan.writer = static_cast<std::uint32_t>(writer);
-      s.plan.known = gphash::kKeyKnown | gphash::kSumKnown;
-    });
-  }
-
   /// Answers the group's operations, and leaves phase two its plan.
   template <class W>
   PERDURE_FN void carry_out(std::uint64_t j, std::uint64_t hash, Decided const& s) const {
@@ -312,40 +292,6 @@ struct LanePerKeyPlanBody {
       gets.slots[i] = s.slot;
       gets.entries[k] = Deferred::entry(s.at, gets.shift, i);
     }
-  }
-};
-
-/// Values of puts, as they come, 32 operations an item: each to its reservation, before it is known
-/// which of them will be read.
-template <class Ops>
-struct ValuesAheadBody {
-  static constexpr int kStages = 1;
-  static constexpr bool kWaitsForLink = true;  // and leaves room for sorting and planning
-  WriteView batch;
-  gphash::TableView table;
-  std::uint32_t* sums = nullptr;
-  template <class W>
-  struct State {};
-
-  template <int kStage, class W, class M>
-  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t item, State<W>&, Counts&) const {
-    std::uint64_t const first = item * kKeysPerItem;
-    typename W::template Each<pm::RecordParts> parts;
-    std::uint32_t const mask = warp.ballot([&](std::uint32_t lane) {
-      std::uint64_t const i = first + lane;
-      if (i >= batch.n || batch.reserved[i] == 0) return false;
-      parts[lane] = {
-          pm::address_at(mem.address(Offset{0}), table.records, Offset{batch.reserved[i]}),
-          batch.keys.at(i), batch.values.at(i)};
-      return true;
-    });
-    mem.write_each(mask);
-    typename W::template Each<std::uint32_t> all;
-    pm::RecordHeader const header{0, table.value_bytes, table.key_bytes, 0, batch.sequence};
-    pm::write_each(warp, mask, 0, table.records, header, parts, all);
-    warp.each([&](std::uint32_t lane) {
-      if ((mask >> lane & 1) != 0) sums[first + lane] = Ops::kept_sum(all[lane]);
-    });
   }
 };
 
