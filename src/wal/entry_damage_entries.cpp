@@ -36,8 +36,7 @@ std::uint64_t EntryDamage::sum_of_entries(EntryExtent const& extent) const {
 }
 
 bool EntryDamage::is_whole(EntryExtent const& extent) const {
-  if (extent.kind == ExtentKind::commit) return extent.entries == 0;
-  return sum_of_entries(extent.saying()) == extent.sum;
+  return EntryCells::is_borne_out(extent, [&] { return sum_of_entries(extent.saying()); });
 }
 
 void EntryDamage::mend_entries(EntryExtent const& extent) {
