@@ -90,7 +90,7 @@ class EntryLog {
   /// The extent of a device session, with so many cells that say nothing yet, durably. There is
   /// room for it and for the head of its end. Its kernels write behind next(), as that was before.
   void begin_session(std::uint64_t number, std::uint64_t cells, exec::Workers& workers);
-  /// Durably; its entries are ordered. Nothing is written before it.
+  /// Durably. Nothing is written before it.
   void end_session(std::uint64_t number, exec::Workers& workers);
   /// At the log's end, with no end behind it: of the session that is open, or that a crash left.
   [[nodiscard]] bool in_session() const { return session_.has_value(); }

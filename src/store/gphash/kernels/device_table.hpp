@@ -192,7 +192,7 @@ class WarpTable {
       });
       warp.local_fence();
       std::uint64_t const now = warp.elect([&] { return W::load(mirror.words + slot); });
-      if (now != held.word && !mutated("device_identity_not_rechecked")) return false;
+      if (now != held.word) return false;
       held.there = sum != kAnother &&
                    read_bare(mem, slot, held.word, static_cast<std::uint32_t>(sum), held.record);
       if (held.there) return true;
