@@ -42,8 +42,13 @@ TEST_P(DeviceStore, OneAtATimeItDoesWhatTheModelDoes) {
 }
 
 /// By key: what came of it, and whether an order of its operations explains it.
-TEST_P(DeviceStore, ManyWarpsOnTheSameKeysAreLinearizable) {
-  make(8, 8, {}, {}, 100);
+class ManyWarps : public DeviceStore {
+ protected:
+  void expect_linearizable(std::uint32_t key_bytes);
+};
+
+void ManyWarps::expect_linearizable(std::uint32_t key_bytes) {
+  make(key_bytes, 8, {}, {}, 100);
   std::mt19937_64 random(7);
   std::size_t const n = volume(6144);
   for (int round = 0; round < 4; ++round) {
@@ -81,6 +86,13 @@ TEST_P(DeviceStore, ManyWarpsOnTheSameKeysAreLinearizable) {
     driver_->model.held = after;
     driver_->check_all();
   }
+}
+
+TEST_P(ManyWarps, OnTheSameKeysAreLinearizable) {
+  ASSERT_NO_FATAL_FAILURE(expect_linearizable(8));
+  if (!logged()) return;
+  for (std::uint32_t const key_bytes : {24u, 40u})  // of two parts; by their hashes
+    ASSERT_NO_FATAL_FAILURE(expect_linearizable(key_bytes));
 }
 
 TEST_P(DeviceStore, ModifyLosesNoSum) {
@@ -211,6 +223,12 @@ TEST_P(DeviceStore, ADamagedRecordIsReportedAndCanBeReplaced) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, DeviceStore,
+                         testing::Values(MachineAndLayout{Device::cpu, Layout::word},
+                                         MachineAndLayout{Device::cpu, Layout::log},
+                                         MachineAndLayout{Device::cuda, Layout::word},
+                                         MachineAndLayout{Device::cuda, Layout::log}),
+                         [](auto const& machine) { return machine.param.name(); });
+INSTANTIATE_TEST_SUITE_P(Machines, ManyWarps,
                          testing::Values(MachineAndLayout{Device::cpu, Layout::word},
                                          MachineAndLayout{Device::cpu, Layout::log},
                                          MachineAndLayout{Device::cuda, Layout::word},
