@@ -55,7 +55,8 @@ if(PERDURE_CUDA)
     index/gphash/layout.hpp
     index/gphash/mirror.hpp index/gphash/operation.hpp index/gphash/ops.hpp index/gphash/word_ops.hpp
     pm/pool_format.hpp pm/memory.hpp pm/record.hpp pm/record_shape.hpp
-    store/gphash/kernels/device_table.hpp store/gphash/kernels/record_map.hpp)
+    store/gphash/kernels/device_entries.hpp store/gphash/kernels/device_table.hpp
+    store/gphash/kernels/device_view.hpp store/gphash/kernels/record_map.hpp wal/entries.hpp)
   install(TARGETS perdure_device EXPORT perdureTargets COMPONENT cpp)
 endif()
 foreach(header IN LISTS perdure_internal_headers)

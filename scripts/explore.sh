@@ -20,7 +20,7 @@ for kind in "word fence" "word commit" "in_place fence" "word fence --atomic --p
   "log fence --steps --revertible --per-scenario 800" "word fence --mirrored" "word fence --mirrored --atomic --per-scenario 800" \
   "word fence --full-medium" \
   "in_place fence --full-medium" "in_place fence --cached" \
-  "word fence --device-ops --per-scenario 800" "word fence --power"; do
+  "word fence --device-ops --per-scenario 800" "log fence --device-ops --per-scenario 800" "word fence --power"; do
   read -r layout model more <<<"$kind"
   # shellcheck disable=SC2086  # several words
   "$program" --layout "$layout" --model "$model" $more --states "$states" --jobs "$(nproc)"

@@ -28,6 +28,7 @@ namespace perdure {
 /// threads of the warp can read (global or shared, not a thread's own variables). Fastest at
 /// multiples of 8 bytes, 8-byte aligned.
 class DeviceTable {
+  // Of layout `log`, too: what it needs of them is the same there.
   using Ops = gphash::WordOps<gphash::Shape228, true>;
 
  public:
@@ -68,7 +69,8 @@ class DeviceTable {
                                         change);
   }
 
-  /// ok or not_found.
+  /// ok or not_found; layout `log`: or no_space, where the session has done all the erases it was
+  /// opened for, and the key stays.
   __device__ KeyStatus erase(void const* key) const {
     exec::CudaWarp warp;
     pm::Memory memory = memory_;

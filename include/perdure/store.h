@@ -79,6 +79,9 @@ class PERDURE_API Transaction {
 
 struct DeviceSessionOptions {
   std::uint64_t records = 1u << 20;  // that kernels may write: one for each put, update and modify
+  // Layout `log`, where each takes room in the log: that kernels may do. Default: as many as
+  // records. Layout `word` does any number.
+  std::optional<std::uint64_t> erases = std::nullopt;
 };
 
 /// What a kernel sees of a store during a device session: perdure/device.cuh makes a DeviceTable of
@@ -247,8 +250,9 @@ class PERDURE_API Store {
   /// warp, each durably when it returns (perdure/device.cuh). Until the session ends other threads
   /// wait, and calls of the thread that began it answer Code::busy. Room for the records is made
   /// now: in a session the table does not grow, no word is displaced, and no record is used again.
-  /// Device cuda, residency mirrored, layout `word` of the default shape, fixed sizes, not
-  /// durability power.
+  /// Device cuda, residency mirrored, layout `word` of the default shape or layout `log`, fixed
+  /// sizes, not durability power. Readers beside a writer of layout `log` see what a session wrote
+  /// once it has ended.
   Result<DeviceSession> device_session(DeviceSessionOptions const& options = {});
 
   /// Fills the record cache anew, with what was got since the last time and cache_policy says.

@@ -132,8 +132,11 @@ char const* contradiction(Options const& o) {
                        "they go: --model fence or flush"
                      : "--model flush is for Dash's tables, btree-store and btree-index";
   Bounds const& b = o.bounds;
-  if (b.device_ops && (o.layout != Layout::word || o.model != Model::fence))
-    return "--device-ops orders by fences, in layout word";
+  if (b.device_ops && (o.layout == Layout::in_place || o.model != Model::fence))
+    return "--device-ops orders by fences, in layout word or log";
+  if (b.device_ops && (b.any_keys || b.any_values))
+    return "--device-ops is about keys and values of one size, and goes without --any-keys and "
+           "--any-values";
   if (b.steps && (o.layout == Layout::in_place || b.atomic || b.device_ops))
     return "--steps makes each batch a transaction, in layout word or log";
   if (b.revertible && !b.steps) return "--revertible is about steps: add --steps";

@@ -13,7 +13,7 @@ using Value = std::optional<std::uint64_t>;
 /// Its effect on the key; false if it would have answered otherwise.
 bool take_effect(Seen const& s, Value& value) {
   if (s.acknowledged && s.status == KeyStatus::no_space)
-    return s.kind != OpKind::get && s.kind != OpKind::erase;
+    return s.kind == OpKind::erase ? s.erases_run_out && value.has_value() : s.kind != OpKind::get;
   bool const inserts = s.kind == OpKind::put || (s.kind == OpKind::update && s.adds);
   bool const found = value.has_value() || inserts;
   if (s.acknowledged && s.status != (found ? KeyStatus::ok : KeyStatus::not_found)) return false;

@@ -24,6 +24,7 @@ struct Seen {
   // else, after a crash: it took effect or it did not, and nobody knows its answer
   bool acknowledged = true;
   Rmw rmw = Rmw::replace;  // else an update computes, where there is a value, and answers none
+  bool erases_run_out = false;  // an erasure may answer no_space, of a key that is there
 };
 
 /// Whether a key that was `before` can be `after` now. At most 64 operations.

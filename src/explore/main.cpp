@@ -311,6 +311,7 @@ constexpr Kind kKinds[] = {
     {"mirrored-atomic", "", System::store, Layout::word, &Bounds::mirrored, false, &Bounds::atomic},
     {"mirrored-cached", "", System::store, Layout::word, &Bounds::mirrored, false, &Bounds::cached},
     {"device", "", System::store, Layout::word, &Bounds::device_ops},
+    {"log-device", "", System::store, Layout::log, &Bounds::device_ops},
     {"full", "", System::store, Layout::word, &Bounds::full_medium},
     {"power", "", System::store, Layout::word, &Bounds::power},
     {"cached", "", System::store, Layout::in_place, &Bounds::cached},

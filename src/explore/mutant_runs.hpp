@@ -26,8 +26,8 @@ struct MutantInfo {
       layouts;  // "word", "in_place", "both"; of word alone "atomic", "steps", "reverts",
                 // "mirrored", "mirrored-atomic", "mirrored-cached", "device", "full", "power";
                 // "log", of it alone "log-atomic", "log-steps", "log-reverts", "log-wide",
-                // "log-any", "log-any-keys", "log-any-keys-atomic", "log-cached"; of in_place
-                // "cached"; "tables";
+                // "log-any", "log-any-keys", "log-any-keys-atomic", "log-cached", "log-device"; of
+                // in_place "cached"; "tables";
                 // of libGPM "gpm-log", "gpm-conv", "gpm-logs" (both), "gpm-logs-commit" (both,
                 // where the host alone orders), "gpm-checkpoint"; of Dash "dash-eh", "dash-lh",
                 // "dash" (both), "dash-records"; "gwal", "gwal-power"; "btree"; of its store

@@ -52,6 +52,7 @@ void ReaderMoments::begin(Arena const& medium, std::vector<Window> const& window
   for (Window const& window : windows) {
     bytes = std::max(bytes, window.file_bytes);
     for (Event const& e : window.events) {
+      if (e.word >= medium.word_of(medium.data() + bytes)) continue;  // beside the pool
       events_.push_back(&e);
       before_.push_back(medium.now(e.word));
       random_ = mix(random_, mix(e.word, e.value));

@@ -169,13 +169,12 @@ Crasher::Forward Runner::run(SimSchedule const& schedule) {
 }
 
 /// Of a transaction, which may abort, a reader of layout `word` sees what was never there; of a
-/// session's operations nobody noted each.
+/// session's operations nobody noted each. In layout `log` both count as a whole.
 std::optional<std::string> Runner::read_beside(std::vector<Window> const& windows,
                                                Contents const& end) {
   Writing const writing = scenario_->writing;
   bool const alone = writing == Writing::plainly || writing == Writing::atomically;
-  bool const logged = scenario_->layout == Layout::log && scenario_->key_bytes != 0 &&
-                      writing != Writing::in_device_sessions;
+  bool const logged = scenario_->layout == Layout::log && scenario_->key_bytes != 0;
   if (!logged && (scenario_->layout != Layout::word || !alone)) return std::nullopt;
   medium_.back_to(base_);
   auto const held = [&](std::size_t k, std::optional<std::uint64_t> value) {

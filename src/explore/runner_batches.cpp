@@ -122,7 +122,8 @@ std::optional<std::string> Runner::run_session(Store& store, Batch const& batch,
     Operation const& o = batch.operations[i];
     oracle.session->keys.push_back(o.key);
     oracle.session->seen.push_back({o.kind, batch.rmw == Rmw::add, o.operand, columns.statuses[i],
-                                    columns.out[i], began[i], ended[i], true});
+                                    columns.out[i], began[i], ended[i], true, Rmw::replace,
+                                    scenario_->layout == Layout::log});
     if (Totals* const t = progress_.counted()) ++t->met.session_operations;
     if (Totals* const t = progress_.counted())
       t->met.session_refusals += columns.statuses[i] == KeyStatus::no_space;

@@ -169,6 +169,12 @@ inline constexpr char const* kMutantNames[] = {
     "device_no_order_before_word",
     "device_no_order_after_word",
     "device_mirror_before_order",
+    "device_entry_before_value",
+    "device_find_looks_once",
+    "device_identity_after_word",
+    "session_cells_not_zeroed",
+    "session_head_before_zeros",
+    "session_needs_its_end",
     // libGPM's logs and checkpoints.
     "gpm_entry_not_ordered",
     "gpm_check_without_words",

@@ -14,7 +14,10 @@
 // Invariants: an extent is there if its head and the sum of its entries match, and so it is there
 // whole or not at all, by one ordering point; parts that no commit follows do not count, and
 // nothing but parts and their commit is written behind one; a key has one entry in an extent at
-// most; numbers of extents rise, and none is used twice.
+// most; numbers of extents rise, and none is used twice. A device session's extent is there with
+// its head, which is ordered before its first entry. Each entry counts by itself, once its `what`
+// does: that is stored last. Of a key's entries there the last one counts. Nothing but the
+// session's end is written behind it.
 #pragma once
 
 #include <cstddef>
@@ -200,8 +203,11 @@ enum class ExtentKind : std::uint32_t {
              // many follow that undo them, for the process that wrote them alone
   commit = 3,  // no entries: the parts directly before it count
   undoable_commit = 4,  // the same, of one that can be taken back: a CommitEntry
+  session = 5,  // of a device session: cells that its kernels take one by one, zeros at first. It
+                // counts as it stands: each entry that says something is there durably
+  session_end = 6,  // no entries: the session directly before it is over
 };
-inline constexpr auto kLastExtentKind = static_cast<std::uint32_t>(ExtentKind::undoable_commit);
+inline constexpr auto kLastExtentKind = static_cast<std::uint32_t>(ExtentKind::session_end);
 PERDURE_FN constexpr bool is_commit(ExtentKind kind) {
   return kind == ExtentKind::commit || kind == ExtentKind::undoable_commit;
 }
@@ -212,7 +218,8 @@ struct ExtentHead {  // bytes
   std::uint32_t kind;  //  12  ExtentKind
   std::uint64_t sum;  //  16  of sum_of() of all entries, but those that undo; of a commit, the
                       //      number of the undo log's transaction that it commits too, or 0; one
-                      //      of an older build with pm::kEpochRevertible if it can be taken back
+                      //      of an older build with pm::kEpochRevertible if it can be taken back;
+                      //      of a session 0, and of its end what the session's entries came to
   std::uint64_t check;  //  24  hash_bytes() of the 24 bytes before it and the log's id
 };
 static_assert(offsetof(ExtentHead, number) == 0 && offsetof(ExtentHead, entries) == 8 &&

@@ -76,6 +76,18 @@ class EntryCells {
 
   /// Entries number from, from + 1, ... of an extent: whole cells.
   void copy(EntryExtent const& extent, std::uint64_t from, std::span<std::byte> to) const;
+  /// Whether a whole head's extent is, whose entries come to what sum() says. What a session came
+  /// to its end says.
+  template <class Sum>
+  [[nodiscard]] static bool is_borne_out(EntryExtent const& extent, Sum sum) {
+    switch (extent.kind) {
+      case ExtentKind::commit:
+      case ExtentKind::session_end: return extent.entries == 0;
+      case ExtentKind::session: return extent.sum == 0;
+      default: return sum() == extent.sum;
+    }
+  }
+
   /// Of entries number begin up to end: what they have of the extent's sum. f(cells) is given them,
   /// some at a time.
   template <class F>

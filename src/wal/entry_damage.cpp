@@ -57,6 +57,7 @@ Status EntryDamage::walk() {
     }
     if (extent) {
       if (!is_whole(*extent)) mend_entries(*extent);
+      if (extent->kind == ExtentKind::session_end && session_) mend_session(*extent);
       if (Status s = take(*extent); !s.ok()) return s;
     } else if (next) {
       if (Status s = bridge(position_, *next); !s.ok()) return s;
@@ -112,6 +113,13 @@ Status EntryDamage::take(EntryExtent const& extent) {
   if (parts_wait_ && !part && !is_commit(extent.kind))
     return beyond_repair("the log of entries has no end of the transaction before " +
                          batch(extent.number));
+  if (session_.has_value() != (extent.kind == ExtentKind::session_end))
+    return beyond_repair("the log of entries has " +
+                         std::string(session_ ? "no end of the device session before "
+                                              : "no device session before the end of ") +
+                         batch(extent.number));
+  session_.reset();
+  if (extent.kind == ExtentKind::session) session_ = extent;
   parts_wait_ = part;
   position_ = extent.end();
   last_ = extent.number;
@@ -119,12 +127,25 @@ Status EntryDamage::take(EntryExtent const& extent) {
 }
 
 /// Whoever closes a pool in order has ended the transaction that was open: where parts are left, it
-/// was committed.
+/// was committed. A device session has ended, too.
 void EntryDamage::end_transaction() {
+  if (closed_ && session_) return put_session_end(last_ + 1);
   if (!closed_ || !parts_wait_ || position_ + cells_.head_cells() > cells_.cells()) return;
   put_head(position_, {last_ + 1, 0, static_cast<std::uint32_t>(ExtentKind::commit), 0, 0});
   say("the log of entries" + at_byte(cells_.offset(position_)) +
       ": the end of its last transaction was lost, put right");
+}
+
+/// What the session came to nobody else says, so its entries are judged.
+void EntryDamage::put_session_end(std::uint64_t number) {
+  lossy_ = true;
+  std::uint64_t const before = dropped_;
+  put_head(position_, {number, 0, static_cast<std::uint32_t>(ExtentKind::session_end),
+                       keep_what_is_sure(*session_, true), 0});
+  say("the log of entries" + at_byte(cells_.offset(position_)) +
+      ": the end of the device session of " + batch(session_->number) + " was lost, put right; " +
+      std::to_string(dropped_ - before) +
+      " entries of the session that nothing else vouches for were dropped");
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -202,6 +223,7 @@ std::optional<ExtentHead> EntryDamage::head_of_words(ExtentHead const& damaged,
     return std::nullopt;
   };
   if (auto const head = told(damaged)) return head;
+  if (auto const head = head_of_session(damaged, position, next)) return head;
   ExtentHead head = damaged;
   for (std::uint64_t i = 1; i <= kNumbersTried; ++i) {
     head.number = last_ + i;
@@ -216,12 +238,57 @@ std::optional<ExtentHead> EntryDamage::head_of_words(ExtentHead const& damaged,
   return std::nullopt;
 }
 
+/// Of a session that is told by its end, or of the end of one that has been taken.
+std::optional<ExtentHead> EntryDamage::head_of_session(ExtentHead head, std::uint64_t position,
+                                                       std::optional<Found> const& next) const {
+  std::uint64_t const first = position + cells_.head_cells();
+  if (session_) {
+    std::uint64_t const sum = sum_of_entries(*session_);
+    bool const is_end = head.kind == static_cast<std::uint32_t>(ExtentKind::session_end) &&
+                        head.entries == 0 && head.number > last_;
+    if (is_end && head.sum == sum && sum != 0) return head;  // its check is what changed
+    head.sum = sum;
+    return is_end && fits(head, position) ? std::optional(head) : std::nullopt;
+  }
+  bool const ended = next && next->extent.kind == ExtentKind::session_end;
+  if (!ended || head.kind != static_cast<std::uint32_t>(ExtentKind::session) ||
+      head.number <= last_ || head.number >= next->extent.number ||
+      next->position != first + head.entries)
+    return std::nullopt;
+  head.sum = 0;
+  return head;
+}
+
 // ------------------------------------------------------------------------------------------------
 // Where a head is lost
+
+/// The head of a device session, or of its end, which stands directly behind it. What a session
+/// came to its end says, so entries that came through it are known.
+Status EntryDamage::bridge_session(std::uint64_t position, Found const& next) {
+  std::uint64_t const first = position + cells_.head_cells();
+  bool const has_room = next.position >= first && last_ + 1 < next.extent.number &&
+                        next.position - first <= ~std::uint32_t{0};
+  if (!has_room || (session_ && parts_wait_))
+    return beyond_repair("the log of entries" + at_byte(cells_.offset(position)) +
+                         " has lost the head of a device session or of its end");
+  ExtentHead head{last_ + 1, 0, static_cast<std::uint32_t>(ExtentKind::session_end), 0, 0};
+  if (session_) {
+    put_session_end(head.number);
+  } else {
+    head.kind = static_cast<std::uint32_t>(ExtentKind::session);
+    head.entries = static_cast<std::uint32_t>(next.position - first);
+    put_head(position, head);
+    say("the log of entries" + at_byte(cells_.offset(position)) +
+        ": the head of a device session was lost, put right");
+  }
+  return take(EntryExtent{head.number, head.entries, static_cast<ExtentKind>(head.kind), first, 0});
+}
 
 /// Cells whose head nothing tells get one that covers them all. Which extents they were is not
 /// known: one, as a rule.
 Status EntryDamage::bridge(std::uint64_t position, Found const& next) {
+  bool const ends = next.extent.kind == ExtentKind::session_end;
+  if (session_ || (ends && !parts_wait_)) return bridge_session(position, next);
   std::uint64_t const heads = cells_.head_cells();
   std::string const where = "the log of entries" + at_byte(cells_.offset(position));
   bool const goes_on = next.extent.kind == ExtentKind::part || is_commit(next.extent.kind);
@@ -241,6 +308,7 @@ Status EntryDamage::bridge(std::uint64_t position, Found const& next) {
   if (parts_wait_ && !(goes_on && next.position > first)) {
     if (Status s = put(position, ExtentKind::commit, 0); !s.ok()) return s;
     if (next.position == first) return {};
+    if (ends) return bridge_session(first, next);
     position = first;
     first += heads;
     ++number;

@@ -100,8 +100,12 @@ class EntryDamage {
                                                         std::optional<Found> const& next) const;
   [[nodiscard]] bool fits(ExtentHead const& head, std::uint64_t position) const;
   Status bridge(std::uint64_t position, Found const& next);
+  [[nodiscard]] std::optional<ExtentHead> head_of_session(ExtentHead head, std::uint64_t position,
+                                                          std::optional<Found> const& next) const;
+  Status bridge_session(std::uint64_t position, Found const& next);
   Status take(EntryExtent const& extent);
   void end_transaction();
+  void put_session_end(std::uint64_t number);
   [[nodiscard]] ExtentHead head_at(std::uint64_t position) const;
   void put_head(std::uint64_t position, ExtentHead head);
 
@@ -109,10 +113,12 @@ class EntryDamage {
   [[nodiscard]] std::uint64_t sum_of_entries(EntryExtent const& extent) const;
   [[nodiscard]] bool is_whole(EntryExtent const& extent) const;
   void mend_entries(EntryExtent const& extent);
+  void mend_session(EntryExtent const& end);
   [[nodiscard]] std::optional<std::vector<Flip>> explained(Sum const& sum) const;
   [[nodiscard]] std::vector<std::vector<Flip>> one_flip(Sum const& sum) const;
   [[nodiscard]] std::vector<std::vector<Flip>> two_in_a_cell(Sum const& sum) const;
   [[nodiscard]] std::vector<std::vector<Flip>> two_in_two_cells(Sum const& sum) const;
+  [[nodiscard]] static std::string named(std::vector<Flip> const& flips);
   void put_flips(EntryExtent const& extent, std::vector<Flip> const& flips);
   /// The sum of what is left. `sure`: these cells are entries.
   [[nodiscard]] std::uint64_t keep_what_is_sure(EntryExtent const& extent, bool sure);
@@ -129,6 +135,7 @@ class EntryDamage {
   std::multimap<std::uint64_t, std::uint64_t> by_number_;  // headers that are whole: where
   std::uint64_t position_ = 0, last_ = 0;  // how far the walk has come
   bool parts_wait_ = false;  // for their commit
+  std::optional<EntryExtent> session_;  // waits for its end
   std::vector<Change> changes_;
   std::vector<std::string> lines_;
   std::uint64_t dropped_ = 0;

@@ -36,8 +36,15 @@ std::uint64_t EntryDamage::sum_of_entries(EntryExtent const& extent) const {
 }
 
 bool EntryDamage::is_whole(EntryExtent const& extent) const {
-  if (extent.kind == ExtentKind::commit) return extent.entries == 0;
-  return sum_of_entries(extent.saying()) == extent.sum;
+  return EntryCells::is_borne_out(extent, [&] { return sum_of_entries(extent.saying()); });
+}
+
+std::string EntryDamage::named(std::vector<Flip> const& flips) {
+  std::string which;
+  for (Flip const& one : flips)
+    which += (which.empty() ? "" : ", ") +
+             ("bit " + std::to_string(one.bit) + " of entry " + std::to_string(one.cell));
+  return which;
 }
 
 void EntryDamage::mend_entries(EntryExtent const& extent) {
@@ -48,11 +55,7 @@ void EntryDamage::mend_entries(EntryExtent const& extent) {
   if (extent.kind != ExtentKind::commit) {
     if (auto const flips = explained({said, extent.sum - sum_of_entries(said)})) {
       put_flips(extent, *flips);
-      std::string which;
-      for (Flip const& one : *flips)
-        which += (which.empty() ? "" : ", ") +
-                 ("bit " + std::to_string(one.bit) + " of entry " + std::to_string(one.cell));
-      return say(where + ": " + which + " had changed, put right");
+      return say(where + ": " + named(*flips) + " had changed, put right");
     }
   }
   lossy_ = true;
@@ -62,6 +65,27 @@ void EntryDamage::mend_entries(EntryExtent const& extent) {
   put_head(extent.first - cells_.head_cells(), mended);
   say(where + ": of its " + std::to_string(said.entries) + " entries some are damaged, and " +
       std::to_string(dropped_ - before) +
+      " that nothing else vouches for were dropped: their keys are gone, and others may have "
+      "older values");
+}
+
+/// Of the session that waits for this end, which says what its entries came to.
+void EntryDamage::mend_session(EntryExtent const& end) {
+  EntryExtent const& session = *session_;
+  std::uint64_t const missing = end.sum - sum_of_entries(session);
+  if (missing == 0) return;
+  std::string const where = "the device session of batch " + std::to_string(session.number) +
+                            " of the log of entries, at byte " +
+                            std::to_string(cells_.offset(session.first).bytes);
+  if (auto const flips = explained({session, missing})) {
+    put_flips(session, *flips);
+    return say(where + ": " + named(*flips) + " had changed, put right");
+  }
+  lossy_ = true;
+  std::uint64_t const before = dropped_;
+  put_head(end.first - cells_.head_cells(), {end.number, 0, static_cast<std::uint32_t>(end.kind),
+                                             keep_what_is_sure(session, true), 0});
+  say(where + ": some of its entries are damaged, and " + std::to_string(dropped_ - before) +
       " that nothing else vouches for were dropped: their keys are gone, and others may have "
       "older values");
 }

@@ -77,6 +77,7 @@ void EntryLog::publish(std::uint64_t first_segment, std::uint64_t begin, std::ui
   pm::Root root = pool_->root();
   root.set(kEntrySegments, first_segment, begin);
   root.set(kEntryNumbers, 0, above);
+  root.remove(kEntrySessions);  // one that is over is in front of `begin`
   pool_->publish_root(root);
 }
 
@@ -129,8 +130,7 @@ std::uint64_t EntryLog::sum_of_entries(Extent const& extent, exec::Workers& work
 }
 
 bool EntryLog::is_whole(Extent const& extent, exec::Workers& workers) const {
-  if (extent.kind == ExtentKind::commit) return extent.entries == 0;
-  return sum_of_entries(extent.saying(), workers) == extent.sum;
+  return EntryCells::is_borne_out(extent, [&] { return sum_of_entries(extent.saying(), workers); });
 }
 
 /// By its first word alone. Most cells behind the log's end have never been written.
@@ -166,18 +166,36 @@ bool EntryLog::another_follows(std::uint64_t position, exec::Workers& workers) c
                              [&](Extent const& extent) { return is_whole(extent, workers); });
 }
 
+/// A session's end stands directly behind it, and nothing else does.
+Status EntryLog::fits_session(Extent const& extent, exec::Workers& workers) const {
+  bool const ends = extent.kind == ExtentKind::session_end;
+  std::string const number = std::to_string(extent.number);
+  if (ends != session_.has_value())
+    return damaged("the log of entries has " +
+                   std::string(ends ? "no device session before the end of number "
+                                    : "no end of the device session before the batch of number ") +
+                   number);
+  if (!ends) return {};
+  if (sum_of_entries(*session_, workers) == extent.sum) return {};
+  return damaged("the log of entries is damaged in the device session of number " +
+                 std::to_string(session_->number));
+}
+
 /// Whether parts count is not known before what follows them.
-Status EntryLog::take(Extent const& extent, Take const& f) {
+Status EntryLog::take(Extent const& extent, Take const& f, exec::Workers& workers) {
   if (static_cast<std::uint32_t>(extent.kind) > kLastExtentKind)
     return {Code::unsupported,
             "the log of entries has a batch of a kind that this build does not "
             "know; open it with the build that wrote it"};
   last_parts_.reset();
+  if (Status s = fits_session(extent, workers); !s.ok()) return s;
+  session_.reset();
   if (extent.kind == ExtentKind::part && !mutated("part_counts_alone")) {
     parts_.push_back(extent);
     return {};
   }
   if (!is_commit(extent.kind)) {
+    if (extent.kind == ExtentKind::session) session_ = extent;
     if (parts_.empty()) return f(extent.saying());
     return damaged("the log of entries has no end of the transaction before the batch of number " +
                    std::to_string(extent.number));
@@ -234,7 +252,7 @@ Status EntryLog::read(exec::Workers& workers, Take const& f) {
     }
     last_begin_ = end_;
     before_last_ = last_;
-    if (Status s = take(*extent, f); !s.ok()) return s;
+    if (Status s = take(*extent, f, workers); !s.ok()) return s;
     end_ = extent->end();
     last_ = extent->number;
   }
@@ -331,6 +349,7 @@ std::span<std::uint64_t const> EntryLog::segments_of(std::uint64_t begin, std::u
 void EntryLog::seal(std::uint64_t number, std::uint64_t entries, ExtentKind kind,
                     std::uint64_t sum) {
   PERDURE_ASSERT(number > last_ && head_cells() + entries <= room());
+  PERDURE_ASSERT(session_.has_value() == (kind == ExtentKind::session_end));
   bool const ends = is_commit(kind), goes_on = kind == ExtentKind::part;
   PERDURE_ASSERT(parts_.empty() || ends || goes_on || mutated("abort_keeps_parts") ||
                  mutated("copy_swallows_parts"));
@@ -358,6 +377,46 @@ void EntryLog::commit(std::uint64_t number, std::uint64_t undo_number, exec::Wor
   pm::zero_bytes(to, cell_bytes());
   pm::write_bytes(to, &first, sizeof first);
   seal(number, 1, ExtentKind::undoable_commit, sum_of(entry, cell_bytes()));
+}
+
+/// By workers: a session may have as many cells as the log has room for.
+void EntryLog::zero_cells(std::uint64_t begin, std::uint64_t n, exec::Workers& workers) {
+  workers.for_chunks(n, kChunk, [&](std::size_t from, std::size_t to) {
+    while (from < to) {
+      std::uint64_t const position = begin + from;
+      std::uint64_t const here =
+          std::min<std::uint64_t>(to - from, cells_each() - position % cells_each());
+      pm::zero_bytes(cell(position), here * cell_bytes());
+      from += here;
+    }
+  });
+}
+
+/// Older builds must not take what follows for the log's end: the root says that they cannot.
+void EntryLog::note_session() {
+  if (pool_->root().find(kEntrySessions) != nullptr) return;
+  pm::Root root = pool_->root();
+  root.set(kEntrySessions, 0, 0);
+  pool_->publish_root(root);
+}
+
+void EntryLog::begin_session(std::uint64_t number, std::uint64_t cells, exec::Workers& workers) {
+  PERDURE_ASSERT(parts_.empty() && 2 * head_cells() + cells <= room());
+  note_session();
+  if (!mutated("session_cells_not_zeroed")) zero_cells(end_ + head_cells(), cells, workers);
+  if (!mutated("session_head_before_zeros")) pm::order();
+  std::uint64_t const first = end_ + head_cells();
+  seal(number, cells, ExtentKind::session, 0);
+  pm::order();
+  session_ = Extent{number, cells, ExtentKind::session, first, 0};
+}
+
+void EntryLog::end_session(std::uint64_t number, exec::Workers& workers) {
+  PERDURE_ASSERT(session_.has_value() && session_->end() == end_);
+  pm::order();  // all that others wrote, or an opening read
+  seal(number, 0, ExtentKind::session_end, sum_of_entries(*session_, workers));
+  session_.reset();
+  pm::order();
 }
 
 void EntryLog::release_before(Mark const& mark) {

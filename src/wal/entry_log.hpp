@@ -26,6 +26,8 @@ namespace perdure::wal {
 inline constexpr std::string_view kEntrySegments = "entries";
 /// Numbers of extents are above this one.
 inline constexpr std::string_view kEntryNumbers = "entries.above";
+/// The log may have extents of device sessions, which older builds would take for its end.
+inline constexpr std::string_view kEntrySessions = "entries.session";
 
 class EntryLog {
  public:
@@ -85,6 +87,14 @@ class EntryLog {
   /// No commit follows them any more, durably.
   void reopen_parts();
 
+  /// The extent of a device session, with so many cells that say nothing yet, durably. There is
+  /// room for it and for the head of its end. Its kernels write behind next(), as that was before.
+  void begin_session(std::uint64_t number, std::uint64_t cells, exec::Workers& workers);
+  /// Durably. Nothing is written before it.
+  void end_session(std::uint64_t number, exec::Workers& workers);
+  /// At the log's end, with no end behind it: of the session that is open, or that a crash left.
+  [[nodiscard]] bool in_session() const { return session_.has_value(); }
+
   /// Cells between the oldest extent's beginning and the newest's end.
   [[nodiscard]] std::uint64_t used() const { return end_ - begin_; }
   /// Cells behind the newest extent for which there are segments.
@@ -113,7 +123,10 @@ class EntryLog {
   [[nodiscard]] std::optional<Extent> extent_at(std::uint64_t position) const;
   [[nodiscard]] std::uint64_t sum_of_entries(Extent const& extent, exec::Workers& workers) const;
   [[nodiscard]] bool is_whole(Extent const& extent, exec::Workers& workers) const;
-  Status take(Extent const& extent, Take const& f);
+  [[nodiscard]] Status fits_session(Extent const& extent, exec::Workers& workers) const;
+  void zero_cells(std::uint64_t begin, std::uint64_t n, exec::Workers& workers);
+  void note_session();
+  Status take(Extent const& extent, Take const& f, exec::Workers& workers);
   void zero_head();
   void end_parts(bool revertible);
   void note_commit(Extent const& extent);
@@ -134,6 +147,7 @@ class EntryLog {
   std::vector<Extent> parts_;
   std::optional<std::vector<Extent>> last_parts_;
   std::uint64_t commit_entries_ = 0;  // of the commit behind them
+  std::optional<Extent> session_;  // with no end yet
   std::optional<std::uint64_t> undo_said_;  // by that commit, of what undoes them; while reading
   std::uint64_t before_last_ = 0, last_begin_ = 0, committed_ = 0;  // while reading
 };

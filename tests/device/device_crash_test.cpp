@@ -19,35 +19,80 @@
 namespace perdure::test {
 namespace {
 
-TEST_P(DeviceStore, ACrashInASessionLosesNothingAcknowledged) {
-  make(8, 32);
-  std::mt19937_64 random(3);
-  {
-    DeviceSession session = begin(4000);
-    run_in_turn(session, drawn(random, 4000, 500));
-    copy_as_if_killed(path(), scratch_.file("killed"));
+class DeviceCrash : public DeviceStore {
+ protected:
+  /// What lies in that file: the model's keys, then in sessions and batches.
+  void expect_whole(std::string const& file, std::map<Bytes, Bytes> const& held,
+                    std::mt19937_64& random) {
+    for (int opening = 0; opening < 2; ++opening) {
+      auto again = Store::open(file, options());
+      ASSERT_TRUE(again.ok()) << again.status().message();
+      EXPECT_EQ(again->recovery().clean, file == path() || opening == 1);
+      EXPECT_EQ(again->recovery().dropped, 0u);
+      driver_->replace(std::move(*again));
+      if (opening == 0) driver_->model.held = held;
+      driver_->check_all();
+      DeviceSession session = begin(100);
+      run_in_turn(session, drawn(random, 100, 500));
+      ASSERT_TRUE(session.end().ok());
+      driver_->check_all();
+      driver_->run_mixed(drawn(random, 200, 500));
+      driver_->check_all();
+      ASSERT_TRUE(store().close().ok());
+    }
   }
-  std::map<Bytes, Bytes> const held = driver_->model.held;
-  Status const closed = store().close();
-  ASSERT_TRUE(closed.ok()) << closed.message();
-  for (std::string const& file : {path(), scratch_.file("killed")}) {
-    auto again = Store::open(file, options());
-    ASSERT_TRUE(again.ok()) << again.status().message();
-    EXPECT_EQ(again->recovery().clean, file == path());
-    EXPECT_EQ(again->recovery().dropped, 0u);
-    driver_->replace(std::move(*again));
-    driver_->model.held = held;
-    driver_->check_all();
-    DeviceSession session = begin(100);
-    run_in_turn(session, drawn(random, 100, 500));
-    ASSERT_TRUE(session.end().ok());
-    driver_->check_all();
+};
+
+TEST_P(DeviceCrash, InASessionLosesNothingAcknowledged) {
+  for (std::uint32_t const key_bytes : {8u, 24u, 40u}) {
+    make(key_bytes, 32);
+    std::mt19937_64 random(key_bytes);
+    driver_->run_mixed(drawn(random, 300, 500));
+    {
+      DeviceSession session = begin(4000);
+      run_in_turn(session, drawn(random, 4000, 500));
+      copy_as_if_killed(path(), scratch_.file("killed"));
+    }
+    std::map<Bytes, Bytes> const held = driver_->model.held;
+    Status const closed = store().close();
+    ASSERT_TRUE(closed.ok()) << closed.message();
+    for (std::string const& file : {path(), scratch_.file("killed")})
+      ASSERT_NO_FATAL_FAILURE(expect_whole(file, held, random));
   }
 }
 
+/// Before an operation of the session, and once the opening has ended it: killed again, at once.
+TEST_P(DeviceCrash, SoonAfterASessionOrAnother) {
+  make(8, 32);
+  std::mt19937_64 random(11);
+  driver_->run_mixed(drawn(random, 300, 500));
+  std::string const killed = scratch_.file("killed"), again = scratch_.file("again");
+  {
+    DeviceSession session = begin(4000);
+    copy_as_if_killed(path(), killed);
+  }
+  std::map<Bytes, Bytes> const held = driver_->model.held;
+  ASSERT_TRUE(store().close().ok());
+  for (int kill = 0; kill < 3; ++kill) {
+    auto opened = Store::open(killed, options());
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    copy_as_if_killed(killed, again);
+    ASSERT_TRUE(opened->close().ok());
+    copy_as_if_killed(again, killed);
+  }
+  ASSERT_NO_FATAL_FAILURE(expect_whole(killed, held, random));
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, DeviceCrash,
+                         testing::Values(MachineAndLayout{Device::cpu, Layout::word},
+                                         MachineAndLayout{Device::cpu, Layout::log},
+                                         MachineAndLayout{Device::cuda, Layout::word},
+                                         MachineAndLayout{Device::cuda, Layout::log}),
+                         [](auto const& machine) { return machine.param.name(); });
+
 /// A child writes in a session until it is killed. It notes in memory that it shares how many
 /// operations each of its sequences has finished.
-class DeviceSessionKilled : public testing::Test {
+class DeviceSessionKilled : public testing::TestWithParam<Layout> {
  protected:
   static constexpr std::uint64_t kSequences = 2048, kEach = 64, kOps = kSequences * kEach;
 
@@ -75,6 +120,7 @@ class DeviceSessionKilled : public testing::Test {
   [[noreturn]] void write_until_killed() {
     CreateOptions create;
     create.value_bytes = 8;
+    create.layout = GetParam();
     create.file.overwrite = true;
     auto store = Store::create(path_, create, open_);
     auto session =
@@ -144,13 +190,20 @@ class DeviceSessionKilled : public testing::Test {
 };
 
 /// What a killed child had been told was done is there, and nothing half done.
-TEST_F(DeviceSessionKilled, LosesNothingAcknowledged) {
+TEST_P(DeviceSessionKilled, LosesNothingAcknowledged) {
   ASSERT_NE(static_cast<void*>(finished_), MAP_FAILED);
   for (std::uint64_t round = 1; round <= 8; round += kSanitized ? 3 : 1) {
     ASSERT_NO_FATAL_FAILURE(kill_a_child_that_has_finished(kOps * round / 10));
+    // Twice: the second opening finds what the first one made of it.
+    ASSERT_NO_FATAL_FAILURE(expect_what_was_acknowledged());
     ASSERT_NO_FATAL_FAILURE(expect_what_was_acknowledged());
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Layouts, DeviceSessionKilled, testing::Values(Layout::word, Layout::log),
+                         [](auto const& layout) {
+                           return layout.param == Layout::word ? "word" : "log";
+                         });
 
 }  // namespace
 }  // namespace perdure::test

@@ -1,4 +1,4 @@
-// What the tests of device sessions share: a store of layout word, a session of it that runs
+// What the tests of device sessions share: a store of layout word or log, a session of it that runs
 // operations by warps, and the model that both are judged against. Invariant: run() gives each
 // operation the answer, and the times it began and ended at, that the session gave it.
 #pragma once
@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -27,18 +28,30 @@ struct Ran {
   }
 };
 
-class DeviceStore : public testing::TestWithParam<Device> {
+struct MachineAndLayout {
+  Device device;
+  Layout layout;
+  [[nodiscard]] std::string name() const {
+    return std::string(device == Device::cpu ? "cpu" : "cuda") +
+           (layout == Layout::word ? "" : "_log");
+  }
+};
+
+class DeviceStore : public testing::TestWithParam<MachineAndLayout> {
  protected:
   void SetUp() override {
     std::string why_not;
-    if (!available(GetParam(), why_not)) GTEST_SKIP() << "no GPU to run on: " << why_not;
-    config_.device = GetParam();
+    if (!available(GetParam().device, why_not)) GTEST_SKIP() << "no GPU to run on: " << why_not;
+    config_.device = GetParam().device;
+    config_.layout = GetParam().layout;
   }
+  [[nodiscard]] bool logged() const { return config_.layout == Layout::log; }
+  /// `shape`: of layout word; the other has one alone.
   void make(std::uint32_t key_bytes, std::uint32_t value_bytes, OpenOptions const& more = {},
             Shape shape = {}, std::uint64_t expected_records = 1000) {
     config_.key_bytes = key_bytes;
     config_.value_bytes = value_bytes;
-    config_.shape = shape;
+    config_.shape = logged() ? Shape{} : shape;
     CreateOptions create = config_.create(expected_records);
     create.file.overwrite = true;
     driver_.reset();
@@ -55,8 +68,9 @@ class DeviceStore : public testing::TestWithParam<Device> {
   }
   [[nodiscard]] std::string path() const { return scratch_.file("pool"); }
   [[nodiscard]] Store& store() const { return driver_->store(); }
-  [[nodiscard]] DeviceSession begin(std::uint64_t records) const {
-    auto session = DeviceAccess::open(store(), {records});
+  [[nodiscard]] DeviceSession begin(std::uint64_t records,
+                                    std::optional<std::uint64_t> erases = std::nullopt) const {
+    auto session = DeviceAccess::open(store(), {records, erases});
     if (!session) throw std::runtime_error(session.status().message());
     return std::move(*session);
   }

@@ -20,6 +20,7 @@
 #include "exec/workers.hpp"
 #include "pm/pool.hpp"
 #include "pm/repairs.hpp"
+#include "store/gphash/device_access.hpp"
 #include "support/store_driver.hpp"
 #include "support/whole_file.hpp"
 #include "wal/entry_damage.hpp"
@@ -55,6 +56,7 @@ class EntryRepairs : public ::testing::TestWithParam<Sizes> {
     put_each(*store, 3, 10, &*transaction);
     erase(*store, {6}, &*transaction);
     must(transaction->commit());
+    if (config_.key_bytes != 0 && config_.value_bytes != 0) in_a_session(*store, 30);
     put_each(*store, 5, 20);
     copy_as_if_killed(path_, scratch_.file("killed"));
     must(store->close());
@@ -79,6 +81,40 @@ class EntryRepairs : public ::testing::TestWithParam<Sizes> {
     how.transaction = transaction;
     must(store.put(Packed(keys, config_.key_bytes).column(),
                    Packed(values, config_.value_bytes).column(), {}, how));
+  }
+  /// Puts every seventh key, and erases one of those; some cells of the session stay empty.
+  void in_a_session(Store& store, std::uint64_t version) {
+    std::vector<Bytes> keys, values;
+    std::vector<OpKind> kinds;
+    for (std::uint64_t k = 0; k < kKeys; k += 7) {
+      keys.push_back(config_.key(k));
+      values.push_back(config_.value(k, version));
+      kinds.push_back(OpKind::put);
+      held_[keys.back()] = values.back();
+      had_[keys.back()].insert(values.back());
+    }
+    held_.erase(keys.back());
+    keys.push_back(keys.back());
+    values.push_back(values.back());
+    kinds.push_back(OpKind::erase);
+    auto session = DeviceAccess::open(store, {10, 3});
+    must(session.status());
+    Packed const k(keys, config_.key_bytes), v(values, config_.value_bytes);
+    std::vector<std::byte> out(keys.size() * config_.value_bytes);
+    std::vector<KeyStatus> statuses(keys.size());
+    std::vector<std::uint64_t> began(keys.size()), ended(keys.size());
+    must(DeviceAccess::run(*session,
+                           {k.column(),
+                            v.column(),
+                            {out.data(), config_.value_bytes, keys.size(), MemorySpace::host},
+                            kinds,
+                            false,
+                            1,
+                            statuses,
+                            began,
+                            ended,
+                            nullptr}));
+    must(session->end());
   }
   void erase(Store& store, std::vector<std::uint64_t> const& numbers,
              Transaction* transaction = nullptr) {

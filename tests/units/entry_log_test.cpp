@@ -82,6 +82,32 @@ class EntryLogTest : public ::testing::TestWithParam<std::uint32_t> {
     return cells;
   }
 
+  /// As kernels do: cells of a session, of which every third stays empty, over what stood there.
+  std::vector<std::byte*> run_session(std::uint64_t cells) {
+    EXPECT_TRUE(log_->reserve(cells + log_->head_cells()).ok());
+    EntryRegion region = log_->next();
+    auto const segments = log_->segments_for(cells);
+    region.segments = segments.data();
+    std::vector<std::byte*> places;
+    for (std::uint64_t j = 0; j < cells; ++j) {
+      places.push_back(pool_.base() + region.cell(j).bytes);
+      std::memset(places.back(), 7, log_->cell_bytes());  // of another life of the segment
+    }
+    log_->begin_session(++number_, cells, workers_);
+    written_.push_back({number_, Entries(cells, Cell(log_->cell_bytes()))});
+    for (std::uint64_t j = 0; j < cells; ++j) {
+      if (j % 3 == 1) continue;
+      Cell& cell = written_.back().entries[j];
+      write(cell, (random_() & kEntryAddressMask) | 16);
+      pm::write_bytes(places[j], cell.data(), cell.size());
+    }
+    return places;
+  }
+  void end_session() {
+    log_->end_session(++number_, workers_);
+    written_.push_back({number_, {}});
+  }
+
   /// As the next process finds it.
   Status reopen(std::vector<Written>& found) {
     for (std::uint64_t at = pool_.superblock_bytes(); at < pool_.bytes();
@@ -134,6 +160,58 @@ TEST_P(EntryLogTest, WhatFollowsAReopeningIsReadBackToo) {
     if (i % 3 == 0) expect_all_read_back();
   }
   expect_all_read_back();
+}
+
+TEST_P(EntryLogTest, SessionsAreReadBackAsTheyStandWithTheirEndsOrWithout) {
+  append(some(100));
+  for (std::uint64_t const cells : {0u, 1u, 700u}) {
+    run_session(cells);
+    end_session();
+    append(some(10));
+  }
+  expect_all_read_back();
+  EXPECT_FALSE(log_->in_session());
+  run_session(one_segment() + 100);
+  for (int opening = 0; opening < 2; ++opening) {
+    expect_all_read_back();
+    ASSERT_TRUE(log_->in_session());
+  }
+  end_session();
+  append(some(20));
+  expect_all_read_back();
+}
+
+TEST_P(EntryLogTest, WhatASessionsEndDoesNotBearOutIsDamage) {
+  append(some(100));
+  auto const cells = run_session(30);
+  end_session();
+  std::vector<Written> found;
+  ASSERT_TRUE(reopen(found).ok());
+  for (std::uint64_t const j : {0u, 1u, 29u}) {
+    auto* const what = cells[j] + offsetof(LogEntry, what);
+    *what ^= std::byte{1};
+    Status const s = reopen(found);
+    EXPECT_EQ(s.code(), Code::corrupt);
+    EXPECT_NE(s.message().find("device session"), std::string::npos) << s.message();
+    *what ^= std::byte{1};
+    ASSERT_TRUE(reopen(found).ok());
+  }
+}
+
+/// By a name of the root that they do not know, until no session is left.
+TEST_P(EntryLogTest, BuildsWithoutSessionsAreToldByTheRoot) {
+  auto const told = [&] { return pool_.root().find(kEntrySessions) != nullptr; };
+  append(some(10));
+  EXPECT_FALSE(told());
+  run_session(5);
+  EXPECT_TRUE(told());
+  end_session();
+  ASSERT_TRUE(log_->reserve(20).ok());
+  EntryLog::Mark const mark = log_->mark();
+  append(some(10));
+  EXPECT_TRUE(told());
+  log_->release_before(mark);
+  EXPECT_FALSE(told());
 }
 
 TEST_P(EntryLogTest, AnExtentWithoutItsHeadWasNeverThere) {

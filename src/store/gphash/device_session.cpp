@@ -24,8 +24,7 @@ Status DeviceSessions::check(bool anywhere) const {
   auto const unsupported = [&](char const* why) {
     return Status{Code::unsupported, "pool " + core_.path + ": " + why};
   };
-  if (core_.in_place() || core_.logged())
-    return unsupported("device sessions need a pool of layout word");
+  if (core_.in_place()) return unsupported("device sessions need a pool of layout word or log");
   if (core_.fixed_stride() == 0)
     return unsupported(
         "device sessions need keys and values of fixed sizes: set key_bytes and value_bytes");
@@ -53,14 +52,8 @@ Result<std::shared_ptr<DeviceSession::State>> DeviceSessions::begin(GphashStore&
   if (!run)
     return Status{run.status().code(), "pool " + core_.path + ": " + run.status().message()};
   auto state = std::make_shared<DeviceSession::State>();
-  Status const room = core_.health.whole_or_failed([&]() -> Status {
-    if (Status s = transactions_.keep_last(); !s.ok()) return s;
-    core_.health.changing = true;
-    if (Status s = growth_.grow_for(how.records, kSessionLoad); !s.ok()) return s;
-    if (Status s = records_.begin_lease(); !s.ok()) return s;
-    std::uint64_t const sequence = core_.next_sequence();
-    return records_.take_leased(how.records, [&] { return (*run)->begin(how.records, sequence); });
-  });
+  Status const room =
+      core_.health.whole_or_failed([&]() -> Status { return make_room(how, **run); });
   if (!room.ok()) return room;
   // Superblocks added just now, before any word leads into them: in a session no phase of a batch
   // orders them.
@@ -74,19 +67,62 @@ Result<std::shared_ptr<DeviceSession::State>> DeviceSessions::begin(GphashStore&
   return state;
 }
 
+/// Of layout `log`, for a session: one for each record and each erase.
+Result<std::uint64_t> DeviceSessions::cells_of(DeviceSessionOptions const& how) const {
+  if (!core_.logged()) return std::uint64_t{0};
+  std::uint64_t const erases = how.erases.value_or(how.records);
+  constexpr std::uint64_t kMost = ~std::uint32_t{0};  // of an extent, and of a region
+  // Where in its first segment it begins is counted, too.
+  std::uint64_t const most = kMost - core_.entries.cells_each();
+  if (how.records <= most && erases <= most - how.records) return how.records + erases;
+  return Status{Code::invalid_argument,
+                "pool " + core_.path + ": a device session of " + std::to_string(how.records) +
+                    " records and " + std::to_string(erases) +
+                    " erases; in layout log it may have " + std::to_string(most) +
+                    " of both together: begin several, one after the other"};
+}
+
+Status DeviceSessions::make_room(DeviceSessionOptions const& how, DeviceRun& run) {
+  auto const cells = cells_of(how);
+  if (!cells) return cells.status();
+  if (Status s = transactions_.keep_last(); !s.ok()) return s;
+  core_.health.changing = true;
+  if (Status s = growth_.grow_for(how.records, kSessionLoad); !s.ok()) return s;
+  if (core_.logged()) {
+    Status const s = writer_.make_room_for_entries(cells.value());
+    if (!s.ok()) return {s.code(), "pool " + core_.path + ": " + s.message()};
+  }
+  if (Status s = records_.begin_lease(); !s.ok()) return s;
+  DeviceRoom room{how.records, core_.next_sequence()};
+  if (core_.logged()) {
+    room.erases = how.erases.value_or(how.records);
+    room.segments = core_.entries.segments_for(cells.value());
+    room.entries = core_.entries.next();
+  }
+  if (Status s = records_.take_leased(how.records, [&] { return run.begin(room); }); !s.ok())
+    return s;
+  if (core_.logged()) core_.entries.begin_session(room.sequence, cells.value(), core_.workers);
+  return {};
+}
+
+/// Records are used again only once no crash brings back what led to them.
+Status DeviceSessions::finish(DeviceRun& run) {
+  core_.health.changing = true;
+  auto const counts = run.end();
+  if (!counts.ok()) return core_.health.fail(counts.status());
+  core_.counters.add(counts.value());
+  if (core_.logged()) core_.entries.end_session(core_.next_sequence(), core_.workers);
+  if (Status s = run.release(); !s.ok()) return core_.health.fail(s);
+  return {};
+}
+
 Status DeviceSessions::end(DeviceSession::State& session) {
   std::shared_ptr<DeviceSession::State> keep;  // `session` may be the last to hold it
   ExclusiveLock store_lock;
   ExclusiveLock const inside(core_.lock, &session);
   if (inside.way() == Way::none) return session_ended();  // on another thread
   PERDURE_ASSERT(core_.device_session.get() == &session && session.run != nullptr);
-  Status const done = core_.health.whole_or_failed([&]() -> Status {
-    core_.health.changing = true;
-    auto const counts = session.run->end();
-    if (!counts.ok()) return core_.health.fail(counts.status());
-    core_.counters.add(counts.value());
-    return {};
-  });
+  Status const done = core_.health.whole_or_failed([&] { return finish(*session.run); });
   store_lock = std::move(session.store_lock);
   PERDURE_ASSERT(store_lock.way() == Way::lock);
   keep = std::move(core_.device_session);

@@ -107,7 +107,7 @@ class GphashStore final : public Store::Impl {
   BatchReader reader_{core_, shared_gets_};
   Transactions transactions_{core_, records_, growth_, writer_, log_};
   Steps steps_{core_, records_, transactions_};
-  DeviceSessions device_sessions_{core_, records_, growth_, transactions_};
+  DeviceSessions device_sessions_{core_, records_, growth_, writer_, transactions_};
   Recovery recovery_{core_, growth_, changes_};
 
   friend struct Opening;  // opening.cpp

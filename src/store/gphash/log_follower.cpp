@@ -289,9 +289,10 @@ Result<bool> LogFollower::cover(std::uint64_t position) {
 }
 
 bool LogFollower::is_whole(Extent const& extent) const {
-  if (extent.kind == wal::ExtentKind::commit) return extent.entries == 0;
-  Extent const said = extent.saying();
-  return next_.cells.sum_of_cells(said, 0, said.entries) == extent.sum;
+  return wal::EntryCells::is_borne_out(extent, [&] {
+    Extent const said = extent.saying();
+    return next_.cells.sum_of_cells(said, 0, said.entries);
+  });
 }
 
 /// Of a batch that may not be ordered yet: its values come by themselves.
@@ -329,11 +330,28 @@ Result<std::optional<LogFollower::Extent>> LogFollower::next_extent() {
   known = cover(extent->end());
   if (!known) return known.status();
   if (!known.value() || !is_whole(*extent)) return none;
+  if (Status s = fits_session(*extent); !s.ok()) return s;
   if (written || extent->kind != wal::ExtentKind::batch) return extent;
   known = cover(extent->end() + cells.head_cells());
   if (!known) return known.status();
   bool const followed = cells.head_at(extent->end(), extent->number).has_value();
   return followed || values_whole(*extent) ? extent : none;
+}
+
+/// A session's end stands directly behind it, with what its entries come to, and nothing else does.
+Status LogFollower::fits_session(Extent const& extent) const {
+  bool const open = !parts_.empty() && parts_.back().kind == wal::ExtentKind::session;
+  bool const ends = extent.kind == wal::ExtentKind::session_end;
+  if (ends != open)
+    return damaged("the log of entries has " +
+                   std::string(ends ? "no device session before the end of number "
+                                    : "no end of the device session before the batch of number ") +
+                   std::to_string(extent.number));
+  if (!ends) return {};
+  Extent const& session = parts_.back();
+  if (next_.cells.sum_of_cells(session, 0, session.entries) == extent.sum) return {};
+  return damaged("the log of entries is damaged in the device session of number " +
+                 std::to_string(session.number));
 }
 
 /// The number of the newest head: what comes behind it need not be read.
@@ -368,11 +386,14 @@ Result<bool> LogFollower::take(Extent const& extent) {
                   "pool " + path_ +
                       ": its log of entries has a batch of a kind that this build does not know; "
                       "read it with the build that wrote it"};
-  if (extent.kind == ExtentKind::part && !mutated("log_reader_applies_parts")) {
+  bool const waits = extent.kind == ExtentKind::part || extent.kind == ExtentKind::session;
+  bool const goes_on = extent.kind == ExtentKind::part || parts_.empty();
+  if (waits && goes_on && !mutated("log_reader_applies_parts")) {
     parts_.push_back(extent);
     return true;
   }
-  if (wal::is_commit(extent.kind)) {
+  if (extent.kind == ExtentKind::session_end) parts_.back().sum = extent.sum;
+  if (wal::is_commit(extent.kind) || extent.kind == ExtentKind::session_end) {
     if (!apply_parts()) return false;
   } else if (!parts_.empty()) {
     return damaged("the log of entries has no end of the transaction before the batch of number " +

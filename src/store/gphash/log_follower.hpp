@@ -7,7 +7,8 @@
 //
 // Invariants: what the index has is what the log came to behind one extent, the newest that counts,
 // unless follow() is under way or has failed; what has been looked up in between has another
-// version. Parts count with their commit. What is read is bounded by the pool, and by where the log
+// version. Parts count with their commit, a device session with its end: one that a kill cut off,
+// once a store has opened the pool again. What is read is bounded by the pool, and by where the log
 // ended when reading began.
 #pragma once
 
@@ -101,6 +102,7 @@ class LogFollower {
   Result<bool> cover(std::uint64_t position);
   [[nodiscard]] bool is_whole(Extent const& extent) const;
   [[nodiscard]] bool values_whole(Extent const& extent) const;
+  [[nodiscard]] Status fits_session(Extent const& extent) const;
   Result<bool> take(Extent const& extent);
   [[nodiscard]] bool apply_parts();
   [[nodiscard]] bool apply(Extent const& extent);
@@ -127,7 +129,7 @@ class LogFollower {
   std::mutex following_;  // guards the rest
   Mark next_;
   Counted counted_;
-  std::vector<Extent> parts_;  // behind it, with no commit yet
+  std::vector<Extent> parts_;  // behind it, with no commit yet; or a session with no end
   bool anew_ = false;  // the index was begun, and the log's end has not been reached since
   std::uint64_t checked_ = 0;  // the change word, when the log's end was checked
   Clock::time_point next_check_;

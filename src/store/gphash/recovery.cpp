@@ -34,7 +34,7 @@ Status Recovery::attach() {
   Status const known = pm::check_names(core_.path, core_.pool.root(), [](std::string_view name) {
     return gphash::is_level_name(name) || name == wal::kUndoRoom || name == pm::kDenseRoom ||
            name == pm::kRecordNumbers || name == wal::kEntrySegments ||
-           name == wal::kEntryNumbers || name == wal::kUndoReverts;
+           name == wal::kEntryNumbers || name == wal::kEntrySessions || name == wal::kUndoReverts;
   });
   if (!known.ok()) return known;
   auto const named = [&](Status const& s) {
@@ -207,11 +207,23 @@ Status Recovery::undo_and_complete() {
   return s.code() == Code::no_space ? Status{} : s;
 }
 
+/// That a crash cut off: what was read of it is all that it wrote.
+void Recovery::end_session_left() {
+  if (!core_.entries.in_session()) return;
+  std::uint64_t const number = core_.entries.last_number() + 1;
+  if (number > pm::leased_numbers(core_.pool)) pm::lease_numbers(core_.pool, number);
+  core_.entries.end_session(number, core_.workers);
+  core_.sequence = pm::leased_numbers(core_.pool);
+}
+
 void Recovery::open_for_writing() {
   if (core_.pool.read_only()) return;
   PERDURE_ASSERT(core_.sequence == pm::leased_numbers(core_.pool));
   changes_.begin_opening();
-  if (core_.logged()) core_.entries.finish_reading();
+  if (core_.logged()) {
+    core_.entries.finish_reading();
+    end_session_left();
+  }
   pm::Root root = core_.pool.root();
   if (!mutated("clean_flag_stays")) root.clean = 0;
   core_.pool.publish_root(root);

@@ -46,6 +46,7 @@ class Recovery {
   [[nodiscard]] Result<gphash::Survey> survey();
   [[nodiscard]] Result<std::optional<gphash::Survey>> survey_by_engine();
   void open_for_writing();
+  void end_session_left();
   [[nodiscard]] std::vector<std::string> changed_words();
   void restore_words();
   void compare_slots(gphash::Survey const& found, std::vector<std::string>& wrong);

@@ -188,6 +188,7 @@ Status Recovery::erase_slots(BatchWriter& writer, std::vector<Doubtful> const& s
   for (Doubtful const& one : slots)
     lines.push_back(core_.table.name(one.slot) + ": " + one.why + ", dropped");
   say(lines);
+  end_session_left();
   if (Status s = log.reserve(n); !s.ok())
     return {s.code(), "pool " + core_.path + ": the log of its entries: " + s.message()};
   core_.pool_may_have_grown();

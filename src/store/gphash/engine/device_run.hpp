@@ -9,6 +9,7 @@
 #include "exec/counts.hpp"
 #include "perdure/batch.h"
 #include "perdure/status.h"
+#include "wal/entries.hpp"
 
 namespace perdure {
 
@@ -31,17 +32,30 @@ struct DeviceOps {
   std::uint64_t* acknowledged = nullptr;  // machine memory or null: how many each sequence has done
 };
 
+/// What a session may use up.
+struct DeviceRoom {
+  std::uint64_t records = 0;
+  std::uint64_t sequence = 0;  // the session's number, which its records carry
+  std::uint64_t erases = ~std::uint64_t{0};
+  // Layout `log`: where the cells of its extent are, one for each record and each erase. In host
+  // memory.
+  std::span<std::uint64_t const> segments = {};
+  wal::EntryRegion entries = {};
+};
+
 /// A device session on its machine (device_run_on.hpp).
 class DeviceRun {
  public:
   virtual ~DeviceRun() = default;
   /// Takes that many records from the engine's lease. False: so many are not free, and nothing was
   /// taken.
-  virtual Result<bool> begin(std::uint64_t records, std::uint64_t sequence) = 0;
+  virtual Result<bool> begin(DeviceRoom const& room) = 0;
   [[nodiscard]] virtual DeviceView const& view() const = 0;
   virtual Status run(DeviceOps const& ops) = 0;
-  /// Waits for every kernel on the device, and gives back the records that no slot leads to.
+  /// Waits for every kernel on the device.
   virtual Result<exec::Counts> end() = 0;
+  /// Afterwards: gives back the records that no slot leads to.
+  virtual Status release() = 0;
 };
 
 }  // namespace perdure

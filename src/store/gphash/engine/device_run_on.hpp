@@ -97,7 +97,8 @@ class DeviceRunOn final : public DeviceRun {
   explicit DeviceRunOn(EngineState<Machine>& shared)
       : shared_(&shared), machine_(shared.machines) {}
 
-  Result<bool> begin(std::uint64_t records, std::uint64_t sequence) override {
+  Result<bool> begin(DeviceRoom const& room) override {
+    std::uint64_t const records = room.records;
     RecordMap const& map = shared_->records;
     if (Status s = machine_.begin(nullptr); !s.ok()) return s;
     PERDURE_ASSERT(map.bits != nullptr && map.words() > 0);  // records are leased
@@ -116,8 +117,11 @@ class DeviceRunOn final : public DeviceRun {
              unlinked_.data(),
              locks_.data(),
              totals_.data(),
-             sequence,
-             shared_->options.verify_reads};
+             room.sequence,
+             shared_->options.verify_reads,
+             room.erases,
+             room.entries};
+    if (Status s = send_segments(room.segments); !s.ok()) return s;
     if (Status s = machine_.wait(); !s.ok()) return s;
     return true;
   }
@@ -165,8 +169,15 @@ class DeviceRunOn final : public DeviceRun {
     PERDURE_ASSERT(view_.totals != nullptr);  // it has begun
     auto fetched = machine_.fetch(totals_, 1);
     if (!fetched) return fetched.status();
-    DeviceTotals const totals = (*fetched)[0];
-    std::uint64_t const used = std::min(totals.taken, view_.fresh_count);
+    totals_now_ = (*fetched)[0];
+    exec::Counts counts;
+    counts[BatchCounts::inserted] = totals_now_.inserted;
+    counts[BatchCounts::erased] = totals_now_.erased;
+    return counts;
+  }
+
+  Status release() override {
+    std::uint64_t const used = std::min(totals_now_.taken, view_.fresh_count);
     ReleaseUnlinkedBody const unlinked{view_.records, unlinked_.data()};
     ReleaseUnusedBody const unused{view_.records, fresh_.data() + used};
     pm::Memory const memory(shared_->options.base);
@@ -175,14 +186,20 @@ class DeviceRunOn final : public DeviceRun {
                                                                    memory, nullptr);
         !s.ok())
       return s;
-    if (Status s = machine_.wait(); !s.ok()) return s;
-    exec::Counts counts;
-    counts[BatchCounts::inserted] = totals.inserted;
-    counts[BatchCounts::erased] = totals.erased;
-    return counts;
+    return machine_.wait();
   }
 
  private:
+  /// None: another layout.
+  Status send_segments(std::span<std::uint64_t const> segments) {
+    if (segments.empty()) return {};
+    if (Status s = segments_.resize(segments.size()); !s.ok()) return s;
+    if (Status s = machine_.send(segments_.data(), segments.data(), segments.size()); !s.ok())
+      return s;
+    view_.entries.segments = segments_.data();
+    return {};
+  }
+
   template <class T>
   Status cleared(Buffer<T>& buffer, std::uint64_t n) {
     if (Status s = buffer.resize(n); !s.ok()) return s;
@@ -215,7 +232,8 @@ class DeviceRunOn final : public DeviceRun {
   EngineState<Machine>* shared_;
   Machine machine_;
   DeviceView view_;
-  Buffer<std::uint64_t> fresh_;
+  DeviceTotals totals_now_{};  // once it has ended
+  Buffer<std::uint64_t> fresh_, segments_;
   Buffer<std::uint32_t> free_, before_, unlinked_, locks_;
   Buffer<DeviceTotals> totals_;
   Buffer<std::uint8_t> kinds_, statuses_;

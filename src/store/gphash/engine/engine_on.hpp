@@ -149,7 +149,7 @@ class EngineOn final : public Engine {
   CacheLoader& cache() override { return cache_; }
 
   Result<std::unique_ptr<DeviceRun>> device_run() override {
-    if constexpr (Ops::kMirrored && !Ops::kLogged) {
+    if constexpr (Ops::kMirrored) {
       if (state_.mirror != nullptr)
         return std::unique_ptr<DeviceRun>(new DeviceRunOn<Machine, Ops>(state_));
     }

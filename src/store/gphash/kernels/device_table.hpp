@@ -1,14 +1,24 @@
 // The table inside a kernel of the user's: find, put, update, modify and erase by one warp, all its
-// lanes together, once for every machine. Layout `word`, fixed sizes, a mirrored table that nobody
-// else uses meanwhile: a device session (store/gphash/engine/device_run.hpp) has it alone.
+// lanes together, once for every machine. Layouts `word` and `log`, fixed sizes, a mirrored table
+// that nobody else uses meanwhile: a device session (store/gphash/engine/device_run.hpp) has it
+// alone.
 //
 // Invariants. Each operation is durable when it returns: record | order | slot word on PM | order |
 // slot word in the mirror; so whoever finds a value through the mirror finds one that is ordered.
+// In layout `log` an entry is what a slot word is there: record, and all of the entry but its
+// `what` | order | `what` | order | mirror; so an entry that counts is whole. Its cell is taken
+// under the key's lock, once the operation is sure to be done, so a key's cells stand in the order
+// of its operations.
+//
 // Operations on one key by several warps take effect one after the other, each at a moment between
 // its call and its return:
 //   * writers of a key hold its lock, one of kKeyLocks by hash, and a warp holds one at a time;
 //   * finds take no lock. A key stands in one slot at most and changes its slot only while it is
-//     absent; a record never changes, and none is used again, before the session ends;
+//     absent; a record never changes, and none is used again, before the session ends. So a slot's
+//     word never comes again, and what was read of a slot between two loads of the same word
+//     belongs together, but for the checksum: of a bare record that stands in the identity alone,
+//     and an update stores it before the word. What looks damaged for it is looked at once more,
+//     under the lock;
 //   * a slot is filled by the warp that holds its claim bit and, with the bit set, has found it
 //     empty still.
 #pragma once
@@ -24,32 +34,10 @@
 #include "perdure/batch.h"
 #include "pm/memory.hpp"
 #include "pm/record.hpp"
-#include "store/gphash/kernels/record_map.hpp"
+#include "store/gphash/kernels/device_entries.hpp"
+#include "store/gphash/kernels/device_view.hpp"
 
 namespace perdure {
-
-inline constexpr std::uint32_t kKeyLocks = 1u << 16;
-
-/// What warps count during a session, in machine memory.
-struct DeviceTotals {
-  std::uint64_t taken;  // of the session's free records; more than there are once they are used up
-  std::uint64_t inserted;
-  std::uint64_t erased;
-};
-
-/// A table as kernels see it; plain data that travels as a kernel's argument.
-struct DeviceView {
-  gphash::TableView table;
-  RecordMap records;
-  std::byte* base = nullptr;
-  std::uint64_t const* fresh = nullptr;  // free records, taken for this session
-  std::uint64_t fresh_count = 0;
-  std::uint32_t* unlinked = nullptr;  // as RecordMap::bits: records that no slot leads to any more
-  std::uint32_t* locks = nullptr;  // a bit each
-  DeviceTotals* totals = nullptr;
-  std::uint64_t sequence = 0;  // written into every record
-  bool verify = true;  // check records' checksums before using their values
-};
 
 template <class Ops>
 class WarpTable {
@@ -64,11 +52,12 @@ class WarpTable {
   PERDURE_FN KeyStatus find(W& warp, M& mem, std::byte const* key_bytes, std::byte* value) const {
     KeyRef const key = ref(key_bytes);
     Where const where(table(), key.hash);
-    Held const held = look_up(warp, mem, where, probe(warp, where), key);
-    if (!held.there) return held.damaged ? KeyStatus::corrupt : KeyStatus::not_found;
-    if (value == nullptr) return sound(warp, held) ? KeyStatus::ok : KeyStatus::corrupt;
-    warp.copy(value, held.record.value, table().value_bytes);
-    return copied_whole(warp, held.record, value) ? KeyStatus::ok : KeyStatus::corrupt;
+    KeyStatus const status = get(warp, mem, where, key, value);
+    if (status != KeyStatus::corrupt || !bare() || mutated("device_find_looks_once")) return status;
+    lock(warp, key.hash);  // an update may have stored its checksum, and not its word
+    KeyStatus const now = get(warp, mem, where, key, value);
+    unlock(warp, key.hash);
+    return now;
   }
 
   /// Inserts the key or replaces its value.
@@ -103,15 +92,21 @@ class WarpTable {
     Where const where(table(), key.hash);
     lock(warp, key.hash);
     Held const held = look_up(warp, mem, where, probe(warp, where), key);
-    if (held.there) {
-      publish(warp, mem, where, held.lane, gphash::word::kEmpty);
+    KeyStatus const status = !held.there                  ? KeyStatus::not_found
+                             : entries().take_erase(warp) ? KeyStatus::ok
+                                                          : KeyStatus::no_space;
+    if (status == KeyStatus::ok) {
+      if (logged())
+        entries().log(warp, mem, key, change_of(where, held.lane, held, Offset{}, 0));
+      else
+        publish(warp, mem, where, held.lane, gphash::word::kEmpty);
       warp.elect([&] {
         unlink<W>(held.word);
         return W::fetch_add(&view_.totals->erased, std::uint64_t{1});
       });
     }
     unlock(warp, key.hash);
-    return held.there ? KeyStatus::ok : KeyStatus::not_found;
+    return status;
   }
 
  private:
@@ -128,8 +123,11 @@ class WarpTable {
     bool inserts;
     bool reads;  // the old value
   };
-
   PERDURE_FN gphash::TableView const& table() const { return view_.table; }
+  PERDURE_FN bool logged() const { return view_.logged(); }
+  /// Values alone stand in its records: identities have their keys and checksums.
+  PERDURE_FN bool bare() const { return logged() && table().records.bare(); }
+  PERDURE_FN DeviceEntries entries() const { return {view_}; }
   PERDURE_FN KeyRef ref(std::byte const* key) const {
     return {key, table().key_bytes, hash_bytes(key, table().key_bytes)};
   }
@@ -139,11 +137,27 @@ class WarpTable {
     return where.volatile_rows(warp, table().mirror.words, table());
   }
 
-  /// Its identities are no help: they are several words, and others change them meanwhile.
+  template <class W, class M>
+  PERDURE_FN KeyStatus get(W& warp, M& mem, Where const& where, KeyRef const& key,
+                           std::byte* value) const {
+    Held const held = look_up(warp, mem, where, probe(warp, where), key);
+    if (!held.there) return held.damaged ? KeyStatus::corrupt : KeyStatus::not_found;
+    if (value == nullptr) return sound(warp, held) ? KeyStatus::ok : KeyStatus::corrupt;
+    warp.copy(value, held.record.value, table().value_bytes);
+    return copied_whole(warp, held.record, value) ? KeyStatus::ok : KeyStatus::corrupt;
+  }
+
+  /// Identities are no help where records have keys: they are several words, and others change them
+  /// meanwhile.
   template <class W, class M, class Lanes>
-  PERDURE_FN Held look_up(W& warp, M& mem, Where const&, Lanes const& lanes,
+  PERDURE_FN Held look_up(W& warp, M& mem, Where const& where, Lanes const& lanes,
                           KeyRef const& key) const {
     Held held;
+    if (bare()) {
+      bool seen = look_up_bare(warp, mem, where, lanes, key, held);
+      while (!seen) seen = look_up_bare(warp, mem, where, probe(warp, where), key, held);
+      return held;
+    }
     std::uint32_t hits =
         warp.match(lanes, ~gphash::word::kAddressMask, gphash::word::fingerprint(key.hash));
     if (hits != 0) warp.local_fence();  // a record after the word that leads there
@@ -158,6 +172,48 @@ class WarpTable {
       held.damaged |= !sound(warp, held);
     }
     return held;
+  }
+
+  /// By identities. False: others have changed a slot meanwhile, and it is to be looked at anew.
+  template <class W, class M, class Lanes>
+  PERDURE_FN bool look_up_bare(W& warp, M& mem, Where const& where, Lanes const& lanes,
+                               KeyRef const& key, Held& held) const {
+    gphash::Mirror const& mirror = table().mirror;
+    std::uint32_t hits =
+        warp.match(lanes, ~gphash::word::kAddressMask, gphash::word::fingerprint(key.hash));
+    for (; hits != 0; hits &= hits - 1) {
+      held.lane = exec::lowest_bit(hits);
+      held.word = warp.broadcast(lanes, held.lane);
+      std::uint64_t const slot = where.slot_number(table(), held.lane);
+      constexpr std::uint64_t kAnother = ~std::uint64_t{0};  // no short sum
+      warp.local_fence();  // an identity after the word
+      std::uint64_t const sum = warp.elect([&] {
+        return mirror.same_key<W>(slot, key.data, key.bytes) ? mirror.value_sum<W>(slot) : kAnother;
+      });
+      warp.local_fence();
+      std::uint64_t const now = warp.elect([&] { return W::load(mirror.words + slot); });
+      if (now != held.word) return false;
+      held.there = sum != kAnother &&
+                   read_bare(mem, slot, held.word, static_cast<std::uint32_t>(sum), held.record);
+      if (held.there) return true;
+    }
+    return true;
+  }
+
+  /// As read_record().
+  template <class M>
+  PERDURE_FN bool read_bare(M& mem, std::uint64_t slot, std::uint64_t word, std::uint32_t sum,
+                            pm::RecordView& record) const {
+    gphash::Mirror const& mirror = table().mirror;
+    bool const cached = (word & gphash::Mirror::kCached) != 0;
+    Offset const at = gphash::word::record(word);
+    if (!cached && !table().may_hold_all(at)) return false;
+    std::byte const* const value =
+        cached ? table().entry_value(mirror.entries +
+                                     (word & gphash::Mirror::kEntryMask) * mirror.entry_bytes)
+               : mem.read(at);
+    record = pm::view_bare(table().records, mirror.identity(slot), sum, value);
+    return true;
   }
 
   /// False: the word leads to no place for a record (a damaged pool).
@@ -178,6 +234,13 @@ class WarpTable {
   template <class W>
   PERDURE_FN bool sound(W& warp, Held const& held) const {
     return !view_.verify || pm::intact(warp, held.record);
+  }
+
+  /// Layout `log`: of a slot that is to lead to a record, or to none. `sum`: short.
+  PERDURE_FN SlotChange change_of(Where const& where, std::uint32_t lane, Held const& held,
+                                  Offset record, std::uint32_t sum) const {
+    Offset const old = held.there ? Ops::source(table(), held.word) : Offset{};
+    return {where.slot_number(table(), lane), record, old, sum, held.there};
   }
 
   /// As pm::intact(), with the value's copy for the value: PM is read once.
@@ -220,11 +283,18 @@ class WarpTable {
     pm::RecordHeader const header{0, table().value_bytes, key.bytes, 0, view_.sequence};
     PERDURE_ASSERT(!kCostlyAssertions || table().may_hold_all(at));
     (void)mem.write(at);
-    pm::write_record(warp, pm::address_at(mem.address(Offset{0}), table().records, at),
-                     {header, key.data, value}, false);
-    if (!mutated("device_no_order_before_word")) mem.order(warp);
-    if (mutated("device_claim_let_go_early") && !held.there) Ops::unclaim(warp, table(), slot);
-    publish(warp, mem, where, lane, gphash::word::make(key.hash, at));
+    std::uint32_t const sum =
+        pm::write_record(warp, pm::address_at(mem.address(Offset{0}), table().records, at),
+                         {header, key.data, value}, false);
+    if (logged()) {
+      std::uint32_t const kept =
+          pm::short_sum(bare() ? warp.crc32c(0, value, table().value_bytes) : sum);
+      entries().log(warp, mem, key, change_of(where, lane, held, at, kept));
+    } else {
+      if (!mutated("device_no_order_before_word")) mem.order(warp);
+      if (mutated("device_claim_let_go_early") && !held.there) Ops::unclaim(warp, table(), slot);
+      publish(warp, mem, where, lane, gphash::word::make(key.hash, at));
+    }
     warp.elect([&] {
       if (held.there) return std::uint64_t{unlink<W>(held.word)};
       return W::fetch_add(&view_.totals->inserted, std::uint64_t{1});
