@@ -36,9 +36,8 @@ enum class Persist : std::uint8_t { minimal, index, full };
 /// How the index of a pool is durable. `word`: GPHash with 8-byte slot words. `in_place`: as
 /// published (GPHash section 3.1). `log`: as a log of 16 bytes an operation (32 with keys of more
 /// than 8 bytes or of any length, 48 with 25 to 32), of which each opening makes the table in the
-/// machine's memory; a batch of writes is there whole or not at all. It has the default shape, and
-/// no device sessions. On a GPU, the first scan, view or verify after a change copies the table's
-/// words to the host.
+/// machine's memory; a batch of writes is there whole or not at all. It has the default shape. On a
+/// GPU, the first scan, view or verify after a change copies the table's words to the host.
 enum class Layout : std::uint8_t { word, in_place, log };
 
 /// Levels x hash functions x slots a bucket; their product is at most 32, slots a power of two.

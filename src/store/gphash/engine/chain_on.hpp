@@ -15,7 +15,7 @@
 
 namespace perdure {
 
-template <class Machine>
+/// What it works with beside the batch.
 struct Chain {
   std::uint64_t grouped = 0;  // operations that are to be hashed and sorted
   std::uint64_t* left = nullptr;  // positions that lanes leave
@@ -41,7 +41,7 @@ auto between_phases(Launcher<Machine>& launcher, gphash::TableView const& table,
 
 template <class Ops, class Machine>
 Status launch_chain(Launcher<Machine>& launcher, EngineState<Machine>& state,
-                    WriteView const& batch, Chain<Machine> const& chain) {
+                    WriteView const& batch, Chain const& chain) {
   using Warp = typename Machine::Warp;
   using Solo = typename Machine::Solo;
   gphash::TableView const& table = state.table;

@@ -333,15 +333,14 @@ class SessionOn final : public Session {
 
   Result<exec::Counts> run_chain() {
     Machine& machine = launcher_.machine;
-    Chain<Machine> chain{
-        std::exchange(grouped_, true) ? 0 : batch_.n,
-        lists_.entries.data(),
-        writes_.counters.data(),
-        planned_,
-        undo_,
-        changes_to_follow(),
-        from_lease_ && !undo_ && !batch_.undoable && state_->records.bits != nullptr,
-        status_.twin()};
+    Chain const chain{std::exchange(grouped_, true) ? 0 : batch_.n,
+                      lists_.entries.data(),
+                      writes_.counters.data(),
+                      planned_,
+                      undo_,
+                      changes_to_follow(),
+                      from_lease_ && !undo_ && !batch_.undoable && state_->records.bits != nullptr,
+                      status_.twin()};
     if (Status s = launch_chain<Ops>(launcher_, *state_, batch_, chain); !s.ok()) return s;
     if (Status s = machine.wait(); !s.ok()) return s;
     statuses_here_ = true;
