@@ -94,7 +94,7 @@ struct CreateOptions {
   Persist persist = Persist::minimal;  // index btree alone
   // Index gphash. None: log where device is cuda, keys have one size of at most 32 bytes and values
   // one size, durability is not power and memory as it is by default; else word.
-  std::optional<Layout> layout;
+  std::optional<Layout> layout = {};
   Shape shape = {};
   Durability durability = Durability::process;
   FileOptions file = {};
