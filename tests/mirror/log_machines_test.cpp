@@ -54,7 +54,7 @@ TEST_P(LogMachines, AreMadeWhereNobodyChoosesALayout) {
   auto const made = [&](CreateOptions const& create, OpenOptions open = {}) {
     open.device = GetParam();
     std::string const path = scratch_.file("unchosen-" + std::to_string(number++));
-    auto const store = Store::create(path, create, open);
+    auto store = Store::create(path, create, open);
     EXPECT_TRUE(store.ok()) << store.status().message();
     return store.ok() ? store->stats().layout : Layout::in_place;
   };
