@@ -92,9 +92,7 @@ struct CreateOptions {
   KeyOrder key_order = KeyOrder::bytes;  // index btree alone
   Values values = Values::heap;  // index btree alone
   Persist persist = Persist::minimal;  // index btree alone
-  // Index gphash. None: log where device is cuda, keys have one size of at most 32 bytes and values
-  // one size, durability is not power and memory as it is by default; else word.
-  std::optional<Layout> layout = {};
+  Layout layout = Layout::word;
   Shape shape = {};
   Durability durability = Durability::process;
   FileOptions file = {};

@@ -54,8 +54,7 @@ enum perdure_persist {
 enum perdure_layout {
   PERDURE_LAYOUT_WORD = 0,
   PERDURE_LAYOUT_IN_PLACE = 1,
-  PERDURE_LAYOUT_LOG = 2,
-  PERDURE_LAYOUT_AUTOMATIC = 3  // of a new pool, see CreateOptions::layout in C++
+  PERDURE_LAYOUT_LOG = 2
 };
 enum perdure_durability {
   PERDURE_DURABILITY_NONE = 0,

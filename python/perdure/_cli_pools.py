@@ -106,8 +106,7 @@ PersistOption = Annotated[
     typer.Option(help="Of a B+-tree: what is durable, its records alone or the index as well."),
 ]
 LayoutOption = Annotated[
-    LayoutChoice | None,
-    typer.Option(help="8-byte slot words (usual), GPHash as published, or a log of entries."),
+    LayoutChoice, typer.Option(help="8-byte slot words, or GPHash as published.")
 ]
 ShapeOption = Annotated[
     str, typer.Option(metavar="LEVELS-HASHES-SLOTS", help="Shape of the index.")
@@ -131,10 +130,9 @@ def _width(option: str, text: str) -> int | None:
     return int(text)
 
 
-def _index(index: IndexChoice, layout: LayoutChoice | None, shape: str) -> str | perdure.GPHash:
+def _index(index: IndexChoice, layout: LayoutChoice, shape: str) -> str | perdure.GPHash:
     levels, hashes, slots = _shape(shape)
-    named = None if layout is None else layout.value
-    gphash = perdure.GPHash(layout=named, levels=levels, hashes=hashes, slots=slots)
+    gphash = perdure.GPHash(layout=layout.value, levels=levels, hashes=hashes, slots=slots)
     if index is IndexChoice.gphash:
         return gphash
     if gphash != perdure.GPHash():
@@ -170,7 +168,7 @@ def create(
     key_order: KeyOrderOption = KeyOrderChoice.bytes,
     values: ValuesOption = ValuesChoice.heap,
     persist: PersistOption = PersistChoice.minimal,
-    layout: LayoutOption = None,
+    layout: LayoutOption = LayoutChoice.word,
     shape: ShapeOption = "2L-2H-8S",
     max_bytes: MaxBytesOption = None,
     durability: DurabilityOption = DurabilityChoice.process,
@@ -209,15 +207,15 @@ def create(
         {"pool": pool, "log_dir": log_dir, **stats.as_dict(), "survives": survives.as_dict()},
         f"created {pool}: keys {show_width(store.key_bytes)}, values "
         f"{_typed_text.show_values(store)},"
-        f" {_show_index(index, stats)}, {plural(stats.slots, 'slot')}, "
+        f" {_show_index(index, layout, stats)}, {plural(stats.slots, 'slot')}, "
         f"{show_size(stats.pool_bytes)}"
         f" on {stats.medium.name}{_show_log(log_dir, stats)}; survives {survives.description}",
     )
 
 
-def _show_index(index: IndexChoice, stats: perdure.Stats) -> str:
+def _show_index(index: IndexChoice, layout: LayoutChoice, stats: perdure.Stats) -> str:
     if index is IndexChoice.gphash:
-        return f"{stats.layout.name} {stats.shape!r}"
+        return f"{layout.value} {stats.shape!r}"
     if index is IndexChoice.btree:
         order = f"{index.value} in the order of {_ORDERS[stats.key_order.name]}"
         records = f"records in {_VALUES[stats.values.name]}"

@@ -136,7 +136,7 @@ class CreateOptions:
     key_order: KeyOrder
     values: Values
     persist: Persist
-    layout: Layout | None
+    layout: Layout
     shape: Shape
     durability: Durability
     overwrite: bool

@@ -34,10 +34,7 @@ class GPHash:
 
     Attributes
     ----------
-    layout : {"word", "in_place", "log"}, optional
-        Left out, it is "log" on `device="cuda"`, where keys have one size of at most 32 bytes and
-        values one size, durability is not "power", and residency and memory budget are left out,
-        too; else "word".
+    layout : {"word", "in_place", "log"}
         "word" keeps 8 bytes a slot and the key in the record. "in_place" keeps keys in the buckets,
         as GPHash was published; it has no atomic batches, transactions and steps. "log" makes the
         table in memory at each opening, from a log of 16 bytes an operation (32 with keys of more
@@ -52,7 +49,7 @@ class GPHash:
         all.
     """
 
-    layout: LayoutName | None = None
+    layout: LayoutName = "word"
     levels: int = 2
     hashes: int = 2
     slots: int = 8
@@ -62,8 +59,7 @@ class GPHash:
 
     def fill(self, making: _native.CreateOptions) -> None:
         """Writes itself, checked, into what the engine takes."""
-        if self.layout is not None:
-            making.layout = _checks.named("layout", self.layout, _native.Layout)
+        making.layout = _checks.named("layout", self.layout, _native.Layout)
         making.shape = _native.Shape(
             *(
                 _checks.whole(name, getattr(self, name), least=1)

@@ -51,7 +51,9 @@ def test_every_option_reaches_the_engine_and_no_other_changes(kind, name):
 def test_the_defaults_are_the_engines_own():
     untouched = {name: getattr(_native.OpenOptions(), name) for name in taken(Options())}
     assert taken(Options()) == untouched
-    assert taken(GPHash())["shape"] == "2L-2H-8S" and taken(GPHash())["layout"] is None
+    assert (
+        taken(GPHash())["shape"] == "2L-2H-8S" and taken(GPHash())["layout"] is _native.Layout.word
+    )
 
 
 def test_an_option_has_one_home():

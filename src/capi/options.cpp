@@ -23,7 +23,7 @@ perdure_create_options default_create_options() {
   o.key_order = static_cast<std::uint32_t>(usual.key_order);
   o.values_in = static_cast<std::uint32_t>(usual.values);
   o.persist = static_cast<std::uint32_t>(usual.persist);
-  o.layout = PERDURE_LAYOUT_AUTOMATIC;
+  o.layout = static_cast<std::uint32_t>(usual.layout);
   o.durability = static_cast<std::uint32_t>(usual.durability);
   o.log_bytes = usual.log.bytes;
   return o;
@@ -130,8 +130,7 @@ Result<CreateOptions> create_options(perdure_create_options const* given) {
   made.key_order = fields.one_of(c.key_order, KeyOrder::signed_integer, "key_order");
   made.values = fields.one_of(c.values_in, Values::log, "values_in");
   made.persist = fields.one_of(c.persist, Persist::full, "persist");
-  if (c.layout != PERDURE_LAYOUT_AUTOMATIC)
-    made.layout = fields.one_of(c.layout, Layout::log, "layout");
+  made.layout = fields.one_of(c.layout, Layout::log, "layout");
   made.durability = fields.one_of(c.durability, Durability::power, "durability");
   made.file = file_fields(c, fields);
   made.log = {text_or_none(c.log_dir), c.log_bytes};

@@ -177,7 +177,7 @@ static void numbers_of_options(void) {
   refused_create(&create.key_order, &create, 3, "key_order is");
   refused_create(&create.values_in, &create, 2, "values_in is");
   refused_create(&create.persist, &create, 3, "persist is");
-  refused_create(&create.layout, &create, 4, "layout is");
+  refused_create(&create.layout, &create, 3, "layout is");
   refused_create(&create.durability, &create, 3, "durability is");
   refused_create(&create.overwrite, &create, 2, "overwrite is");
   refused_create(&create.force, &create, 2, "force is");

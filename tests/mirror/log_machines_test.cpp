@@ -49,30 +49,6 @@ TEST_P(LogMachines, TakeEachOthersPoolsOverAfterKills) {
   }
 }
 
-TEST_P(LogMachines, AreMadeWhereNobodyChoosesALayout) {
-  int number = 0;
-  auto const made = [&](CreateOptions const& create, OpenOptions open = {}) {
-    open.device = GetParam();
-    std::string const path = scratch_.file("unchosen-" + std::to_string(number++));
-    auto store = Store::create(path, create, open);
-    EXPECT_TRUE(store.ok()) << store.status().message();
-    return store.ok() ? store->stats().layout : Layout::in_place;
-  };
-  Layout const usual = GetParam() == Device::cuda ? Layout::log : Layout::word;
-  EXPECT_EQ(made({.key_bytes = 8, .value_bytes = 64}), usual);
-  EXPECT_EQ(made({.key_bytes = 32, .value_bytes = 64}), usual);
-  EXPECT_EQ(made({.key_bytes = 8, .value_bytes = 64, .layout = Layout::word}), Layout::word);
-  EXPECT_EQ(made({.key_bytes = 40, .value_bytes = 64}), Layout::word);
-  EXPECT_EQ(made({.key_bytes = 8, .value_bytes = 0}), Layout::word);
-  EXPECT_EQ(made({.key_bytes = 8, .value_bytes = 64, .shape = {2, 2, 4}}), Layout::word);
-  OpenOptions near;
-  near.memory.residency = Residency::pm;
-  EXPECT_EQ(made({.key_bytes = 8, .value_bytes = 64}, near), Layout::word);
-  OpenOptions little;
-  little.memory.budget_bytes = 64u << 20;
-  EXPECT_EQ(made({.key_bytes = 8, .value_bytes = 64}, little), Layout::word);
-}
-
 TEST_P(LogMachines, ShowTheHostWhatTheDeviceHasChanged) {
   make(4000);
   for (std::uint64_t turn = 0; turn < 3; ++turn) {

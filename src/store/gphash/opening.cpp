@@ -40,19 +40,7 @@ Status check_logged(std::string const& path, pm::PoolHeader const& h) {
   return {};
 }
 
-/// Where nobody has chosen: on a GPU `log` is as fast or faster at every size of a batch, and a
-/// table that its memory had no room for would be refused there, not in `word`.
-Layout usual_layout(CreateOptions const& o, OpenOptions const& open) {
-  bool const fits = o.key_bytes != 0 && o.key_bytes <= pm::PoolHeader::kMostLoggedKey &&
-                    o.value_bytes != 0 && o.shape.levels == 2 && o.shape.hashes == 2 &&
-                    o.shape.slots == 8;
-  bool const near = open.memory.residency != Residency::pm && open.memory.budget_bytes == 0;
-  bool const logs = open.device == Device::cuda && fits && near;
-  return logs && o.durability != Durability::power ? Layout::log : Layout::word;
-}
-
-Result<pm::PoolHeader> header_for(std::string const& path, CreateOptions const& o,
-                                  OpenOptions const& open) {
+Result<pm::PoolHeader> header_for(std::string const& path, CreateOptions const& o) {
   Shape const s = o.shape;
   bool const power_of_two = s.slots != 0 && (s.slots & (s.slots - 1)) == 0;
   if (s.levels == 0 || s.hashes == 0 || !power_of_two ||
@@ -63,7 +51,7 @@ Result<pm::PoolHeader> header_for(std::string const& path, CreateOptions const& 
   }
   if (Status fits = check_log_dir(path, o.durability, o.log.dir); !fits.ok()) return fits;
   pm::PoolHeader h{};
-  h.layout = static_cast<std::uint8_t>(o.layout.value_or(usual_layout(o, open)));
+  h.layout = static_cast<std::uint8_t>(o.layout);
   h.durability = static_cast<std::uint8_t>(o.durability);
   h.levels = static_cast<std::uint8_t>(s.levels);
   h.hashes = static_cast<std::uint8_t>(s.hashes);
@@ -189,7 +177,7 @@ GphashStore::GphashStore(std::string pool_path, OpenOptions const& open_options,
 Result<std::unique_ptr<Store::Impl>> GphashStore::create(std::string const& path,
                                                          CreateOptions const& create,
                                                          OpenOptions const& open) {
-  auto header = header_for(path, create, open);
+  auto header = header_for(path, create);
   if (!header) return header.status();
   if (Status s = can_run(open.device); !s.ok()) return s;
   if (Status s = check_no_value_log(path, open.value_log); !s.ok()) return s;

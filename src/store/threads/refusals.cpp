@@ -14,7 +14,7 @@ Status unsupported(std::string what) { return {Code::unsupported, std::move(what
 Status check_create(std::string const& path, CreateOptions const& create) {
   std::string const with = std::string("index ") + name(create.index);
   Shape const usual;
-  if (create.layout.value_or(Layout::word) != Layout::word)
+  if (create.layout != Layout::word)
     return bad_argument(
         with +
         " has no layout in_place, which is GPHash's; leave layout out, or choose index gphash");

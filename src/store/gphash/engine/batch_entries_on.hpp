@@ -30,7 +30,7 @@ bool entries_apart(WriteView const& batch) {
          batch.entries.cell_bytes > sizeof(wal::LogEntry);
 }
 
-/// Which is this one; of no items where phase two writes them.
+/// That launch, as a step of a chain; of no items where phase two writes them.
 template <class Ops, class Machine>
 auto entries_step(Launcher<Machine>& launcher, WriteView const& batch,
                   gphash::TableView const& table) {
