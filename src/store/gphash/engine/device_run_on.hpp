@@ -102,6 +102,7 @@ class DeviceRunOn final : public DeviceRun {
     RecordMap const& map = shared_->records;
     if (Status s = machine_.begin(nullptr); !s.ok()) return s;
     PERDURE_ASSERT(map.bits != nullptr && map.words() > 0);  // records are leased
+    shared_->words_changed = true;  // the host, which looks once it is over, has older ones
     if (Status s = cleared(unlinked_, map.words()); !s.ok()) return s;
     if (Status s = cleared(locks_, kKeyLocks / 32); !s.ok()) return s;
     if (Status s = cleared(totals_, 1); !s.ok()) return s;
