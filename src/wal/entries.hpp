@@ -294,7 +294,8 @@ PERDURE_FN void append_each(W& warp, M& mem, std::uint32_t mask, std::uint32_t c
   warp.each([&](std::uint32_t lane) {
     if ((mask >> lane & 1) != 0) runs[lane] = {mem.address(cell(lane)), entry[lane]};
   });
-  mem.store_runs(warp, mask, runs, cell_bytes / sizeof(std::uint64_t),
+  constexpr auto kWord = static_cast<std::uint32_t>(sizeof(std::uint64_t));
+  mem.store_runs(warp, mask, runs, cell_bytes / kWord,
                  [](Run const& run, std::uint32_t w) { return run.word(w); });
 }
 

@@ -41,7 +41,7 @@ auto entries_step(Launcher<Machine>& launcher, WriteView const& batch,
 template <class Ops, class Machine>
 Status log_entries_apart(Launcher<Machine>& launcher, WriteView const& batch,
                          gphash::TableView const& table) {
-  if constexpr (Ops::kLogged) {
+  if constexpr (Machine::kPoolIsFar && Ops::kLogged) {
     LogEntriesBody<Ops> const body{batch, table};
     if (entries_apart<Machine, Ops>(batch))
       return launcher.template count<typename Machine::Warp>(body, items_of(batch.n));
