@@ -64,9 +64,9 @@ void add_bounds(CLI::App& program, Bounds& bounds) {
       "--cached", bounds.cached,
       "a bucket cache (layout in_place), or a record cache (with --mirrored, or layout "
       "log), loaded before each batch");
-  program.add_flag(
-      "--device-ops", bounds.device_ops,
-      "device sessions: each warp its own operations, one by one (layout word, model fence)");
+  program.add_flag("--device-ops", bounds.device_ops,
+                   "device sessions: each warp its own operations, one by one (layout word or log, "
+                   "model fence)");
   program.add_flag("--full-medium", bounds.full_medium,
                    "a medium on which tables soon find no room to grow");
   program.add_flag("--atomic", bounds.atomic,

@@ -386,16 +386,16 @@ struct LogEntriesBody {
     typename W::template Each<std::uint64_t> sum;
     std::uint32_t const mask = warp.ballot([&](std::uint32_t lane) {
       std::uint64_t const j = first + lane;
-      if (j >= batch.n || !all.writes(batch.plans[j])) return false;
+      if (j >= batch.n) return false;
       Plan const plan = batch.plans[j];
+      if (!all.writes(plan)) return false;
       done[lane] = all.doing(j, plan);
       sum[lane] = wal::sum_of(done[lane], batch.entries.cell_bytes);
       if (batch.undoable) undone[lane] = all.template undoing<W>(j, plan);
       return true;
     });
-    std::uint32_t const said = warp.ballot([&](std::uint32_t lane) {
-      return (mask >> lane & 1) != 0 && all.says(batch.plans[first + lane]);
-    });
+    std::uint32_t const said = warp.ballot(
+        [&](std::uint32_t lane) { return (mask >> lane & 1) != 0 && done[lane].what != 0; });
     counts[BatchCounts::entries] += exec::popcount(said);
     for (std::uint32_t rest = said; rest != 0; rest &= rest - 1)
       counts[BatchCounts::entry_sum] += warp.broadcast(sum, exec::lowest_bit(rest));
