@@ -3,8 +3,10 @@ name."""
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import json
+import logging
 import os
 import shutil
 import signal
@@ -100,11 +102,23 @@ class Answer:
 
 @pytest.fixture
 def cli():
-    """Runs `perdure ARGUMENTS` in this process."""
+    """Runs `perdure ARGUMENTS` in this process, as if it were alone there.
+
+    Stores that earlier tests left in cycles are closed before: their events would be logged by the
+    command. Its log's handler goes with it: the stream that it writes to does.
+    """
     from perdure.cli import app
 
+    logger = logging.getLogger("perdure")
+
     def run(*arguments: object) -> Answer:
-        result = CliRunner().invoke(app, [str(one) for one in arguments], prog_name="perdure")
+        gc.collect()
+        handlers, level = logger.handlers[:], logger.level
+        try:
+            result = CliRunner().invoke(app, [str(one) for one in arguments], prog_name="perdure")
+        finally:
+            logger.handlers[:] = handlers
+            logger.setLevel(level)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return Answer(result.exit_code, result.stdout, result.stderr)

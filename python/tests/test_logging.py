@@ -4,6 +4,7 @@ most tests compare."""
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -59,6 +60,7 @@ class Told:
 
 @pytest.fixture
 def told(caplog: pytest.LogCaptureFixture) -> Iterator[Told]:
+    gc.collect()  # closes what earlier tests left in cycles
     with caplog.at_level(logging.DEBUG, "perdure"):
         yield Told(caplog)
 
