@@ -20,7 +20,11 @@ for kind in "word fence" "word commit" "in_place fence" "word fence --atomic --p
   "log fence --steps --revertible --per-scenario 800" "word fence --mirrored" "word fence --mirrored --atomic --per-scenario 800" \
   "word fence --full-medium" \
   "in_place fence --full-medium" "in_place fence --cached" \
-  "word fence --device-ops --per-scenario 800" "log fence --device-ops --per-scenario 800" "word fence --power"; do
+  "word fence --mirrored --cached" "log fence" "log commit" "log fence --atomic --per-scenario 800" \
+  "log fence --steps --per-scenario 800" "log fence --cached" "log fence --wide-keys" "log fence --any-values" \
+  "log fence --any-keys" "log fence --any-keys --atomic --per-scenario 800" "log fence --full-medium" \
+  "word fence --device-ops --per-scenario 800" "log fence --device-ops --per-scenario 800" \
+  "log fence --device-ops --long-keys --per-scenario 800" "word fence --long-keys" "word fence --power" "log fence --power"; do
   read -r layout model more <<<"$kind"
   # shellcheck disable=SC2086  # several words
   "$program" --layout "$layout" --model "$model" $more --states "$states" --jobs "$(nproc)"

@@ -79,6 +79,8 @@ void add_bounds(CLI::App& program, Bounds& bounds) {
   program.add_flag("--revertible", bounds.revertible,
                    "with --steps: they can be taken back, and some are");
   program.add_flag("--wide-keys", bounds.wide_keys, "keys of 20 bytes, not 8 (layout log)");
+  program.add_flag("--long-keys", bounds.long_keys,
+                   "keys of 40 bytes, some of equal hashes (layout word or log)");
   program.add_flag("--any-keys", bounds.any_keys,
                    "keys of several lengths, some of equal hashes (layout log)");
   program.add_flag("--any-values", bounds.any_values,
@@ -154,6 +156,9 @@ char const* contradiction(Options const& o) {
   if (b.any_keys && (o.layout != Layout::log || b.wide_keys))
     return "--any-keys is about entries that have hashes of keys, which layout log has, and goes "
            "without --wide-keys";
+  if (b.long_keys && (o.layout == Layout::in_place || b.wide_keys || b.any_keys || b.cached))
+    return "--long-keys is about keys that no slot and no entry has room for, in layout word or "
+           "log, and goes without --wide-keys, --any-keys and --cached";
   if (b.any_values && o.layout != Layout::log)
     return "--any-values is about records whose lengths the entries of layout log vouch for";
   if (b.power && (b.atomic || b.steps || b.device_ops || b.full_medium || b.cached || b.mirrored))

@@ -124,7 +124,8 @@ void print(Arguments const& a, Totals& t) {
   for (Finding const& f : t.findings) {
     bool const store = a.options.system == System::store;
     std::printf(
-        "violation: %s\n%s\n  replay: perdure-explore --%s %s --model %s%s%s%s%s%s%s%s%s%s%s%s%s%s "
+        "violation: %s\n%s\n  replay: perdure-explore --%s %s --model "
+        "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s "
         "--replay '%s'\n",
         f.what.c_str(), f.description.c_str(), store ? "layout" : "index",
         store ? a.layout.c_str() : a.index.c_str(), a.model.c_str(),
@@ -136,6 +137,7 @@ void print(Arguments const& a, Totals& t) {
         a.options.bounds.revertible ? " --revertible" : "",
         a.options.bounds.power ? " --power" : "", a.options.bounds.wide_keys ? " --wide-keys" : "",
         a.options.bounds.any_keys ? " --any-keys" : "",
+        a.options.bounds.long_keys ? " --long-keys" : "",
         a.options.bounds.any_values ? " --any-values" : "", a.mutant == nullptr ? "" : " --mutant ",
         a.mutant == nullptr ? "" : a.mutant->mutant.name(), replay_text(f).c_str());
   }
@@ -305,6 +307,8 @@ constexpr Kind kKinds[] = {
     {"log-any-keys", "", System::store, Layout::log, &Bounds::any_keys},
     {"log-any-keys-atomic", "", System::store, Layout::log, &Bounds::any_keys, false,
      &Bounds::atomic},
+    {"log-device-long", "", System::store, Layout::log, &Bounds::device_ops, false,
+     &Bounds::long_keys},
     {"log-steps", "", System::store, Layout::log, &Bounds::steps},
     {"log-cached", "", System::store, Layout::log, &Bounds::cached},
     {"mirrored", "", System::store, Layout::word, &Bounds::mirrored},
@@ -338,7 +342,7 @@ Arguments of_kind(Arguments a, Kind const& kind) {
   Bounds& bounds = a.options.bounds;
   bounds.atomic = bounds.mirrored = bounds.device_ops = bounds.full_medium = bounds.cached =
       bounds.steps = bounds.revertible = bounds.power = bounds.wide_keys = bounds.any_keys =
-          bounds.any_values = false;
+          bounds.long_keys = bounds.any_values = false;
   for (auto const flag : {kind.flag, kind.second})
     if (flag != nullptr) bounds.*flag = true;
   a.options.layout = kind.layout;

@@ -127,12 +127,13 @@ std::optional<std::string> ReaderMoments::read(Scenario const& scenario, Held co
   auto const table = gphash::table_of(kArenaPath, header.value(), *root, words_.size());
   if (!table) return std::nullopt;
   gphash::PoolLook const look(words_.data(), records_.data(), table.value());
-  for (std::size_t k = 0; k < kKeys; ++k) {
+  std::vector<std::byte> key;
+  for (std::size_t k = 0; k < kKeys; ++k, key.clear()) {
     std::uint64_t value = 0;
     std::uint32_t bytes = 0;
-    auto const* const key = reinterpret_cast<std::byte const*>(&scenario.keys[k]);
+    scenario.add_key(k, key);
     KeyStatus const status =
-        look.at(key, reinterpret_cast<std::byte*>(&value), sizeof value, bytes);
+        look.at(key.data(), reinterpret_cast<std::byte*>(&value), sizeof value, bytes);
     bool const found = status == KeyStatus::ok;
     if (found && bytes != sizeof value)
       return "a reader finds " + name_of(k) + " with a value of " + std::to_string(bytes) +

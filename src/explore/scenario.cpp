@@ -79,10 +79,15 @@ void fit_to_puts(std::vector<Batch>& batches) {
 }
 
 /// Their first 8 bytes multiply by zero (base/hash.hpp), so the next 8 may be any.
-void add_alike(std::uint64_t number, std::vector<std::byte>& to) {
-  std::uint64_t const words[] = {hash_detail::k1, number, 0};
-  auto const* const bytes = reinterpret_cast<std::byte const*>(words);
-  to.insert(to.end(), bytes, bytes + sizeof words);
+void add_alike(std::uint64_t number, std::size_t bytes, std::vector<std::byte>& to) {
+  std::uint64_t const words[kLongKey / 8] = {hash_detail::k1, number};
+  auto const* const from = reinterpret_cast<std::byte const*>(words);
+  to.insert(to.end(), from, from + bytes);
+}
+
+std::uint32_t key_bytes_of(Bounds const& bounds) {
+  if (bounds.any_keys) return 0;
+  return bounds.wide_keys ? kWideKey : bounds.long_keys ? kLongKey : sizeof(std::uint64_t);
 }
 
 Stepping draw_stepping(Random& random, bool revertible) {
@@ -100,7 +105,7 @@ Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds) 
   Scenario s{};
   s.seed = seed;
   s.layout = layout;
-  s.key_bytes = bounds.any_keys ? 0 : bounds.wide_keys ? kWideKey : sizeof s.keys[0];
+  s.key_bytes = key_bytes_of(bounds);
   s.value_bytes = bounds.any_values ? 0 : sizeof(std::uint64_t);
   s.shape = kShapes[random.below(std::size(kShapes))];
   bool const mirrored = bounds.mirrored || bounds.device_ops || layout == Layout::log;
@@ -171,6 +176,7 @@ std::string Scenario::describe() const {
                      "H-" + std::to_string(shape.slots) + "S, " + std::to_string(machine.warps) +
                      " warps, windows of 2^" + std::to_string(machine.window_bits) + " buckets, " +
                      (key_bytes == kWideKey ? "wide keys, " : "") +
+                     (key_bytes == kLongKey ? "long keys, " : "") +
                      (key_bytes == 0 ? "keys of any length, " : "") +
                      (value_bytes == 0 ? "values of any length, " : "") +
                      (machine.stage_by_stage ? "stage by stage" : "item by item") +
@@ -193,15 +199,19 @@ std::string Scenario::describe() const {
 }
 
 void Scenario::add_key(std::size_t k, std::vector<std::byte>& to) const {
-  std::uint64_t const number = keys[k], words[] = {number % 2, number, number};
-  if (key_bytes == 0 && k < kAlike) return add_alike(number, to);
+  constexpr std::size_t kAlikeBytes = 24;
+  // No more than find room in a table of any size.
+  std::size_t const long_alike = layout == Layout::log ? 3 : 2;
+  std::uint64_t const number = keys[k], words[] = {number % 2, number, number, 0, number};
+  if (key_bytes == 0 && k < kAlike) return add_alike(number, kAlikeBytes, to);
+  if (key_bytes == kLongKey && k < long_alike) return add_alike(number, kLongKey, to);
   if (key_bytes == 0) {
     constexpr std::size_t kLengths[] = {9, 24, 17};
     auto const* const bytes = reinterpret_cast<std::byte const*>(words + 1);
     to.insert(to.end(), bytes, bytes + sizeof number);
     return to.resize(to.size() + kLengths[k % 3] - sizeof number);
   }
-  bool const wide = key_bytes == kWideKey;
+  bool const wide = key_bytes > sizeof number;
   auto const* const bytes = reinterpret_cast<std::byte const*>(wide ? words : &number);
   to.insert(to.end(), bytes, bytes + key_bytes);
 }

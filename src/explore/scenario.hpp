@@ -17,6 +17,7 @@ namespace perdure::explore {
 
 inline constexpr std::size_t kKeys = 14;
 inline constexpr std::uint32_t kWideKey = 20;  // bytes: entries of two parts, zeros behind the key
+inline constexpr std::uint32_t kLongKey = 40;  // bytes: an entry has its hash
 inline constexpr std::size_t kAlike = 6;
 using Contents = std::array<std::optional<std::uint64_t>, kKeys>;
 
@@ -57,7 +58,7 @@ struct Scenario {
   bool roomy = false;  // room for the run's transactions is made before it
   std::uint64_t superblocks;  // that the medium has room for; 0 = for all that are asked for
   std::array<std::uint64_t, kKeys> keys;
-  std::uint32_t key_bytes;  // 8, or kWideKey, or 0: keys of several lengths
+  std::uint32_t key_bytes;  // 8, kWideKey, kLongKey, or 0: keys of several lengths
   std::uint32_t value_bytes;  // 8, or 0: values of several lengths
   std::vector<Batch> filling;  // before the run, and not explored
   std::vector<Batch> batches;
@@ -65,7 +66,8 @@ struct Scenario {
   bool revertible = false;  // they can be taken back
   [[nodiscard]] std::string describe() const;
   /// Adds the bytes of key number k. Wide ones have the number behind their first 8 bytes, which
-  /// they share with others. Of keys of several lengths the first kAlike have one hash.
+  /// they share with others. Of long keys the first few have one hash, of keys of several lengths
+  /// the first kAlike.
   void add_key(std::size_t k, std::vector<std::byte>& to) const;
   /// Which key these bytes are; kKeys: none.
   [[nodiscard]] std::size_t find_key(void const* bytes, std::size_t n) const;
@@ -91,6 +93,7 @@ struct Bounds {
   bool device_ops = false;
   bool wide_keys = false;  // of kWideKey bytes
   bool any_keys = false;  // of several lengths, some of equal hashes
+  bool long_keys = false;  // of kLongKey bytes, some of equal hashes
   bool any_values = false;  // of several lengths
 };
 

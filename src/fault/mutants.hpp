@@ -170,6 +170,7 @@ inline constexpr char const* kMutantNames[] = {
     "device_no_order_after_word",
     "device_mirror_before_order",
     "device_entry_before_value",
+    "device_key_not_compared",
     "device_find_looks_once",
     "device_identity_after_word",
     "session_cells_not_zeroed",

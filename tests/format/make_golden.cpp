@@ -1,9 +1,10 @@
-// perdure_make_golden FOLDER [dash]: writes the golden pools anew, those of GPHash or those of
-// Dash. Only for a new format version: the committed files are what earlier builds wrote, and a
-// test that made its own would prove nothing.
+// perdure_make_golden FOLDER [dash | log]: writes the golden pools anew: those of GPHash, of Dash,
+// or of layout log. Only for a new format version: the committed files are what earlier builds
+// wrote, and a test that made its own would prove nothing.
 #include <cstdio>
 
 #include "golden.hpp"
+#include "make_golden_log.hpp"
 
 namespace perdure::test {
 namespace {
@@ -28,23 +29,33 @@ Status make(Golden const& golden, std::string const& folder) {
   return {};
 }
 
-}  // namespace
-}  // namespace perdure::test
+Status make(GoldenLog const& golden, std::string const& folder) {
+  auto file = GoldenLogWriter(golden).write();
+  if (!file) return file.status();
+  write_file(folder + "/" + golden.name + ".sparse", to_sparse(*file));
+  return {};
+}
 
-int main(int argc, char** argv) {
-  using perdure::test::Golden;
-  bool const dash = argc == 3 && std::string(argv[2]) == "dash";
-  if (argc != 2 && !dash) {
-    std::fprintf(stderr, "usage: perdure_make_golden FOLDER [dash]\n");
-    return 2;
-  }
-  auto const all =
-      dash ? std::span<Golden const>(perdure::test::kGoldenDash) : perdure::test::kGolden;
-  for (auto const& golden : all) {
-    if (auto const status = perdure::test::make(golden, argv[1]); !status.ok()) {
-      std::fprintf(stderr, "%s\n", status.message().c_str());
+template <class List>
+int make_all(List const& list, char const* folder) {
+  for (auto const& golden : list) {
+    if (auto const status = make(golden, folder); !status.ok()) {
+      std::fprintf(stderr, "%s: %s\n", golden.name, status.message().c_str());
       return 1;
     }
   }
   return 0;
+}
+
+}  // namespace
+}  // namespace perdure::test
+
+int main(int argc, char** argv) {
+  using namespace perdure::test;
+  std::string const which = argc == 3 ? argv[2] : "";
+  if (argc == 2) return make_all(kGolden, argv[1]);
+  if (which == "dash") return make_all(kGoldenDash, argv[1]);
+  if (which == "log") return make_all(kGoldenLogs, argv[1]);
+  std::fprintf(stderr, "usage: perdure_make_golden FOLDER [dash | log]\n");
+  return 2;
 }

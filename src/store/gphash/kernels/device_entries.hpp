@@ -43,9 +43,9 @@ struct DeviceEntries {
     std::uint64_t const what =
         change.record ? wal::putting(change.record, change.sum) : wal::kErases;
     if (view.table.records.bare())
-      log_as(warp, mem, wal::NewEntry{key.data, key.bytes, what}, key, change);
-    else
-      log_as(warp, mem, wal::NewHashEntry{key.hash, what, change.old}, key, change);
+      return log_as(warp, mem, wal::NewEntry{key.data, key.bytes, what}, key, change);
+    Offset const old{mutated("entry_without_old") ? 0 : change.old.bytes};
+    log_as(warp, mem, wal::NewHashEntry{key.hash, what, old}, key, change);
   }
 
  private:
