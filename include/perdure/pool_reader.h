@@ -10,8 +10,9 @@
 // counts as absent.
 //
 // Of layout log it follows the log of entries, and keeps an index of its own, of some 20 to 32
-// bytes a key of up to 8, which opening it makes. Each answer is what the key had at some moment of
-// the get, for as long as the key does not change at each of 64 looks; then it counts as absent.
+// bytes a key (one of 9 to 32 bytes: 40 to 90), which opening it makes. Each answer is what the key
+// had at some moment of the get, for as long as the key does not change at each of 64 looks; then
+// it counts as absent.
 //
 // Two keys of a batch may be answered from before and after one of the writer's batches. This is
 // what a cache needs. Who must see batches whole looks at a copy: OpenOptions::live.
@@ -40,8 +41,7 @@ struct PoolReaderOptions {
 class PERDURE_API PoolReader {
  public:
   struct PERDURE_INTERNAL State;  // the library's own
-  /// Index gphash, layout word or log, keys of one size (of up to 32 bytes, in layout log),
-  /// durability none or process.
+  /// Index gphash, layout word or log, durability none or process.
   static Result<PoolReader> open(std::string const& path, PoolReaderOptions const& options = {});
   PoolReader(PoolReader&&) noexcept;
   PoolReader& operator=(PoolReader&&) noexcept;
@@ -54,12 +54,12 @@ class PERDURE_API PoolReader {
     std::uint32_t bytes = 0;
   };
 
-  /// Answers key i with statuses[i]: ok and its value in targets[i]; not_found; or corrupt, where a
-  /// record of this key fails its checksum and nobody changes it. Of a key that is not ok, its
-  /// target may hold anything, and so may what lies behind a value shorter than its target: bytes
-  /// of a value that changed while it was read. `value_bytes`, one for each key or none: how long
-  /// the value of a key that is ok is, which may be more than its target takes, or less where the
-  /// pool's values have any length.
+  /// Keys as Store::get takes them, in host memory. Answers key i with statuses[i]: ok and its
+  /// value in targets[i]; not_found; or corrupt, where a record of this key fails its checksum and
+  /// nobody changes it. Of a key that is not ok, its target may hold anything, and so may what lies
+  /// behind a value shorter than its target: bytes of a value that changed while it was read.
+  /// `value_bytes`, one for each key or none: how long the value of a key that is ok is, which may
+  /// be more than its target takes, or less where the pool's values have any length.
   Status get(Column const& keys, std::span<Target const> targets, std::span<KeyStatus> statuses,
              std::span<std::uint32_t> value_bytes = {});
 
@@ -70,7 +70,7 @@ class PERDURE_API PoolReader {
   Result<Table> table(std::string_view name, std::uint32_t row_bytes = 0);
   Result<std::vector<Table>> tables();
 
-  [[nodiscard]] std::uint32_t key_bytes() const;
+  [[nodiscard]] std::uint32_t key_bytes() const;  // 0: of any length
   [[nodiscard]] std::uint32_t value_bytes() const;  // 0: of any length
   [[nodiscard]] std::uint32_t most_value_bytes() const;
   /// The path leads to another file by now, or to none: what is read here is what was there before.

@@ -73,6 +73,8 @@ inline constexpr MutantInfo kLogMutants[] = {
      {10882}},
     {"log_reader_applies_parts", "log-atomic",
      "a reader beside the writer answers batches of a transaction before its commit"},
+    {"log_reader_by_hash_alone", "log-any-keys",
+     "a reader beside the writer takes keys of equal hashes for one another"},
     {"log_reader_ignores_reverts", "log-reverts",
      "a reader beside the writer answers though a commit was taken back since it looked"},
     {"device_lock_ignored", "log-device", "two warps write one key at once"},

@@ -94,7 +94,7 @@ std::optional<std::string> ReaderMoments::read_log(Scenario const& scenario, Hel
   for (std::size_t k = 0; k < kKeys; ++k) {
     scenario.add_key(k, keys[k]);
     values[k].resize(kMostValue);
-    asks[k].key = keys[k].data();
+    asks[k].key = keys[k];
     asks[k].target = {values[k].data(), kMostValue, 0};
   }
   gphash::LogLook look(follower, asks);
@@ -133,7 +133,7 @@ std::optional<std::string> ReaderMoments::read(Scenario const& scenario, Held co
     std::uint32_t bytes = 0;
     scenario.add_key(k, key);
     KeyStatus const status =
-        look.at(key.data(), reinterpret_cast<std::byte*>(&value), sizeof value, bytes);
+        look.at(key, reinterpret_cast<std::byte*>(&value), sizeof value, bytes);
     bool const found = status == KeyStatus::ok;
     if (found && bytes != sizeof value)
       return "a reader finds " + name_of(k) + " with a value of " + std::to_string(bytes) +

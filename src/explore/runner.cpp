@@ -175,8 +175,6 @@ std::optional<std::string> Runner::read_beside(std::vector<Window> const& window
   Writing const writing = scenario_->writing;
   bool const alone = writing == Writing::plainly || writing == Writing::atomically;
   bool const logged = scenario_->layout == Layout::log;
-  if (logged && (scenario_->key_bytes == 0 || scenario_->key_bytes == kLongKey))
-    return std::nullopt;
   if (!logged && (scenario_->layout != Layout::word || !alone)) return std::nullopt;
   medium_.back_to(base_);
   auto const held = [&](std::size_t k, std::optional<std::uint64_t> value) {

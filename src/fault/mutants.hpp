@@ -38,6 +38,7 @@ inline constexpr char const* kMutantNames[] = {
     "log_reader_ignores_news",
     "log_reader_ignores_reverts",
     "log_reader_applies_parts",
+    "log_reader_by_hash_alone",
     // Displacement.
     "displaced_copy_skipped",
     "displaced_slot_cleared_early",

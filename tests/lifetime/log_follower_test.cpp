@@ -20,7 +20,7 @@ void expect_all(gphash::LogFollower& follower, std::uint64_t version) {
   Words values(keys.size());
   std::vector<gphash::LogLook::Ask> asks(keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i)
-    asks[i] = {reinterpret_cast<std::byte const*>(&keys[i]),
+    asks[i] = {std::as_bytes(std::span(&keys[i], 1)),
                {reinterpret_cast<std::byte*>(&values[i]), sizeof values[i]}};
   gphash::LogLook look(follower, asks);
   Status const s = look.get();

@@ -30,13 +30,26 @@ Words values_of(Words const& keys, std::uint64_t times) {
   return values;
 }
 
+/// Keys' numbers, in as many bytes as keys have.
+struct WidePoolKeys {
+  WidePoolKeys(Words const& keys, std::uint32_t width)
+      : bytes(keys.size() * width), column{bytes.data(), nullptr, width, keys.size()} {
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      std::memcpy(&bytes[i * width], &keys[i], sizeof keys[i]);
+  }
+  std::vector<std::byte> bytes;
+  Column column;
+};
+
 Status put_times(Store& store, Words const& keys, std::uint64_t times) {
-  return store.put(column(keys), column(values_of(keys, times)));
+  return store.put(WidePoolKeys(keys, store.stats().key_bytes).column,
+                   column(values_of(keys, times)));
 }
 
 /// A closed pool of several segments, whose log is in use up to some cell of the last.
-Status make_logged(std::string const& path, std::uint64_t extra) {
+Status make_logged(std::string const& path, std::uint32_t key_bytes, std::uint64_t extra) {
   CreateOptions o;
+  o.key_bytes = key_bytes;
   o.layout = Layout::log;
   o.value_bytes = 8;
   o.expected_records = 64;
@@ -103,7 +116,7 @@ Answered ask(Result<PoolReader>& reader) {
   std::vector<PoolReader::Target> targets;
   for (auto& value : values) targets.push_back({reinterpret_cast<std::byte*>(&value), 8});
   std::vector<KeyStatus> statuses(keys.size());
-  all.status = reader->get(column(keys), targets, statuses);
+  all.status = reader->get(WidePoolKeys(keys, reader->key_bytes()).column, targets, statuses);
   if (!all.status.ok()) return all;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     all.missing += statuses[i] == KeyStatus::not_found;
@@ -117,14 +130,17 @@ Answered ask(Result<PoolReader>& reader) {
   return all;
 }
 
-class LogReadersOfDamage : public testing::Test {
+/// By the bytes of keys: those that entries have, and those that they have hashes of.
+class LogReadersOfDamage : public testing::TestWithParam<std::uint32_t> {
  protected:
   [[nodiscard]] std::string path() const { return scratch_.file("pool"); }
   ScratchDir scratch_;
 };
 
-TEST_F(LogReadersOfDamage, SayThatAcknowledgedEntriesAreLost) {
-  ASSERT_TRUE(make_logged(path(), 80'000).ok());  // more than a segment has cells
+INSTANTIATE_TEST_SUITE_P(KeyBytes, LogReadersOfDamage, testing::Values(8u, 40u));
+
+TEST_P(LogReadersOfDamage, SayThatAcknowledgedEntriesAreLost) {
+  ASSERT_TRUE(make_logged(path(), GetParam(), 80'000).ok());  // more than a segment has cells
   LoggedFile const file(path());
   ASSERT_GT(file.cells.segments.size(), 1u);
   ASSERT_GT(file.extents.size(), kTimes);
@@ -144,8 +160,8 @@ TEST_F(LogReadersOfDamage, SayThatAcknowledgedEntriesAreLost) {
   }
 }
 
-TEST_F(LogReadersOfDamage, TakeATornLastBatchForOneThatNeverWas) {
-  ASSERT_TRUE(make_logged(path(), 10).ok());
+TEST_P(LogReadersOfDamage, TakeATornLastBatchForOneThatNeverWas) {
+  ASSERT_TRUE(make_logged(path(), GetParam(), 10).ok());
   LoggedFile const file(path());
   flip(path(), file.cells.offset(file.extents.back().first + 7).bytes, 1);
   auto reader = PoolReader::open(path(), {.threads = 1});
@@ -155,8 +171,8 @@ TEST_F(LogReadersOfDamage, TakeATornLastBatchForOneThatNeverWas) {
   EXPECT_EQ(all.older + all.damaged, kKeysLogged);  // what it replaced may have been used again
 }
 
-TEST_F(LogReadersOfDamage, AnswerNothingThatNeverWasWhateverBitFlips) {
-  ASSERT_TRUE(make_logged(path(), 3000).ok());
+TEST_P(LogReadersOfDamage, AnswerNothingThatNeverWasWhateverBitFlips) {
+  ASSERT_TRUE(make_logged(path(), GetParam(), 3000).ok());
   LoggedFile const file(path());
   std::minstd_rand random(5);
   auto open_before = PoolReader::open(path(), {.threads = 1});
@@ -185,8 +201,8 @@ TEST_F(LogReadersOfDamage, AnswerNothingThatNeverWasWhateverBitFlips) {
   EXPECT_EQ(all.newest, kKeysLogged);
 }
 
-TEST_F(LogReadersOfDamage, SayInTimeThatEntriesAreLostWhichTheyHaveNotReadYet) {
-  ASSERT_TRUE(make_logged(path(), 10).ok());
+TEST_P(LogReadersOfDamage, SayInTimeThatEntriesAreLostWhichTheyHaveNotReadYet) {
+  ASSERT_TRUE(make_logged(path(), GetParam(), 10).ok());
   std::size_t const before = LoggedFile(path()).extents.size();
   auto reader = PoolReader::open(path(), {.threads = 1});
   ASSERT_TRUE(ask(reader).status.ok());
@@ -203,21 +219,6 @@ TEST_F(LogReadersOfDamage, SayInTimeThatEntriesAreLostWhichTheyHaveNotReadYet) {
   EXPECT_EQ(status.code(), Code::corrupt) << status.message();
   flip(path(), head + 2, 3);
   EXPECT_EQ(ask(reader).newest, kKeysLogged);
-}
-
-TEST_F(LogReadersOfDamage, OfKeysWithoutRoomInAnEntryAreRefusedByName) {
-  CreateOptions o;
-  o.layout = Layout::log;
-  o.key_bytes = 33;
-  o.file.overwrite = true;
-  for (std::uint32_t const key_bytes : {33u, 0u}) {
-    o.key_bytes = key_bytes;
-    auto store = Store::create(path(), o);
-    ASSERT_TRUE(store.ok()) << store.status().message();
-    auto const reader = PoolReader::open(path());
-    EXPECT_EQ(reader.status().code(), Code::unsupported);
-    EXPECT_NE(reader.status().message().find("keys of"), std::string::npos);
-  }
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <random>
 #include <string>
 
+#include "base/hash.hpp"
 #include "lifetime/lifetime_store.hpp"
 #include "perdure/pool_reader.h"
 
@@ -22,24 +23,33 @@ namespace {
 constexpr std::uint64_t kKeys = 400;
 
 struct LogShape {
-  std::uint32_t key_bytes;
+  std::uint32_t key_bytes;  // 0: of any length
   std::uint32_t value_bytes;  // 0: of any length
 };
 void PrintTo(LogShape const& shape, std::ostream* out) {
   *out << "keys_" << shape.key_bytes << "_values_" << shape.value_bytes;
 }
 
-/// A key's number, in as many bytes as keys have.
+/// A key's number, in as many bytes as keys have. Every third key of more than 32 bytes, or of any
+/// length, has one hash: its first 8 bytes multiply by zero (base/hash.hpp).
 struct LogKeys {
-  LogKeys(std::vector<std::uint64_t> const& keys, std::uint32_t width)
-      : bytes(keys.size() * width), column{bytes.data(), nullptr, width, keys.size()} {
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      std::uint64_t const number = keys[i];
-      std::memcpy(&bytes[i * width], &number, std::min<std::size_t>(width, sizeof number));
-      if (width > 8) std::memcpy(&bytes[(i + 1) * width - 2], &number, 2);
-    }
+  LogKeys(std::vector<std::uint64_t> const& keys, std::uint32_t width) {
+    for (std::uint64_t const number : keys) add(number, width);
+    column = {bytes.data(), width == 0 ? ends.data() : nullptr, width, keys.size()};
   }
+  void add(std::uint64_t number, std::uint32_t width) {
+    bool const alike = (width == 0 || width > 32) && number % 3 == 0 && number < kAlikeBelow;
+    std::size_t const n = width != 0 ? width : alike ? 17 : 9 + number % 50;
+    std::size_t const at = bytes.size();
+    bytes.resize(at + n);
+    std::uint64_t const words[] = {alike ? hash_detail::k1 : number, alike ? number : 0};
+    std::memcpy(&bytes[at], words, std::min(n, sizeof words));
+    if (!alike && n > 8) std::memcpy(&bytes[at + n - 2], &number, 2);
+    ends.push_back(static_cast<std::int64_t>(bytes.size()));
+  }
+  static constexpr std::uint64_t kAlikeBelow = 75;  // so that they find room
   std::vector<std::byte> bytes;
+  std::vector<std::int64_t> ends{0};
   Column column;
 };
 
@@ -238,7 +248,8 @@ class LogReaders : public testing::TestWithParam<LogShape> {
 };
 INSTANTIATE_TEST_SUITE_P(Shapes, LogReaders,
                          testing::Values(LogShape{8, 8}, LogShape{8, 0}, LogShape{3, 128},
-                                         LogShape{24, 128}, LogShape{32, 0}),
+                                         LogShape{24, 128}, LogShape{32, 0}, LogShape{40, 16},
+                                         LogShape{0, 0}),
                          testing::PrintToStringParamName());
 
 TEST_P(LogReaders, AnswerAsAModelAfterEachStepOfItsWriter) {

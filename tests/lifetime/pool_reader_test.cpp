@@ -296,6 +296,74 @@ TEST_P(PoolReadersOfAnyLength, FindTablesWhoseNamesAreLong) {
   EXPECT_EQ(reader->tables()->size(), 2u);
 }
 
+/// Keys of 1 to 300 bytes, a column of them.
+struct TextKeys {
+  explicit TextKeys(Words const& numbers) {
+    for (std::uint64_t const n : numbers) {
+      std::string const key = std::to_string(n) + std::string(n % 7 == 0 ? 297 : n % 40, 'k');
+      std::ranges::copy(std::as_bytes(std::span(key)), std::back_inserter(bytes));
+      ends.push_back(static_cast<std::int64_t>(bytes.size()));
+    }
+  }
+  [[nodiscard]] Column column() const { return {bytes.data(), ends.data(), 0, ends.size() - 1}; }
+  std::vector<std::byte> bytes;
+  std::vector<std::int64_t> ends{0};
+};
+
+TEST_P(PoolReadersOfAnyLength, TakeKeysOfAnyLengthToo) {
+  ScratchDir const scratch;
+  CreateOptions o;
+  o.layout = GetParam();
+  o.key_bytes = 0;
+  o.value_bytes = 8;
+  o.expected_records = 16;
+  auto store = Store::create(scratch.file("pool"), o, {.threads = 1});
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  auto reader = PoolReader::open(scratch.file("pool"), {.threads = 2});
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  EXPECT_EQ(reader->key_bytes(), 0u);
+  Words const all = words(1, 800);
+  for (std::uint64_t step = 1; step <= 4; ++step) {
+    Words const some = words(1, 200 * step);
+    ASSERT_TRUE(store->put(TextKeys(some).column(), column(Words(some.size(), step))).ok());
+    ASSERT_TRUE(store->erase(TextKeys(words(step, 1)).column()).ok());
+    Words values(all.size());
+    std::vector<PoolReader::Target> targets;
+    for (auto& value : values) targets.push_back({reinterpret_cast<std::byte*>(&value), 8});
+    std::vector<KeyStatus> statuses(all.size());
+    Status const s = reader->get(TextKeys(all).column(), targets, statuses);
+    ASSERT_TRUE(s.ok()) << s.message();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      bool const there = i < some.size() && all[i] != step;
+      ASSERT_EQ(statuses[i], there ? KeyStatus::ok : KeyStatus::not_found) << all[i];
+      EXPECT_EQ(values[i], there ? step : 0);
+    }
+  }
+}
+
+TEST_P(PoolReadersOfAnyLength, RefuseKeysWhoseOffsetsAreNone) {
+  ScratchDir const scratch;
+  CreateOptions o;
+  o.layout = GetParam();
+  o.key_bytes = 0;
+  o.value_bytes = 8;
+  auto store = Store::create(scratch.file("pool"), o);
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  auto reader = PoolReader::open(scratch.file("pool"));
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  std::byte const data[16]{};
+  std::int64_t const falls[] = {0, 8, 4}, before[] = {-1, 4, 8};
+  Column const columns[] = {
+      {data, nullptr, 8, 2}, {data, falls, 0, 2}, {data, before, 0, 2}, {data, falls, 8, 2}};
+  std::vector<PoolReader::Target> const targets(2);
+  std::vector<KeyStatus> statuses(2);
+  for (Column const& keys : columns) {
+    Status const s = reader->get(keys, targets, statuses);
+    EXPECT_EQ(s.code(), Code::invalid_argument);
+    EXPECT_NE(s.message().find("its keys"), std::string::npos) << s.message();
+  }
+}
+
 TEST(PoolReaderOf, OtherKindsIsRefusedByName) {
   for (Kind const& kind : kinds()) {
     PoolHome const home(kind);

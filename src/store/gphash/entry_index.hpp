@@ -1,9 +1,11 @@
 // What a log of entries comes to, in the memory of who reads it: for each key that is there,
-// LogEntry::what of the entry that put it. Keys of up to 32 bytes, as entries have them.
+// LogEntry::what of the entry that put it. Where entries have hashes of keys, it is a set of pairs,
+// a hash and a record, as wal::HashCell says: for each key's hash those that may be the key's.
 //
-// Invariants: a slot is an entry as the log has it, zeros where it is free; no key has two; from
-// where a key's hash leads to its slot no slot is free. A call that finds no memory has changed
-// nothing but what earlier entries of it changed, each as a whole.
+// Invariants: a slot is an entry as the log has it, of hashes without what it replaced, zeros where
+// it is free; no key, or pair, has two; from where its hash leads to its slot no slot is free. A
+// call that finds no memory has changed nothing but what earlier entries of it changed, each as a
+// whole.
 #pragma once
 
 #include <array>
@@ -25,11 +27,22 @@ class EntryIndex {
     std::uint64_t hash = 0;
     std::array<std::uint64_t, wal::cell_bytes_for(wal::kMostEntryKey) / 8> cell{};
   };
-  [[nodiscard]] Key key_of(std::byte const* key) const;
+  [[nodiscard]] Key key_of(std::span<std::byte const> key) const;
 
   void prefetch(Key const& key) const;
-  /// 0: it is not there.
-  [[nodiscard]] std::uint64_t find(Key const& key) const;
+  /// Calls f(LogEntry::what) for each entry that may be the key's: one at most, but for hashes.
+  template <class F>
+  void each(Key const& key, F f) const {
+    Part const& p = part(key.hash);
+    if (p.slots == 0) return;
+    for (std::uint64_t slot = first_slot(p, key.hash);; slot = behind(p, slot)) {
+      std::uint64_t const* const cell = &p.words[slot * slot_words_];
+      if (cell[kWhat] == 0) return;
+      if (!same_key(cell, key.cell.data())) continue;
+      f(cell[kWhat]);
+      if (!hashes_) return;
+    }
+  }
 
   /// Does what entries say, which lie one behind the other. Throws where there is no memory.
   void apply(std::span<std::byte const> entries);
@@ -40,6 +53,9 @@ class EntryIndex {
   [[nodiscard]] std::uint64_t bytes() const;
 
  private:
+  static constexpr std::size_t kKey = 0, kWhat = 1, kRest = 2;  // words of a cell
+  static constexpr std::size_t kOld = 2;  // of one that has a hash
+
   // So many tables, each of which grows by itself, so that nobody waits for all of them.
 #if defined(PERDURE_EXPLORE)
   static constexpr std::uint32_t kPartBits = 1;  // for indexes of a few keys are made all the time
@@ -57,14 +73,21 @@ class EntryIndex {
   }
   [[nodiscard]] Part& part(std::uint64_t hash) { return parts_[hash >> (64 - kPartBits)]; }
   [[nodiscard]] static std::uint64_t first_slot(Part const& p, std::uint64_t hash);
+  [[nodiscard]] static std::uint64_t behind(Part const& p, std::uint64_t slot) {
+    return slot + 1 == p.slots ? 0 : slot + 1;
+  }
   [[nodiscard]] std::uint64_t slot_of(Part const& p, Key const& key) const;
   [[nodiscard]] bool same_key(std::uint64_t const* a, std::uint64_t const* b) const;
+  [[nodiscard]] bool same_slot(std::uint64_t const* a, std::uint64_t const* b) const;
   void apply_one(Key const& entry);
+  void take_out(Part& p, Key const& entry) const;
   void grow(Part& p) const;
   void erase(Part& p, std::uint64_t slot) const;
 
   std::uint32_t key_bytes_;
-  std::uint32_t cell_words_;
+  bool hashes_;  // is what entries have of keys
+  std::uint32_t cell_words_;  // of an entry
+  std::uint32_t slot_words_;  // that a slot keeps of it
   std::uint64_t salt_;  // so that nobody who makes keys knows which meet
   std::vector<Part> parts_;
 };

@@ -305,11 +305,7 @@ bool LogFollower::values_whole(Extent const& extent) const {
     for (std::size_t at = 0; whole && at < cells.size(); at += each) {
       wal::LogEntry entry;
       std::memcpy(&entry, &cells[at], sizeof entry);
-      LogRecords::Target none;
-      std::byte key[wal::kMostEntryKey + sizeof entry.what];
-      std::memcpy(key, &entry.key, sizeof entry.key);
-      std::memcpy(key + sizeof entry.key, &cells[at + sizeof entry], each - sizeof entry);
-      if (wal::says_put(entry.what)) whole = records.copy(entry.what, key, none);
+      if (wal::says_put(entry.what)) whole = records.has_record_of(cells.subspan(at, each));
     }
   });
   return whole;

@@ -36,20 +36,41 @@ void LogLook::find() {
   std::span const each = std::span(each_).first(count_);
   auto const seen = follower_.seen();
   for (One const& one : each) seen.index->prefetch(one.key);
-  for (One& one : each) one.what = seen.index->find(one.key);
+  whats_.clear();
+  for (One& one : each) {
+    one.first = whats_.size();
+    seen.index->each(one.key, [&](std::uint64_t what) { whats_.push_back(what); });
+    one.count = whats_.size() - one.first;
+  }
   records_ = seen.records;
   version_ = seen.version;
 }
 
 void LogLook::copy() {
   std::span const each = std::span(each_).first(count_);
-  for (One const& one : each)
-    if (one.what != 0) records_.prefetch(one.what);
+  for (std::uint64_t const what : whats_) records_.prefetch(what);
   for (One const& one : each) {
-    bool const there = one.what != 0;
-    bool const whole = there && records_.copy(one.what, one.ask->key, one.ask->target);
-    one.ask->status = whole ? KeyStatus::ok : there ? KeyStatus::corrupt : KeyStatus::not_found;
+    one.ask->status = KeyStatus::not_found;
+    for (std::uint64_t const what : whats_of(one)) {
+      auto const copied = records_.copy(what, one.ask->key, one.ask->target);
+      if (copied == LogRecords::Copied::damaged) one.ask->status = KeyStatus::corrupt;
+      if (copied != LogRecords::Copied::whole) continue;
+      one.ask->status = KeyStatus::ok;
+      break;
+    }
   }
+}
+
+/// Whether the same entries may be the key's.
+bool LogLook::stands(EntryIndex const& index, One const& one) const {
+  auto const whats = whats_of(one);
+  std::size_t n = 0;
+  bool same = true;
+  index.each(one.key, [&](std::uint64_t what) {
+    same &= n < whats.size() && whats[n] == what;
+    ++n;
+  });
+  return same && n == whats.size();
 }
 
 Status LogLook::settle() {
@@ -58,7 +79,7 @@ Status LogLook::settle() {
   if (Status s = all ? Status{} : follower_.follow(); !s.ok()) return s;
   auto const seen = follower_.seen();
   for (One const& one : std::span(each_).first(before)) {
-    one.ask->settled = all || seen.index->find(one.key) == one.what;
+    one.ask->settled = all || stands(*seen.index, one);
     if (!one.ask->settled) each_[count_++] = one;
   }
   return {};

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "perdure/batch.h"
 #include "perdure/status.h"
@@ -17,7 +18,7 @@ namespace perdure::gphash {
 class LogLook {
  public:
   struct Ask {
-    std::byte const* key = nullptr;
+    std::span<std::byte const> key;
     LogRecords::Target target;
     KeyStatus status = KeyStatus::not_found;  // the answer, once it is settled
     bool settled = false;
@@ -40,14 +41,19 @@ class LogLook {
   struct One {
     Ask* ask;
     EntryIndex::Key key;
-    std::uint64_t what;
+    std::size_t first, count;  // of whats_: the entries that may be the key's
   };
+  [[nodiscard]] std::span<std::uint64_t const> whats_of(One const& one) const {
+    return std::span(whats_).subspan(one.first, one.count);
+  }
+  [[nodiscard]] bool stands(EntryIndex const& index, One const& one) const;
 
   LogFollower& follower_;
   LogRecords records_;
   std::uint64_t version_ = 0;  // of the index that it was found in
   std::array<One, kMost> each_;  // those that have no answer yet
   std::size_t count_ = 0;
+  std::vector<std::uint64_t> whats_;
 };
 
 }  // namespace perdure::gphash

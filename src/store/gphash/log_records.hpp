@@ -5,8 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include "pm/pool_format.hpp"
+#include "pm/record.hpp"
 #include "pm/record_shape.hpp"
 
 namespace perdure::gphash {
@@ -22,15 +25,23 @@ struct LogRecords {
     std::uint32_t bytes = 0;  // of the value, at most
     std::uint32_t value_bytes = 0;  // how long it is
   };
-  /// Whether the record that an entry of this key names is whole; its value goes to the target.
-  bool copy(std::uint64_t what, std::byte const* key, Target& target) const;
+  enum class Copied { whole, damaged, of_another };
+  /// What the record is that an entry of this key names, or of this key's hash: then it may be
+  /// another key's. Of a whole one the value goes to the target.
+  Copied copy(std::uint64_t what, std::span<std::byte const> key, Target& target) const;
+  /// Whether the record that an entry names is whole, and has the key that the entry says.
+  [[nodiscard]] bool has_record_of(std::span<std::byte const> cell) const;
   void prefetch(std::uint64_t what) const;
 
  private:
+  using Key = std::span<std::byte const>;
   [[nodiscard]] bool copy_bare(std::uint64_t what, Target& target) const;
-  [[nodiscard]] bool copy_whole(std::uint64_t what, std::byte const* key, Target& target) const;
+  [[nodiscard]] std::optional<pm::RecordView> view(std::uint64_t what) const;
+  [[nodiscard]] bool copy_of(pm::RecordView const& r, std::uint64_t what, Key key,
+                             Target& target) const;
 
   pm::RecordShape shape_;
+  bool hashes_;  // is what entries have of keys
   std::uint32_t key_bytes_;
   std::uint32_t value_bytes_;
   std::uint64_t most_record_;  // bytes

@@ -1,12 +1,9 @@
 #include "store/gphash/pool_look.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <cstring>
 #include <thread>
 
-#include "base/assert.hpp"
 #include "base/crc32c.hpp"
 #include "base/hooks.hpp"
 #include "index/gphash/root_levels.hpp"
@@ -16,7 +13,6 @@
 namespace perdure::gphash {
 namespace {
 
-constexpr std::uint32_t kMostKey = 128;  // bytes of a fixed key
 constexpr int kLooks = 4;  // at a key that changes while it is looked up
 
 std::uint64_t load(std::byte const* at) {
@@ -49,9 +45,9 @@ Result<TableView> table_of(std::string const& path, pm::PoolHeader const& h, pm:
   return t;
 }
 
-KeyStatus PoolLook::at(std::byte const* key, std::byte* to, std::uint32_t bytes,
+KeyStatus PoolLook::at(std::span<std::byte const> key, std::byte* to, std::uint32_t bytes,
                        std::uint32_t& value_bytes) const {
-  Key const looked{key, hash_bytes(key, table_.key_bytes), to, bytes};
+  Key const looked{key, hash_bytes(key.data(), key.size()), to, bytes};
   Candidates<ShapeAny> const where(table_, looked.hash);
   KeyStatus status = KeyStatus::not_found;
   for (int look = 0; look < kLooks; ++look) {
@@ -91,20 +87,17 @@ PoolLook::Met PoolLook::search(Candidates<ShapeAny> const& where, Key const& key
 
 /// None: the record there has another key, or none is there. Else whether it is whole.
 std::optional<bool> PoolLook::copied(Offset at, Key const& key, std::uint32_t& value_bytes) const {
-  bool const any_length = table_.value_bytes == 0;
+  bool const any_length = table_.key_bytes == 0 || table_.value_bytes == 0;
   if (!(any_length ? table_.may_hold(at) : table_.may_hold_all(at))) return std::nullopt;
   pm::RecordView const r = pm::view_record(records_, table_.records, at, table_.room(at));
-  if (r.header.key_bytes != table_.key_bytes ||
-      (!any_length && r.header.value_bytes != table_.value_bytes))
-    return std::nullopt;
+  if (table_.value_bytes != 0 && r.header.value_bytes != table_.value_bytes) return std::nullopt;
+  std::span<std::byte const> const its(r.key, r.header.key_bytes);
+  bool const trusted = mutated("reader_trusts_fingerprint");
+  if (!std::ranges::equal(its, key.key) && !trusted) return std::nullopt;
   value_bytes = r.header.value_bytes;
   std::uint32_t const before = pm::summed_before_key(r.split);
-  std::array<std::byte, sizeof(pm::RecordHeader) + kMostKey> front;
-  PERDURE_ASSERT(before + std::size_t{r.header.key_bytes} <= front.size());
-  std::memcpy(front.data(), r.key - before, before + r.header.key_bytes);
-  bool const same = std::memcmp(front.data() + before, key.key, r.header.key_bytes) == 0;
-  if (!same && !mutated("reader_trusts_fingerprint")) return std::nullopt;
-  std::uint32_t sum = crc32c(0, front.data(), before + r.header.key_bytes);
+  std::uint32_t sum = crc32c(0, its.data() - before, before);
+  sum = crc32c(sum, trusted ? its.data() : key.key.data(), its.size());
   sum = copied_value(sum, {r.value, value_bytes}, {key.to, key.bytes});
   return sum == r.header.crc || mutated("reader_ignores_checksum");
 }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "index/gphash/candidates.hpp"
@@ -30,12 +31,12 @@ class PoolLook {
 
   /// The value's first `bytes` bytes go to `to`; the whole record is verified. Where the answer is
   /// ok, `value_bytes` is how long the value is.
-  [[nodiscard]] KeyStatus at(std::byte const* key, std::byte* to, std::uint32_t bytes,
+  [[nodiscard]] KeyStatus at(std::span<std::byte const> key, std::byte* to, std::uint32_t bytes,
                              std::uint32_t& value_bytes) const;
 
  private:
   struct Key {
-    std::byte const* key;
+    std::span<std::byte const> key;
     std::uint64_t hash;
     std::byte* to;
     std::uint32_t bytes;  // of the value, at most

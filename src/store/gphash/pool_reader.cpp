@@ -35,8 +35,6 @@ Status refuse(std::string const& path, std::string const& why) {
 
 Status check_kind(std::string const& path, pm::PoolHeader const& h) {
   if (h.index != 0 || h.in_place()) return refuse(path, "index gphash of layout word or log");
-  if (h.key_bytes == 0) return refuse(path, "keys of a fixed size");
-  if (h.logs_hashes()) return refuse(path, "keys of up to 32 bytes, in layout log");
   if (h.durability == static_cast<std::uint8_t>(Durability::power))
     return refuse(path, "durability none or process");
   return {};
@@ -52,7 +50,11 @@ struct PoolReader::State {
     std::span<KeyStatus> statuses;
     std::span<std::uint32_t> value_bytes;
 
-    [[nodiscard]] std::byte const* key(std::size_t i) const { return keys.data + i * keys.width; }
+    [[nodiscard]] std::span<std::byte const> key(std::size_t i) const {
+      if (keys.offsets == nullptr) return {keys.data + i * keys.width, keys.width};
+      auto const begin = static_cast<std::size_t>(keys.offsets[i]);
+      return {keys.data + begin, static_cast<std::size_t>(keys.offsets[i + 1]) - begin};
+    }
     void set(std::size_t i, KeyStatus status, std::uint32_t bytes) const {
       statuses[i] = status;
       if (!value_bytes.empty()) value_bytes[i] = bytes;
@@ -113,6 +115,24 @@ struct PoolReader::State {
     if (sequence != 0) return table;
     return Status{Code::corrupt,
                   "pool " + path + ": neither copy of the root has a valid checksum; restore it"};
+  }
+
+  /// Keys of a call, or what is wrong with them.
+  [[nodiscard]] Status check(Column const& keys) const {
+    bool const fixed = header.key_bytes != 0;
+    if (fixed ? keys.offsets != nullptr || keys.width != header.key_bytes
+              : keys.offsets == nullptr || keys.width != 0)
+      return bad_keys(fixed ? "have " + std::to_string(header.key_bytes) + " bytes each"
+                            : "have any length: offsets, and width 0");
+    if (keys.space != MemorySpace::host) return bad_keys("lie in host memory");
+    if (fixed) return {};
+    for (std::size_t i = 0; i < keys.count; ++i)
+      if (keys.offsets[i] < 0 || keys.offsets[i + 1] < keys.offsets[i])
+        return bad_keys("lie one behind the other: offsets decrease at " + std::to_string(i));
+    return {};
+  }
+  [[nodiscard]] Status bad_keys(std::string const& why) const {
+    return {Code::invalid_argument, "pool " + path + ": its keys " + why};
   }
 
   [[nodiscard]] std::size_t keys_a_chunk() const {
@@ -185,11 +205,7 @@ Result<PoolReader> PoolReader::open(std::string const& path, PoolReaderOptions c
 Status PoolReader::get(Column const& keys, std::span<Target const> targets,
                        std::span<KeyStatus> statuses, std::span<std::uint32_t> value_bytes) {
   State& s = *state_;
-  if (keys.offsets != nullptr || keys.width != s.header.key_bytes ||
-      keys.space != MemorySpace::host)
-    return {Code::invalid_argument, "pool " + s.path + ": its keys have " +
-                                        std::to_string(s.header.key_bytes) +
-                                        " bytes each, in host memory"};
+  if (Status wrong = s.check(keys); !wrong.ok()) return wrong;
   if (targets.size() != keys.count || statuses.size() != keys.count ||
       (!value_bytes.empty() && value_bytes.size() != keys.count))
     return {Code::invalid_argument,
