@@ -36,11 +36,16 @@ void LogLook::find() {
   std::span const each = std::span(each_).first(count_);
   auto const seen = follower_.seen();
   for (One const& one : each) seen.index->prefetch(one.key);
-  whats_.clear();
+  more_.clear();
   for (One& one : each) {
-    one.first = whats_.size();
-    seen.index->each(one.key, [&](std::uint64_t what) { whats_.push_back(what); });
-    one.count = whats_.size() - one.first;
+    one.count = 0;
+    one.others = more_.size();
+    seen.index->each(one.key, [&](std::uint64_t what) {
+      if (one.count++ == 0)
+        one.what = what;
+      else
+        more_.push_back(what);
+    });
   }
   records_ = seen.records;
   version_ = seen.version;
@@ -48,29 +53,28 @@ void LogLook::find() {
 
 void LogLook::copy() {
   std::span const each = std::span(each_).first(count_);
-  for (std::uint64_t const what : whats_) records_.prefetch(what);
+  for (One const& one : each)
+    if (one.count != 0) records_.prefetch(one.what);
   for (One const& one : each) {
-    one.ask->status = KeyStatus::not_found;
-    for (std::uint64_t const what : whats_of(one)) {
-      auto const copied = records_.copy(what, one.ask->key, one.ask->target);
-      if (copied == LogRecords::Copied::damaged) one.ask->status = KeyStatus::corrupt;
-      if (copied != LogRecords::Copied::whole) continue;
-      one.ask->status = KeyStatus::ok;
-      break;
+    KeyStatus& status = one.ask->status;
+    status = KeyStatus::not_found;
+    for (std::size_t i = 0; i < one.count && status != KeyStatus::ok; ++i) {
+      auto const copied = records_.copy(what(one, i), one.ask->key, one.ask->target);
+      if (copied == LogRecords::Copied::damaged) status = KeyStatus::corrupt;
+      if (copied == LogRecords::Copied::whole) status = KeyStatus::ok;
     }
   }
 }
 
 /// Whether the same entries may be the key's.
 bool LogLook::stands(EntryIndex const& index, One const& one) const {
-  auto const whats = whats_of(one);
   std::size_t n = 0;
   bool same = true;
-  index.each(one.key, [&](std::uint64_t what) {
-    same &= n < whats.size() && whats[n] == what;
+  index.each(one.key, [&](std::uint64_t now) {
+    same = same && n < one.count && what(one, n) == now;
     ++n;
   });
-  return same && n == whats.size();
+  return same && n == one.count;
 }
 
 Status LogLook::settle() {

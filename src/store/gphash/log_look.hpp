@@ -41,10 +41,12 @@ class LogLook {
   struct One {
     Ask* ask;
     EntryIndex::Key key;
-    std::size_t first, count;  // of whats_: the entries that may be the key's
+    std::size_t count;  // of the entries that may be the key's
+    std::uint64_t what;  // of the first
+    std::size_t others;  // of more_: where those behind it begin
   };
-  [[nodiscard]] std::span<std::uint64_t const> whats_of(One const& one) const {
-    return std::span(whats_).subspan(one.first, one.count);
+  [[nodiscard]] std::uint64_t what(One const& one, std::size_t i) const {
+    return i == 0 ? one.what : more_[one.others + i - 1];
   }
   [[nodiscard]] bool stands(EntryIndex const& index, One const& one) const;
 
@@ -53,7 +55,7 @@ class LogLook {
   std::uint64_t version_ = 0;  // of the index that it was found in
   std::array<One, kMost> each_;  // those that have no answer yet
   std::size_t count_ = 0;
-  std::vector<std::uint64_t> whats_;
+  std::vector<std::uint64_t> more_;  // of keys of equal hashes alone, for it takes memory
 };
 
 }  // namespace perdure::gphash
