@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +192,49 @@ def test_a_row_that_comes_back_after_eviction_was_turned_off_is_exported(
     load_parts(tmp_path / "parts", other, tables, rule)
     assert store is not None and held(other, "../t", 0) == held(store, "../t", 4)
     assert 1 in held(other, "../t", 0)
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_step_that_ends_beside_an_export_of_another_thread_loses_no_eviction(
+    pools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overlap: bool
+) -> None:
+    """Ids that it evicted were forgotten with those that the part has."""
+    import torch
+    from perdure import torch as pt
+    from perdure.torch import parts
+
+    tables, rule, none = [pt.TableConfig("t", 4, max_rows=2)], pt.SGD(0.1), torch.nn.Linear(1, 1)
+    store = pt.create(pools / "pool", tables, rule)
+    bags = pt.EmbeddingCollection(store, tables, rule)
+    sgd = torch.optim.SGD(none.parameters(), lr=0)
+    trainer = pt.Trainer(store, bags, none, sgd, overlap=overlap)
+
+    def step(*ids: int) -> None:
+        with trainer.step():
+            bags({"t": (torch.tensor(ids),)})["t"].sum().backward()
+
+    forget, meanwhile = parts._forget_evicted, threading.Event()
+
+    def forgets(*what: Any) -> None:
+        meanwhile.set()
+        deadline = time.monotonic() + 0.3
+        while trainer.done < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        forget(*what)
+
+    step(1, 2)
+    step(3)
+    monkeypatch.setattr(parts, "_forget_evicted", forgets)
+    with ThreadPoolExecutor(1) as other:
+        exported = other.submit(trainer.export, tmp_path)
+        meanwhile.wait()
+        step(4)
+        assert trainer.evicted["t"].tolist() == [2] and exported.result().step == 2
+    monkeypatch.undo()
+    trainer.export(tmp_path)
+    with pt.create(pools / "loaded", tables, rule) as loaded:
+        parts.load_parts(tmp_path, loaded, tables, rule)
+        assert set(held(loaded, "t", 0)) == set(held(store, "t", 0)) == {3, 4}
 
 
 def test_an_export_that_fails_leaves_no_part(

@@ -405,6 +405,18 @@ def new_of_each(changed: Sequence[Changed]) -> dict[int, int]:
     return made
 
 
+def ids_of(changed: Sequence[Changed], number: int, *, new: bool = False) -> Tensor:
+    """Ids of a table that a step changes, or makes."""
+    found = [torch.empty(0, dtype=torch.int64)]
+    for one in changed:
+        if new and one.missing is None:
+            continue
+        mine = of_table(one.keys, number)
+        found.append(one.keys[mine & one.new if new else mine, 0])
+    device = found[-1].device
+    return torch.cat([ids.to(device) for ids in found])
+
+
 def device_of(store: perdure.Store | Follower) -> str:
     return "cuda" if store.device == "cuda" else "cpu"
 
