@@ -108,14 +108,27 @@ def copy_kind(store: perdure.Store, table: perdure.Table, kind: tuple[int, int])
     _put(store, _FIRST_TABLE + table.number, *kind)
 
 
+def copy_seed(old: perdure.Store, new: perdure.Store, table: perdure.Table) -> None:
+    """Where the table of both has that number."""
+    kept = seed_of(old, table)
+    if kept is not None:
+        _put(new, _FIRST_SEED + table.number, kept)
+
+
+def seed_of(store: Any, table: perdure.Table) -> int | None:
+    """Of a table's new rows, its last 63 bits; None: no collection has trained it."""
+    kept = _get(store, _FIRST_SEED + table.number)
+    return None if kept is None else kept[0]
+
+
 def check_seed(store: perdure.Store, table: perdure.Table, seed: int) -> None:
     """Of a table's new rows: the one that its first collection had."""
-    kept, ours = _get(store, _FIRST_SEED + table.number), seed % (1 << 63)
+    kept, ours = seed_of(store, table), seed % (1 << 63)
     if kept is None:
         _put(store, _FIRST_SEED + table.number, ours)
-    elif kept[0] != ours:
+    elif kept != ours:
         raise ValueError(
-            f"pool {store.path}: new rows of table {table.name!r} begin by seed {kept[0]}, not"
+            f"pool {store.path}: new rows of table {table.name!r} begin by seed {kept}, not"
             f" {seed}; pass that one"
         )
 

@@ -153,7 +153,8 @@ def load_parts(
     store : perdure.Store
         A new pool of `perdure.torch.create`.
     tables, optimizer
-        As when it was exported.
+        As when it was exported; where new ids are to begin as in that training, in the order of its
+        collections, which have its seed again.
 
     Raises
     ------
@@ -170,12 +171,12 @@ def load_parts(
             raise ValueError(
                 f"{part.path}: its tables have [dim, state] {shapes}; the model's have {expected}"
             )
-    targets = {
-        config.name: store.table(config.name, row_bytes(config, optimizer)) for config in tables
-    }
-    if any(True for table in targets.values() for _ in table.scan(1)):
+    known = store.tables()
+    if any(True for name in expected.keys() & known for _ in known[name].scan(1)):
         raise ValueError(f"pool {store.path}: it has rows already; load into a new pool")
-    for config in tables:
+    targets = {}
+    for config in tables:  # as a collection does, so that new ids begin alike: by tables' numbers
+        targets[config.name] = store.table(config.name, row_bytes(config, optimizer))
         notes.keep_kind(store, targets[config.name], config.dim, optimizer)
     notes.set_loading(store, True)
     for part in parts:
