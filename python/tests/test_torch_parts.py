@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import time
@@ -284,6 +285,23 @@ def test_a_safetensors_file_is_what_its_library_reads(pools: Path, tmp_path: Pat
         for one in load_file(part / "evicted-1.safetensors")["id"].tolist():
             del rows[one]
     assert rows == held(store, "u", 12)
+
+
+@pytest.mark.parametrize("format", ["parquet", SAFETENSORS])
+def test_a_file_that_is_cut_short_is_named(pools: Path, tmp_path: Path, format: str) -> None:
+    from perdure import torch as pt
+    from perdure.torch import parts
+
+    rule = pt.SGD(0.1)
+    store, tables, _ = trained(str(pools / "pool"), [(tmp_path, 3)], 6, rule, format)
+    cut = tmp_path / "part-00001" / f"table-2.{format}"
+    os.truncate(cut, 30)
+    with (
+        pt.create(pools / "loaded", tables, rule) as loaded,
+        pytest.raises(ValueError, match=f"{cut}: damaged, or cut short"),
+    ):
+        parts.load_parts(tmp_path, loaded, tables, rule)
+    store.close()
 
 
 def test_a_folder_has_one_format(pools: Path, tmp_path: Path) -> None:
