@@ -214,7 +214,7 @@ def test_a_step_that_ends_beside_an_export_of_another_thread_loses_no_eviction(
         with trainer.step():
             bags({"t": (torch.tensor(ids),)})["t"].sum().backward()
 
-    forget, meanwhile = parts._forget_evicted, threading.Event()
+    forget, meanwhile = parts.notes.forget_evicted, threading.Event()
 
     def forgets(*what: Any) -> None:
         meanwhile.set()
@@ -225,7 +225,7 @@ def test_a_step_that_ends_beside_an_export_of_another_thread_loses_no_eviction(
 
     step(1, 2)
     step(3)
-    monkeypatch.setattr(parts, "_forget_evicted", forgets)
+    monkeypatch.setattr(parts.notes, "forget_evicted", forgets)
     with ThreadPoolExecutor(1) as other:
         exported = other.submit(trainer.export, tmp_path)
         meanwhile.wait()
@@ -236,6 +236,42 @@ def test_a_step_that_ends_beside_an_export_of_another_thread_loses_no_eviction(
     with pt.create(pools / "loaded", tables, rule) as loaded:
         parts.load_parts(tmp_path, loaded, tables, rule)
         assert set(held(loaded, "t", 0)) == set(held(store, "t", 0)) == {3, 4}
+
+
+def test_a_table_whose_name_fills_what_names_may_have_is_exported_and_resumed(
+    pools: Path, tmp_path: Path
+) -> None:
+    """Names of a pool of narrow rows have 16 bytes at most, and those of evicted ids had 8 more
+    than the table's: once its first export had failed, no process could resume."""
+    import torch
+    from perdure import torch as pt
+    from perdure.torch import parts
+
+    narrow = {"max_rows": 2}
+    tables = [pt.TableConfig("sixteen letters.", 3, **narrow), pt.TableConfig("u", 3, **narrow)]
+    rule, none = pt.SGD(0.1), torch.nn.Linear(1, 1)
+    sgd = torch.optim.SGD(none.parameters(), lr=0)
+    with pytest.raises(ValueError, match="'/7': the trainer has tables of such names"):
+        pt.TableConfig("/7", 3)
+    pt.create(pools / "pool", tables, rule).close()
+    for first, done in ((1, 0), (10, 2)):
+        with perdure.open(pools / "pool") as store:
+            bags = pt.EmbeddingCollection(store, tables, rule)
+            trainer = pt.Trainer(store, bags, none, sgd)
+            assert trainer.resume() == done
+            for at in (first, first + 5):
+                ids = torch.tensor([at, at + 1])
+                with trainer.step():
+                    rows = bags({config.name: (ids,) for config in tables})
+                    sum(one.sum() for one in rows.values()).backward()
+                part = trainer.export(tmp_path)
+                gone = trainer.evicted["u"].tolist() if at > 1 else []
+                assert [one["evicted"] for one in part.tables.values()] == [len(gone)] * 2
+            with pt.create(pools / "loaded", tables, rule, overwrite=True) as loaded:
+                parts.load_parts(tmp_path, loaded, tables, rule)
+                for config in tables:
+                    rows = held(loaded, config.name, 0)
+                    assert rows.keys() == held(store, config.name, 0).keys() == {at, at + 1}
 
 
 def test_an_export_that_fails_leaves_no_part(

@@ -135,7 +135,7 @@ def export_part(
     if not keep_evictions:
         notes.remember_pruned(store, step)  # first: who is killed here has forgotten nothing else
         for config in tables:
-            _forget_evicted(store, config.name)
+            notes.forget_evicted(store, config.name)
     return _read(path)
 
 
@@ -288,11 +288,6 @@ def _rows_in(files: _Files, now: int) -> Iterator[tuple[Any, Any]]:
         floats = [page[name] for name in ("weights", "state") if name in page]
         whole = [np.ascontiguousarray(part).view(np.uint8) for part in (*floats, scores)]
         yield page["id"], np.concatenate(whole, axis=1)
-
-
-def _forget_evicted(store: perdure.Store, name: str) -> None:
-    for ids, _ in notes.evicted_of(store, name):  # an erasure moves no key
-        store.table(name + notes.EVICTED).erase(ids)
 
 
 def _sync(folder: Path, *, whole: bool = True) -> None:

@@ -453,7 +453,7 @@ class Trainer:
         if self._keeps_evicted:
             for config in self._configs():
                 if eviction.evicts(config):
-                    self.store.table(config.name + notes.EVICTED, 8)
+                    notes.make_evicted(self.store, self.store.table(config.name))
         self._evicted = notes.evicted_tables(self.store)
 
     def _configs(self) -> list[TableConfig]:
