@@ -40,6 +40,12 @@ class Handle:
         self._row_type = RowType.of_pool(native.value_type())
         self._device = native.device().name
 
+    def __reduce__(self) -> str:
+        raise TypeError(
+            f"pool {self._path}: a store is of one process, and is neither pickled nor copied; pass"
+            " the path, and open the pool where it is needed"
+        )
+
     @property
     def _engine(self) -> _native.Store:
         native = self._native

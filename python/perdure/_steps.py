@@ -257,8 +257,9 @@ class Steps(Handle):
 
     def _check_registered(self) -> None:
         if not self._dense:
+            path = self._engine.path()  # raises where the store is closed
             raise errors.InvalidArgument(
-                f"pool {self._path}: no dense arrays are registered in this store; call "
+                f"pool {path}: no dense arrays are registered in this store; call "
                 "register_dense first"
             )
 

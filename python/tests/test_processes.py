@@ -3,9 +3,11 @@ nothing."""
 
 from __future__ import annotations
 
+import copy
 import gc
 import multiprocessing
 import os
+import pickle
 import shutil
 import signal
 import threading
@@ -179,6 +181,15 @@ def test_a_loaders_workers_open_it_themselves(pool: str) -> None:
         ]
     assert (read(_rows.store) == KEYS).all()
     _rows = None
+
+
+def test_a_store_that_is_pickled_or_copied_says_that_its_path_is_to_be_passed(
+    store: perdure.Store, pool: str
+) -> None:
+    """A dataset for spawned workers has it, or a module that is copied for its averages."""
+    for taken in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match=f"pool {pool}: a store is of one process"):
+            taken(store)
 
 
 def test_an_orphan_does_not_keep_the_pool(store: perdure.Store, pool: str, log_dir: str) -> None:

@@ -124,6 +124,16 @@ def test_without_registered_arrays_there_are_no_steps(store):
         store.restore_step()
 
 
+def test_a_step_of_a_closed_store_says_that_it_is_closed(store):
+    """It said that no arrays were registered, which had been."""
+    store.register_dense(weights=np.zeros(4))
+    store.close()
+    with pytest.raises(perdure.Closed, match="open it again"), store.step(1):
+        pass
+    with pytest.raises(perdure.Closed, match="open it again"):
+        store.restore_step()
+
+
 def test_numbers_out_of_range_are_refused(store):
     store.register_dense(weights=np.zeros(1))
     for wrong in (-1, 2**63):

@@ -141,6 +141,20 @@ def test_a_pass_is_of_one_pool_though_another_thread_goes_over_to_a_new_one_with
         rows({"b": (ids,)})
 
 
+def test_a_module_that_is_copied_names_the_pool_that_it_cannot_copy(pools: Path) -> None:
+    """As torch.optim.swa_utils.AveragedModel copies whole models."""
+    import torch
+    from perdure import torch as pt
+
+    tables, rule = [pt.TableConfig("t", 4)], pt.SGD(0.1)
+    store = pt.create(pools / "pool", tables, rule)
+    trains = pt.EmbeddingCollection(store, tables, rule)
+    follows = pt.EmbeddingCollection(pt.Follower(pools / "pool"), tables)
+    for module, says in ((trains, "a store is of one process"), (follows, "pass the path, and")):
+        with pytest.raises(TypeError, match=says):
+            torch.optim.swa_utils.AveragedModel(torch.nn.Sequential(module))
+
+
 @pytest.mark.parametrize("layout", ["word", "log"])
 def test_tables_of_several_widths_follow_from_a_pool_of_any_length(
     pools: Path, layout: str

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +195,85 @@ def test_a_row_that_comes_back_after_eviction_was_turned_off_is_exported(
     assert 1 in held(other, "../t", 0)
 
 
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_step_that_ends_beside_an_export_of_another_thread_loses_no_eviction(
+    pools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overlap: bool
+) -> None:
+    """Ids that it evicted were forgotten with those that the part has."""
+    import torch
+    from perdure import torch as pt
+    from perdure.torch import parts
+
+    tables, rule, none = [pt.TableConfig("t", 4, max_rows=2)], pt.SGD(0.1), torch.nn.Linear(1, 1)
+    store = pt.create(pools / "pool", tables, rule)
+    bags = pt.EmbeddingCollection(store, tables, rule)
+    sgd = torch.optim.SGD(none.parameters(), lr=0)
+    trainer = pt.Trainer(store, bags, none, sgd, overlap=overlap)
+
+    def step(*ids: int) -> None:
+        with trainer.step():
+            bags({"t": (torch.tensor(ids),)})["t"].sum().backward()
+
+    forget, meanwhile = parts.notes.forget_evicted, threading.Event()
+
+    def forgets(*what: Any) -> None:
+        meanwhile.set()
+        deadline = time.monotonic() + 0.3
+        while trainer.done < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        forget(*what)
+
+    step(1, 2)
+    step(3)
+    monkeypatch.setattr(parts.notes, "forget_evicted", forgets)
+    with ThreadPoolExecutor(1) as other:
+        exported = other.submit(trainer.export, tmp_path)
+        meanwhile.wait()
+        step(4)
+        assert trainer.evicted["t"].tolist() == [2] and exported.result().step == 2
+    monkeypatch.undo()
+    trainer.export(tmp_path)
+    with pt.create(pools / "loaded", tables, rule) as loaded:
+        parts.load_parts(tmp_path, loaded, tables, rule)
+        assert set(held(loaded, "t", 0)) == set(held(store, "t", 0)) == {3, 4}
+
+
+def test_a_table_whose_name_fills_what_names_may_have_is_exported_and_resumed(
+    pools: Path, tmp_path: Path
+) -> None:
+    """Names of a pool of narrow rows have 16 bytes at most, and those of evicted ids had 8 more
+    than the table's: once its first export had failed, no process could resume."""
+    import torch
+    from perdure import torch as pt
+    from perdure.torch import parts
+
+    narrow = {"max_rows": 2}
+    tables = [pt.TableConfig("sixteen letters.", 3, **narrow), pt.TableConfig("u", 3, **narrow)]
+    rule, none = pt.SGD(0.1), torch.nn.Linear(1, 1)
+    sgd = torch.optim.SGD(none.parameters(), lr=0)
+    with pytest.raises(ValueError, match="'/7': the trainer has tables of such names"):
+        pt.TableConfig("/7", 3)
+    pt.create(pools / "pool", tables, rule).close()
+    for first, done in ((1, 0), (10, 2)):
+        with perdure.open(pools / "pool") as store:
+            bags = pt.EmbeddingCollection(store, tables, rule)
+            trainer = pt.Trainer(store, bags, none, sgd)
+            assert trainer.resume() == done
+            for at in (first, first + 5):
+                ids = torch.tensor([at, at + 1])
+                with trainer.step():
+                    rows = bags({config.name: (ids,) for config in tables})
+                    sum(one.sum() for one in rows.values()).backward()
+                part = trainer.export(tmp_path)
+                gone = trainer.evicted["u"].tolist() if at > 1 else []
+                assert [one["evicted"] for one in part.tables.values()] == [len(gone)] * 2
+            with pt.create(pools / "loaded", tables, rule, overwrite=True) as loaded:
+                parts.load_parts(tmp_path, loaded, tables, rule)
+                for config in tables:
+                    rows = held(loaded, config.name, 0)
+                    assert rows.keys() == held(store, config.name, 0).keys() == {at, at + 1}
+
+
 def test_an_export_that_fails_leaves_no_part(
     pools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,6 +321,23 @@ def test_a_safetensors_file_is_what_its_library_reads(pools: Path, tmp_path: Pat
         for one in load_file(part / "evicted-1.safetensors")["id"].tolist():
             del rows[one]
     assert rows == held(store, "u", 12)
+
+
+@pytest.mark.parametrize("format", ["parquet", SAFETENSORS])
+def test_a_file_that_is_cut_short_is_named(pools: Path, tmp_path: Path, format: str) -> None:
+    from perdure import torch as pt
+    from perdure.torch import parts
+
+    rule = pt.SGD(0.1)
+    store, tables, _ = trained(str(pools / "pool"), [(tmp_path, 3)], 6, rule, format)
+    cut = tmp_path / "part-00001" / f"table-2.{format}"
+    os.truncate(cut, 30)
+    with (
+        pt.create(pools / "loaded", tables, rule) as loaded,
+        pytest.raises(ValueError, match=f"{cut}: damaged, or cut short"),
+    ):
+        parts.load_parts(tmp_path, loaded, tables, rule)
+    store.close()
 
 
 def test_a_folder_has_one_format(pools: Path, tmp_path: Path) -> None:

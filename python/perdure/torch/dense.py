@@ -13,7 +13,7 @@ from __future__ import annotations
 import io
 import math
 import pickle
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -26,6 +26,11 @@ _ALIGN = 16
 _LENGTHS = 16  # bytes, before the head
 _TENSOR = "a tensor of perdure.torch"
 _PICKLED = pickle.HIGHEST_PROTOCOL
+# Types that torch.load reads with weights_only, whatever their values.
+_LEAVES = frozenset(
+    (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size)
+)
+_CONTAINERS = frozenset((dict, OrderedDict, Counter, list, tuple))
 
 
 @dataclass
@@ -55,13 +60,16 @@ class _Parted:
     def __init__(self, state: Any, device: torch.device) -> None:
         self.others: list[Tensor] = []
         self.tensors: list[Tensor] = []
+        self.loads = True  # for certain; else torch.load may refuse it
         self._device = device
         self.rest = self._without(state)
 
     def _without(self, state: Any) -> Any:
         if isinstance(state, Tensor):
             return self._taken(state.detach())
+        self.loads &= type(state) in _CONTAINERS or _is_leaf(state)
         if isinstance(state, dict):
+            self.loads &= all(map(_is_leaf, state))
             return _like(state, {key: self._without(one) for key, one in state.items()})
         if isinstance(state, list) or type(state) is tuple:
             return type(state)(self._without(one) for one in state)
@@ -69,6 +77,7 @@ class _Parted:
 
     def _taken(self, tensor: Tensor) -> Any:
         if not _is_plain(tensor):
+            self.loads = False
             return tensor
         to = self.tensors if tensor.device == self._device else self.others
         to.append(tensor)
@@ -103,12 +112,20 @@ class _Walk(pickle.Pickler):
         return len(self.others) == len(parted.others) and len(self.tensors) == len(parted.tensors)
 
 
+def _is_leaf(state: Any) -> bool:
+    """Whether it has no tensors, and torch.load reads it for certain."""
+    return type(state) in _LEAVES or (type(state) is set and all(map(_is_leaf, state)))
+
+
 def _is_plain(tensor: Tensor) -> bool:
     return tensor.layout == torch.strided and not tensor.is_quantized
 
 
 def _like(state: Any, items: dict[Any, Any]) -> dict[Any, Any]:
-    """Those items as `state` has its own: in an OrderedDict, with a module's versions."""
+    """Those items as `state` has its own: in an OrderedDict, with a module's versions; in a
+    Counter, as a scheduler's milestones are."""
+    if type(state) is Counter:
+        return Counter(items)
     if not isinstance(state, OrderedDict):
         return items
     whole: OrderedDict[Any, Any] = OrderedDict(items)
@@ -143,10 +160,16 @@ class Dense:
         }
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             state["random of GPUs"] = torch.cuda.get_rng_state_all()
-        walk = _Walk(state, device)
+        try:
+            walk = _Walk(state, device)
+        except Exception:
+            self.check()  # which names it
+            raise
         if walk.shape is not None and walk.shape == self._shape:
             return Content(self._head, walk.others, walk.tensors, self._shape)
         parted = _Parted(state, device)
+        if not parted.loads:
+            self.check()  # a number may have become one of NumPy's since the first step
         self._shape = walk.shape if walk.is_like(parted) else None
         content = _content(parted, self._shape)
         self._head = content.head
@@ -155,14 +178,13 @@ class Dense:
     def check(self) -> None:
         """Whatever is saved can be loaded again."""
         for name, part in self.parts.items():
-            try:
-                _from_bytes(_as_bytes(part.state_dict()))
-            except Exception as error:
+            state = part.state_dict()
+            if not _loads(state):
                 raise TypeError(
-                    f"{name}: its state_dict has what torch.load does not read with weights_only"
-                    f" ({str(error).splitlines()[0]}); let it have tensors, numbers, strings, lists"
-                    " and dictionaries"
-                ) from error
+                    f"{name}: its state_dict has {_unloadable(state)}, which torch.load does not"
+                    " read with weights_only; let it have tensors, Python's own numbers, strings,"
+                    " lists and dictionaries"
+                )
 
     def load(self, filled: Tensor) -> None:
         """What `fill` wrote."""
@@ -197,6 +219,27 @@ def _as_bytes(state: Any) -> bytes:
 
 def _from_bytes(content: bytes) -> Any:
     return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+
+
+def _loads(state: Any) -> bool:
+    """Whether torch.load reads it with weights_only."""
+    try:
+        _from_bytes(_as_bytes(state))
+    except Exception:
+        return False
+    return True
+
+
+def _unloadable(state: Any, at: str = "") -> str:
+    """What of a state that does not load that is, and where."""
+    inside = list(state.items()) if isinstance(state, dict) else []
+    if isinstance(state, (list, tuple)):
+        inside = list(enumerate(state))
+    for key, one in inside:
+        if not _loads(one):
+            return _unloadable(one, f"{at}[{key!r}]")
+    kind = type(state)
+    return f"a {kind.__module__}.{kind.__qualname__}{at and f' at {at}'}"
 
 
 def _with_tensors(state: Any, of_each: tuple[list[Tensor], list[Tensor]]) -> Any:

@@ -23,7 +23,7 @@ from perdure.torch.admission import Sightings
 from perdure.torch.features import Feature, Lengths, check_bags, check_ids, weights_of_ids
 from perdure.torch.follower import Follower
 from perdure.torch.keys import Coming, Keys, Sorting, keys_of_each, of_table
-from perdure.torch.new_rows import new_weights
+from perdure.torch.new_rows import new_weights, offset_of
 from perdure.torch.optimizers import Optimizer
 from perdure.torch.passes import Group, Looked, Part, Request, Rows, each_once, none_of
 from perdure.torch.pooling import Bags, divisors_of
@@ -92,15 +92,28 @@ class _Collection(nn.Module):
     def _open_tables(self) -> None:
         self._tables = [self._table(config) for config in self.configs]
         groups: dict[tuple[int, int], Group] = {}  # of one optimizer a width has one dim
-        bounds = torch.zeros(max(table.number for table in self._tables) + 1)
+        numbers = max(table.number for table in self._tables) + 1
+        bounds = torch.zeros(numbers, dtype=torch.float32, device="cpu")
+        seeds: dict[int, int] = {}
         for number, (config, table) in enumerate(zip(self.configs, self._tables, strict=True)):
             group = Group(len(groups), table.value_bytes, config.dim, [], [])
             group = groups.setdefault((table.value_bytes, config.dim), group)
             group.tables.append(number)
             group.features.extend(config.of_features)
             bounds[table.number] = config.bound
+            seeds[table.number] = self._seed_of(table)
         self._groups = list(groups.values())
         self._bounds = bounds  # no buffer: whatever dtype the module gets, new rows begin alike
+        self._seeds: int | Tensor = next(iter(seeds.values()))
+        if len(set(seeds.values())) > 1:  # of inference alone
+            self._seeds = torch.zeros(numbers, dtype=torch.int64, device="cpu")
+            for number, seed in seeds.items():
+                self._seeds[number] = offset_of(seed)
+
+    def _seed_of(self, table: perdure.Table) -> int:
+        """Inference has that of the training, or ids without a row would read otherwise."""
+        kept = notes.seed_of(self.store, table) if self.optimizer is None else None
+        return self.seed if kept is None else kept
 
     def _generation_now(self) -> int:
         """Of a follower, which goes over to a pool that is made anew."""
@@ -304,7 +317,8 @@ class _Collection(nn.Module):
     def _begin_rows(self, group: Group, keys: Tensor, rows: Tensor, at: Tensor) -> None:
         """Weights of rows that the pool has not, by their positions."""
         at, bounds = at.to(keys.device), self._bounds.to(keys.device)
-        rows[at, : group.dim] = new_weights(keys[at], group.dim, bounds, self.seed)
+        seeds = self._seeds if isinstance(self._seeds, int) else self._seeds.to(keys.device)
+        rows[at, : group.dim] = new_weights(keys[at], group.dim, bounds, seeds)
 
     def _check(self, features: Mapping[str, Feature]) -> None:
         check_ids(features, self._table_of)
@@ -405,6 +419,18 @@ def new_of_each(changed: Sequence[Changed]) -> dict[int, int]:
     return made
 
 
+def ids_of(changed: Sequence[Changed], number: int, *, new: bool = False) -> Tensor:
+    """Ids of a table that a step changes, or makes."""
+    found = [torch.empty(0, dtype=torch.int64)]
+    for one in changed:
+        if new and one.missing is None:
+            continue
+        mine = of_table(one.keys, number)
+        found.append(one.keys[mine & one.new if new else mine, 0])
+    device = found[-1].device
+    return torch.cat([ids.to(device) for ids in found])
+
+
 def device_of(store: perdure.Store | Follower) -> str:
     return "cuda" if store.device == "cuda" else "cpu"
 
@@ -423,7 +449,8 @@ class EmbeddingCollection(_Collection):
     optimizer : SGD, Adagrad, RowWiseAdagrad or Adam
         None: for inference alone; nothing is ever changed.
     seed : int
-        Of new ids' weights. A training's pool remembers it, and takes no other.
+        Of new ids' weights. A training's pool remembers it, and takes no other; without an
+        optimizer that one counts.
     """
 
     _pools = False

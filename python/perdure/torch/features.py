@@ -51,7 +51,7 @@ def weights_of_ids(feature: Feature) -> Tensor:
     """The weight of each id."""
     if len(feature) == 3:
         return feature[2].to(torch.float32)
-    return torch.ones(feature[0].numel(), device=feature[0].device)
+    return torch.ones(feature[0].numel(), dtype=torch.float32, device=feature[0].device)
 
 
 class Lengths:

@@ -56,6 +56,12 @@ class Follower(TableReads):
         self._threads, self.generation = threads, 0
         self._open()
 
+    def __reduce__(self) -> str:
+        raise TypeError(
+            f"pool {self._path}: a follower is of one process, and is neither pickled nor copied;"
+            " pass the path, and make one where it is needed"
+        )
+
     def refresh(self) -> None:
         """Goes over to the pool that has the name now."""
         if self._engine.replaced():

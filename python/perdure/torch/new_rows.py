@@ -25,10 +25,19 @@ def mixed(x: Tensor) -> Tensor:
     return x ^ shifted(x, 31)
 
 
-def new_weights(keys: Tensor, dim: int, bounds: Tensor, seed: int) -> Tensor:
-    """float32 of shape (n, dim), uniform in [-bound, bound); `bounds` by tables' numbers."""
+def offset_of(seed: int) -> int:
+    """What tells ids of a seed from those of another, as int64 wraps around. Of a seed its last 63
+    bits count, as a pool keeps them."""
+    signed = (seed + (1 << 62)) % (1 << 63) - (1 << 62)
+    return (signed * _OF_SEED + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def new_weights(keys: Tensor, dim: int, bounds: Tensor, seed: int | Tensor) -> Tensor:
+    """float32 of shape (n, dim), uniform in [-bound, bound); `bounds` by tables' numbers. `seed` of
+    all tables, or offsets of each one's."""
     each = torch.arange(1, dim + 1, dtype=torch.int64, device=keys.device) * _GOLDEN
     ids, numbers = keys[:, 0], keys[:, 1]
-    bits = mixed(mixed(ids + numbers + seed * _OF_SEED)[:, None] + each)
+    offsets = offset_of(seed) if isinstance(seed, int) else seed[numbers]
+    bits = mixed(mixed(ids + numbers + offsets)[:, None] + each)
     parts = shifted(bits, 40).to(torch.float32)  # 24 bits, as float32 has
     return (parts * 2.0**-23 - 1.0) * bounds[numbers][:, None]

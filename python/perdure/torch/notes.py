@@ -1,6 +1,6 @@
 """What a training keeps in its pool beside rows and dense state: small numbers in the table
 "perdure.torch", and the ids that were evicted, for exports that follow, in a table NAME/evicted
-each.
+each; where names of the pool are too short for that, in /n/evicted, by the number of table NAME.
 
 An id that was evicted and comes again has its row, and no entry in NAME/evicted. Entries are kept
 from the first export on, and go once a part has them.
@@ -10,6 +10,7 @@ Invariant: an entry is of the commit that evicts, and goes with the commit that 
 
 from __future__ import annotations
 
+import re
 import secrets
 import zlib
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ import perdure
 
 OURS, BYTES = "perdure.torch", 16
 EVICTED = "/evicted"
+_BY_NUMBER = re.compile(r"/(\d+)")
 HASH_VERSION = 1  # of buckets.py
 # Ids of that table; table n has its dim and optimizer at _FIRST_TABLE + n, its seed at
 # _FIRST_SEED + n.
@@ -31,7 +33,8 @@ _SHARD, _SHARDED_TRAINING, _BUCKETS = 5, 6, 7  # of a training over several proc
 
 
 def is_reserved(name: str) -> bool:
-    return name == OURS or name.startswith(f"{OURS}/") or name.endswith(EVICTED)
+    ours = name == OURS or name.startswith(f"{OURS}/") or name.endswith(EVICTED)
+    return ours or _BY_NUMBER.fullmatch(name) is not None
 
 
 def _get(store: Any, at: int) -> tuple[int, int] | None:
@@ -108,14 +111,27 @@ def copy_kind(store: perdure.Store, table: perdure.Table, kind: tuple[int, int])
     _put(store, _FIRST_TABLE + table.number, *kind)
 
 
+def copy_seed(old: perdure.Store, new: perdure.Store, table: perdure.Table) -> None:
+    """Where the table of both has that number."""
+    kept = seed_of(old, table)
+    if kept is not None:
+        _put(new, _FIRST_SEED + table.number, kept)
+
+
+def seed_of(store: Any, table: perdure.Table) -> int | None:
+    """Of a table's new rows, its last 63 bits; None: no collection has trained it."""
+    kept = _get(store, _FIRST_SEED + table.number)
+    return None if kept is None else kept[0]
+
+
 def check_seed(store: perdure.Store, table: perdure.Table, seed: int) -> None:
     """Of a table's new rows: the one that its first collection had."""
-    kept, ours = _get(store, _FIRST_SEED + table.number), seed % (1 << 63)
+    kept, ours = seed_of(store, table), seed % (1 << 63)
     if kept is None:
         _put(store, _FIRST_SEED + table.number, ours)
-    elif kept[0] != ours:
+    elif kept != ours:
         raise ValueError(
-            f"pool {store.path}: new rows of table {table.name!r} begin by seed {kept[0]}, not"
+            f"pool {store.path}: new rows of table {table.name!r} begin by seed {kept}, not"
             f" {seed}; pass that one"
         )
 
@@ -170,16 +186,36 @@ def remember_pruned(store: perdure.Store, step: int) -> None:
 
 def evicted_tables(store: perdure.Store) -> dict[str, perdure.Table]:
     """By the name of the table whose ids they have."""
-    return {
-        name.removesuffix(EVICTED): table
-        for name, table in store.tables().items()
-        if name.endswith(EVICTED)
-    }
+    tables = store.tables()
+    names = {f"/{table.number}": name for name, table in tables.items()}
+    found = {}
+    for name, table in tables.items():
+        if name.endswith(EVICTED):
+            whose = name.removesuffix(EVICTED)
+            found[names[whose] if _BY_NUMBER.fullmatch(whose) else whose] = table
+    return found
+
+
+def make_evicted(store: perdure.Store, table: perdure.Table) -> None:
+    """Where it is not there, the table for ids that are evicted from this one."""
+    if table.name in evicted_tables(store):
+        return
+    try:
+        store.table(table.name + EVICTED, 8)
+    except perdure.InvalidArgument:  # the name is too long: how long one may be is the engine's
+        store.table(f"/{table.number}{EVICTED}", 8)
 
 
 def evicted_of(store: perdure.Store, name: str) -> Iterator[tuple[Any, Any]]:
     """Ids and the steps that evicted them, page by page."""
-    table = store.tables().get(name + EVICTED)
+    table = evicted_tables(store).get(name)
     if table is not None:
         for ids, rows in table.scan(dtype=np.int64):
             yield ids, rows[:, 0]
+
+
+def forget_evicted(store: perdure.Store, name: str) -> None:
+    table = evicted_tables(store).get(name)
+    if table is not None:
+        for ids, _ in table.scan(dtype=np.int64):  # an erasure moves no key
+            table.erase(ids)

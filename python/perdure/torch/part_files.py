@@ -62,8 +62,20 @@ def _arrow(column: Any, width: int) -> pa.Array:
 
 
 def _read_parquet(path: Path) -> Iterator[Page]:
-    for batch in pq.ParquetFile(path).iter_batches(_ROWS):
-        yield {name: _numpy(batch.column(name)) for name in batch.schema.names}
+    with _naming(path, pa.ArrowException):
+        for batch in pq.ParquetFile(path).iter_batches(_ROWS):
+            yield {name: _numpy(batch.column(name)) for name in batch.schema.names}
+
+
+@contextmanager
+def _naming(path: Path, damage: type[Exception]) -> Iterator[None]:
+    """What a library says of a damaged file, with the file's name."""
+    try:
+        yield
+    except damage as error:
+        raise ValueError(
+            f"{path}: damaged, or cut short ({error}); export or copy it anew"
+        ) from error
 
 
 def _numpy(column: pa.Array) -> Any:
@@ -114,9 +126,9 @@ def _header(columns: Columns, rows: int) -> bytes:
 
 
 def _read_safetensors(path: Path) -> Iterator[Page]:
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
-    with safe_open(path, framework="numpy") as file:
+    with _naming(path, SafetensorError), safe_open(path, framework="numpy") as file:
         names = list(file.keys())
         (rows, *_) = file.get_slice("id").get_shape()
         for start in range(0, rows, _ROWS):

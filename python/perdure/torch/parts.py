@@ -135,7 +135,7 @@ def export_part(
     if not keep_evictions:
         notes.remember_pruned(store, step)  # first: who is killed here has forgotten nothing else
         for config in tables:
-            _forget_evicted(store, config.name)
+            notes.forget_evicted(store, config.name)
     return _read(path)
 
 
@@ -153,7 +153,8 @@ def load_parts(
     store : perdure.Store
         A new pool of `perdure.torch.create`.
     tables, optimizer
-        As when it was exported.
+        As when it was exported; where new ids are to begin as in that training, in the order of its
+        collections, which have its seed again.
 
     Raises
     ------
@@ -170,12 +171,12 @@ def load_parts(
             raise ValueError(
                 f"{part.path}: its tables have [dim, state] {shapes}; the model's have {expected}"
             )
-    targets = {
-        config.name: store.table(config.name, row_bytes(config, optimizer)) for config in tables
-    }
-    if any(True for table in targets.values() for _ in table.scan(1)):
+    known = store.tables()
+    if any(True for name in expected.keys() & known for _ in known[name].scan(1)):
         raise ValueError(f"pool {store.path}: it has rows already; load into a new pool")
-    for config in tables:
+    targets = {}
+    for config in tables:  # as a collection does, so that new ids begin alike: by tables' numbers
+        targets[config.name] = store.table(config.name, row_bytes(config, optimizer))
         notes.keep_kind(store, targets[config.name], config.dim, optimizer)
     notes.set_loading(store, True)
     for part in parts:
@@ -287,11 +288,6 @@ def _rows_in(files: _Files, now: int) -> Iterator[tuple[Any, Any]]:
         floats = [page[name] for name in ("weights", "state") if name in page]
         whole = [np.ascontiguousarray(part).view(np.uint8) for part in (*floats, scores)]
         yield page["id"], np.concatenate(whole, axis=1)
-
-
-def _forget_evicted(store: perdure.Store, name: str) -> None:
-    for ids, _ in notes.evicted_of(store, name):  # an erasure moves no key
-        store.table(name + notes.EVICTED).erase(ids)
 
 
 def _sync(folder: Path, *, whole: bool = True) -> None:

@@ -192,6 +192,7 @@ def _like(old: perdure.Store, path: PathLike, options: dict[str, Any]) -> perdur
         kind = notes.kind_of(old, table)
         if kind is not None:
             notes.copy_kind(new, table, kind)
+        notes.copy_seed(old, new, table)
     return new
 
 

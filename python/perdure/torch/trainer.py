@@ -7,6 +7,7 @@ the one before.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,8 +23,8 @@ from perdure.options import PathLike
 from perdure.torch import eviction, notes
 from perdure.torch.admission import PART, Sightings
 from perdure.torch.dense import Content, Dense, Room, Stateful, room_for
-from perdure.torch.embeddings import Changed, _Collection, device_of, new_of_each
-from perdure.torch.keys import Among, of_table
+from perdure.torch.embeddings import Changed, _Collection, device_of, ids_of, new_of_each
+from perdure.torch.keys import Among
 from perdure.torch.overlap import Commit, Committer, Kept, wait_for
 from perdure.torch.tables import TableConfig
 
@@ -137,6 +138,7 @@ class Trainer:
         self._keeps_evicted = False
         self._evicted: dict[str, perdure.Table] = {}
         self._of_step: list[Callable[[], None]] = []
+        self._between_steps = threading.RLock()  # held by exports, and by a step's end
 
     @property
     def done(self) -> int:
@@ -233,7 +235,8 @@ class Trainer:
         self, folder: PathLike, *, format: str | None = None, keep_evictions: bool = False
     ) -> Part:
         """Writes the next part of a folder: all rows of all tables, or, where the folder has parts,
-        what steps changed since the last one and what they evicted. Between two steps.
+        what steps changed since the last one and what they evicted. It is of the last step that
+        ended; one that is to end meanwhile, in another thread, waits for it.
 
         Parameters
         ----------
@@ -259,17 +262,19 @@ class Trainer:
         """
         from perdure.torch.parts import export_part  # which needs pyarrow
 
-        self._check_turn()
-        self._settle()
         optimizer = self._collections[0].optimizer
         if optimizer is None or any(one.optimizer != optimizer for one in self._collections):
             raise ValueError("embeddings: collections of one optimizer can be exported")
-        try:
-            return export_part(
-                self.store, self._configs(), optimizer, self._done, folder, keep_evictions, format
-            )
-        finally:
-            self._look_at_evicted()
+        tables = self._configs()
+        with self._between_steps:
+            self._check_turn()
+            self._settle()
+            try:
+                return export_part(
+                    self.store, tables, optimizer, self._done, folder, keep_evictions, format
+                )
+            finally:
+                self._look_at_evicted()
 
     # --- a commit
 
@@ -277,7 +282,7 @@ class Trainer:
         counts, sightings = self._rows.count, self._sightings.state_dict()
         self._rows.count = dict(counts)
         try:
-            with torch.no_grad():
+            with torch.no_grad(), self._between_steps:
                 self._commit(self._ended + 1)
         except BaseException:
             self._rows.count = counts
@@ -448,7 +453,7 @@ class Trainer:
         if self._keeps_evicted:
             for config in self._configs():
                 if eviction.evicts(config):
-                    self.store.table(config.name + notes.EVICTED, 8)
+                    notes.make_evicted(self.store, self.store.table(config.name))
         self._evicted = notes.evicted_tables(self.store)
 
     def _configs(self) -> list[TableConfig]:
@@ -473,18 +478,6 @@ class Trainer:
         if self._bytes is None:
             self._bytes = torch.zeros(room, dtype=torch.uint8, device=self._device)
             self.store.register_dense(**{_DENSE: self._bytes})
-
-
-def ids_of(changed: Sequence[Changed], number: int, *, new: bool = False) -> Tensor:
-    """Ids of a table that a step changes, or makes."""
-    found = [torch.empty(0, dtype=torch.int64)]
-    for one in changed:
-        if new and one.missing is None:
-            continue
-        mine = of_table(one.keys, number)
-        found.append(one.keys[mine & one.new if new else mine, 0])
-    device = found[-1].device
-    return torch.cat([ids.to(device) for ids in found])
 
 
 def _check_collections(collections: Sequence[_Collection], store: perdure.Store) -> None:
