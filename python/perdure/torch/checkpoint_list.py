@@ -37,6 +37,7 @@ from perdure.torch.checkpoint_pools import (
     put_blob,
     shared,
 )
+from perdure.torch.commit_point import between_commits
 from perdure.torch.follower import Follower
 from perdure.torch.pieces import SEED
 from perdure.torch.trainer import trainer_of
@@ -215,8 +216,9 @@ class Catalogue:
             trainer.commit_with_step(lambda: notes.keep_checkpoints(tables, newest, oldest))
             return
         if with_step and trainer is not None:
-            trainer.wait()  # so that what is written now is not between one rank's commit and all's
-        notes.keep_checkpoints(tables, newest, oldest)
+            trainer.wait()
+        with between_commits(tables):
+            notes.keep_checkpoints(tables, newest, oldest)
 
     def _unlink_from(self, where: Where, rank: int) -> None:
         """Pools of ranks that no checkpoint has."""

@@ -405,6 +405,31 @@ def new_of_each(changed: Sequence[Changed]) -> dict[int, int]:
     return made
 
 
+def ids_of(changed: Sequence[Changed], number: int, *, new: bool = False) -> Tensor:
+    """Ids of a table that a step changes, or makes."""
+    found = [torch.empty(0, dtype=torch.int64)]
+    for one in changed:
+        if new and one.missing is None:
+            continue
+        mine = of_table(one.keys, number)
+        found.append(one.keys[mine & one.new if new else mine, 0])
+    device = found[-1].device
+    return torch.cat([ids.to(device) for ids in found])
+
+
+def check_collections(collections: Sequence[_Collection], store: perdure.Store) -> None:
+    if not collections:
+        raise ValueError("embeddings: there is none")
+    if any(one.optimizer is None for one in collections):
+        raise ValueError("embeddings: one has no optimizer, and is for inference alone")
+    if any(one.store is not store for one in collections):
+        raise ValueError("embeddings: they are over another store than the trainer's")
+    names = [table.name for one in collections for table in one.configs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"embeddings: table {twice[0]!r} is in two collections; share one")
+
+
 def device_of(store: perdure.Store | Follower) -> str:
     return "cuda" if store.device == "cuda" else "cpu"
 
