@@ -120,6 +120,13 @@ def check_seed(store: perdure.Store, table: perdure.Table, seed: int) -> None:
         )
 
 
+def copy_seed(new: perdure.Store, old: perdure.Store, table: perdure.Table) -> None:
+    """Of a table that has one number in both pools."""
+    kept = _get(old, _FIRST_SEED + table.number)
+    if kept is not None:
+        _put(new, _FIRST_SEED + table.number, *kept)
+
+
 # --- training over several processes
 
 

@@ -61,10 +61,13 @@ def reshard(
     NotFound
         Pools are missing, which it names.
     ValueError
-        They are of several trainings, in another order, or too far apart.
+        They are of several trainings, in another order, or too far apart; or no new one is named.
+    TypeError
+        One path stands where a list of them has to.
     AlreadyExists, NoSpace
         As in `perdure.create`.
     """
+    _check_lists(old_paths, new_paths)
     _check_there(old_paths)
     with ExitStack() as closing:
         stores = [closing.enter_context(perdure.open(path)) for path in old_paths]
@@ -140,6 +143,14 @@ class _Old:
         return {name: table for name, table in every if not notes.is_reserved(name)}
 
 
+def _check_lists(*several: Any) -> None:
+    for paths in several:
+        if isinstance(paths, (str, bytes, os.PathLike)):
+            raise TypeError(f"reshard: {os.fspath(paths)!r} is one path; pass lists of them")
+    if not several[-1]:
+        raise ValueError("reshard: no new pool is named; pass a path for each process")
+
+
 def _check_there(paths: Sequence[PathLike]) -> None:
     missing = [os.fspath(path) for path in paths if not os.path.exists(path)]
     if missing or not paths:
@@ -192,6 +203,7 @@ def _like(old: perdure.Store, path: PathLike, options: dict[str, Any]) -> perdur
         kind = notes.kind_of(old, table)
         if kind is not None:
             notes.copy_kind(new, table, kind)
+        notes.copy_seed(new, old, table)
     return new
 
 
