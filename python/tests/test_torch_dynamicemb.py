@@ -223,6 +223,51 @@ def test_what_does_not_fit_is_refused_and_a_commit_has_all() -> None:
     assert storage.find(keys, tables, CopyMode.EMBEDDING)[0] == 0
 
 
+def test_keys_of_no_table_are_refused_and_nothing_is_written() -> None:
+    import torch
+
+    storage = made("memfd:no-table")
+    keys, rows = torch.arange(3), torch.zeros(3, 24)
+    for tables, scores, says in (
+        ([0, 1, -1], None, "table id -1: there are tables 0 to 2"),
+        ([0, 1, 3], None, "table id 3"),
+        ([0, 1], None, r"table_ids: of shape \(2,\); pass a number for each of the 3 keys"),
+        ([0, 1, 2, 2], None, r"table_ids: of shape \(4,\)"),
+        ([0, 1, 2], [1, 2], r"scores: of shape \(2,\)"),
+    ):
+        of_each = torch.tensor(tables)
+        their = None if scores is None else torch.tensor(scores)
+        with pytest.raises(ValueError, match=says):
+            storage.insert(keys, of_each, rows, their)
+        if scores is None:
+            with pytest.raises(ValueError, match=says):
+                storage.find(keys, of_each, CopyMode.VALUE)
+    for wrong in (keys.float() + 0.5, keys.bool()):
+        with pytest.raises(TypeError, match=r"keys: torch\.\w+; pass integers"):
+            storage.insert(wrong, torch.tensor([0, 1, 2]), rows)
+    with pytest.raises(ValueError, match="table id -1"):
+        list(storage.export_keys_values(torch.device("cpu"), table_id=-1))
+    assert storage.find(keys, torch.tensor([0, 1, 2]), CopyMode.VALUE)[0] == 3
+
+
+def test_a_dump_that_was_cut_short_is_refused_by_its_file(tmp_path: Path) -> None:
+    import torch
+
+    storage = made("memfd:cut")
+    storage.insert(torch.arange(50), torch.ones(50, dtype=torch.int64), torch.rand(50, 24))
+    names = ("meta", "keys", "weights", "scores", "states")
+    storage.dump(1, *(str(tmp_path / name) for name in names), 0)
+    other = made("memfd:whole")
+    for name, octets in (("meta", 3), ("keys", 3), ("keys", 8), ("scores", 8), ("states", 4)):
+        files = {each: tmp_path / each for each in names}
+        files[name] = tmp_path / "cut"
+        files[name].write_bytes((tmp_path / name).read_bytes()[:-octets])
+        named = "weights" if (name, octets) == ("keys", 8) else "cut"
+        with pytest.raises(ValueError, match=f"^{tmp_path / named}: no"):
+            other.load(1, *map(str, files.values()), True, 0)
+    assert not list(other.export_keys_values(torch.device("cpu"), table_id=1))
+
+
 def test_collections_look_up_what_a_storage_has() -> None:
     import torch
     from perdure import torch as pt
