@@ -10,7 +10,15 @@ from typing import Any
 import perdure
 import pytest
 from test_torch_dcp import a_writer, kept, load, refused, save
-from test_torch_sharded import a_training, alone, contents, steps_of
+from test_torch_sharded import (
+    a_training,
+    alone,
+    check_same,
+    contents,
+    execute,
+    steps_of,
+    told,
+)
 
 __all__ = ["alone"]  # a fixture
 pytestmark = [
@@ -113,3 +121,27 @@ def test_a_writer_of_checkpoints_that_is_made_before_resume_writes_nothing(
     steps_of(bags, trainer, 0, 3)
     a_writer(store)
     assert store.can_revert(), "another process may not have the step"
+
+
+def test_tables_that_are_added_after_a_kill_keep_no_step_from_being_taken_back(
+    pools: Path,
+) -> None:
+    run = {"name": "killed", "steps": 8}
+    new = {**run, "new tables": ["more"]}
+    execute(
+        pools,
+        {**run, "name": "calm"},
+        {**run, "kill": {"rank": 1, "when": "in commit", "step": 4}},
+        {**run, "new tables": ["users"]},  # of a name that was mistyped, say
+        {**run, "steps": 6},
+        new,  # all have the same step by now
+    )
+    for rank in range(2):
+        said = dict(told(pools, "killed", rank))
+        assert said["error"].startswith(
+            "ValueError: tables: rank 0 has step 4, and rank 1 has step 3, so none can be added"
+            " (users): call resume() with the tables of the last run first"
+        )
+        with perdure.open(pools / f"killed-{rank}") as store:
+            assert "more" in store.tables() and "users" not in store.tables()
+    check_same(pools, "killed", "calm", 2)

@@ -113,7 +113,7 @@ class _Old:
         room = notes.dense_room(store)
         self.dense: Tensor | None = None
         if room is not None:
-            self.dense = _registered(store, room)
+            self.dense = registered(store, room)
             self.step = store.restore_step() or 0
 
     def go_back_to(self, step: int) -> None:
@@ -207,7 +207,8 @@ def _like(old: perdure.Store, path: PathLike, options: dict[str, Any]) -> perdur
     return new
 
 
-def _registered(store: perdure.Store, room: int) -> Tensor:
+def registered(store: perdure.Store, room: int) -> Tensor:
+    """Dense state of a pool that has room for so much, for `restore_step` to fill."""
     device = "cuda" if store.device == "cuda" else "cpu"
     dense = torch.zeros(room, dtype=torch.uint8, device=device)
     store.register_dense(**{_DENSE: dense})
@@ -242,7 +243,7 @@ def _finish(
     if like.dense is None:
         return
     notes.keep_dense_room(new, like.dense.numel())
-    to = _registered(new, like.dense.numel())
+    to = registered(new, like.dense.numel())
     if step and dense.is_filled(like.dense):
         parts: dict[str, Any] = {"rows": counts}
         if like.sightings is not None:
