@@ -20,7 +20,14 @@ import perdure
 from perdure._named import numbers_of_each
 from perdure.torch import keyed, notes, ops, overlap
 from perdure.torch.admission import Sightings
-from perdure.torch.features import Feature, Lengths, check_bags, check_ids, weights_of_ids
+from perdure.torch.features import (
+    Feature,
+    Lengths,
+    check_bags,
+    check_ids,
+    joined,
+    weights_of_ids,
+)
 from perdure.torch.follower import Follower
 from perdure.torch.keys import Coming, Keys, Sorting, keys_of_each, of_table
 from perdure.torch.new_rows import new_weights
@@ -265,7 +272,7 @@ class _Collection(nn.Module):
         ids = [features[name][0] for name in names]
         numbers = tuple([self._tables[self._table_of[name]].number for name in names])
         each = numbers_of_each(numbers, tuple([one.numel() for one in ids]), ids[0].device)
-        keys = torch.stack([torch.cat(ids).to(torch.int64), each], dim=1)
+        keys = torch.stack([joined(ids), each], dim=1)
         return self._on_their_way(keys, once)
 
     def _on_their_way(self, keys: Tensor, once: bool) -> Sorting | Coming:
