@@ -203,8 +203,9 @@ class ShardedTrainer(Trainer):
                     f" {steps.index(low)} has step {low}: it is older than the last steps of this"
                     " training; restore all pools from snapshots of one step"
                 )
-        if overlaps:
+        if self._committer is not None:
             self._of_commits = self._exchange.beside()
+            self._committer.closes = self._exchange.close_beside
         if mine > low:
             self._take_back()
         self._last.in_doubt = False
