@@ -268,6 +268,50 @@ def test_a_dump_that_was_cut_short_is_refused_by_its_file(tmp_path: Path) -> Non
     assert not list(other.export_keys_values(torch.device("cpu"), table_id=1))
 
 
+def test_a_dump_that_does_not_come_to_its_end_leaves_the_one_before_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+    from perdure.torch import dynamicemb
+
+    storage, other = made("memfd:dumping"), made("memfd:before")
+    keys = torch.arange(50)
+    storage.insert(keys, torch.ones_like(keys), torch.rand(50, 24), keys)
+    names = ("meta", "keys", "weights", "scores", "states")
+    files = [str(tmp_path / name) for name in names]
+    storage.dump(1, *files, 0)
+    storage.insert(keys, torch.ones_like(keys), torch.rand(50, 24), keys + 100)
+    pages, replace = storage.export_keys_values, dynamicemb.os.replace
+
+    def one_page(*given: Any, **more: Any) -> Any:
+        yield next(pages(*given, **more))
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(storage, "export_keys_values", one_page)
+    with pytest.raises(OSError, match="the disk is full"):
+        storage.dump(1, *files, 0)
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted(names)
+    other.load(1, *files, True, 0)
+    assert other.find(keys, torch.ones_like(keys), CopyMode.VALUE)[5].equal(keys)
+
+    def renamed(old: str, new: str) -> None:
+        if new == files[2]:
+            raise OSError("killed there")
+        replace(old, new)
+
+    monkeypatch.setattr(storage, "export_keys_values", pages)
+    monkeypatch.setattr(dynamicemb.os, "replace", renamed)
+    with pytest.raises(OSError, match="killed there"):
+        storage.dump(1, *files, 0)
+    with pytest.raises(FileNotFoundError, match="keys"):
+        other.load(1, *files, True, 0)
+    monkeypatch.setattr(dynamicemb.os, "replace", replace)
+    storage.dump(1, *files, 0)
+    other.load(1, *files, True, 0)
+    assert other.find(keys, torch.ones_like(keys), CopyMode.VALUE)[5].equal(keys + 100)
+    assert dynamicemb._is_special("/dev/null"), "which is no file to replace"
+
+
 def test_collections_look_up_what_a_storage_has() -> None:
     import torch
     from perdure import torch as pt

@@ -10,8 +10,9 @@ Invariant: finding changes nothing; what `insert` has returned from is in the po
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -33,6 +34,7 @@ else:
         _Storage = object
 
 _PAGE = 65536
+_PARTIAL = ".perdure-partial"
 _SCORE = SCORE_BYTES // 4  # as float32 numbers
 
 
@@ -299,15 +301,13 @@ class PerdureStorage(_Storage):
     ) -> None:
         """Writes a table as DynamicEmb's files: keys and scores int64, weights and states float32,
         and the optimizer's arguments as JSON. Scores are written as they are, whatever the
-        timestamp."""
+        timestamp. The files are there once they are whole, that of the keys last; after a kill
+        `load` lacks it."""
         self._check_table(table_id)
-        Path(meta_file_path).write_text(json.dumps(self.optimizer.get_opt_args()))
         width = self._file_state(table_id)
-        with ExitStack() as several:
-            files = [
-                several.enter_context(open(path, "wb")) if path else None
-                for path in (emb_key_path, embedding_file_path, opt_file_path, score_file_path)
-            ]
+        paths = (emb_key_path, embedding_file_path, opt_file_path, score_file_path)
+        with _whole_files((*paths, meta_file_path)) as (*files, meta):
+            meta.write(json.dumps(self.optimizer.get_opt_args()).encode())
             for page in self.export_keys_values(torch.device("cpu"), table_id=table_id):
                 keys, weights, states, scores = page
                 kept = None if states is None else states[:, :width]
@@ -378,6 +378,36 @@ def _scores_of(rows: Tensor) -> Tensor:
 def _as_rows(weights: Tensor, state: Tensor, scores: Tensor) -> Tensor:
     as_floats = scores.to(torch.int64)[:, None].contiguous().view(torch.float32)
     return torch.cat([weights, state, as_floats], dim=1)
+
+
+@contextmanager
+def _whole_files(paths: Sequence[str | None]) -> Iterator[list[Any]]:
+    """Files to write, where a path is given: under their names once all are written, the first one
+    last, of which there is none meanwhile. What is no regular file is written as it is."""
+    named = [None if path is None else os.path.realpath(path) for path in paths]
+    begun = {path: path + _PARTIAL for path in named if path and not _is_special(path)}
+    try:
+        with ExitStack() as several:
+            files = [
+                path and several.enter_context(open(begun.get(path, path), "wb")) for path in named
+            ]
+            yield files
+            for path, file in zip(named, files, strict=True):
+                if path in begun:
+                    file.flush()
+                    os.fsync(file.fileno())
+        for path in list(begun)[:1]:
+            Path(path).unlink(missing_ok=True)
+        for path in list(begun)[::-1]:
+            os.replace(begun[path], path)
+    except BaseException:
+        for path in begun.values():
+            Path(path).unlink(missing_ok=True)
+        raise
+
+
+def _is_special(path: str) -> bool:
+    return os.path.exists(path) and not os.path.isfile(path)
 
 
 def _arguments(path: str) -> dict[str, Any]:
