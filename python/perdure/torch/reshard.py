@@ -220,17 +220,24 @@ def _move(olds: Sequence[_Old], news: Sequence[perdure.Store]) -> list[dict[str,
     tables, buckets = olds[0].tables(), olds[0].shard.buckets
     counts = [dict.fromkeys(tables, 0) for _ in news]
     for old in olds:
-        page = max(1, _PAGE_BYTES // (KEY_BYTES + (old.store.value_bytes or 0)))
-        for keys, rows in old.store.scan(page, key_dtype=np.int64):
+        width = old.store.value_bytes
+        widest = width or max((table.value_bytes for table in tables.values()), default=1)
+        page = max(1, _PAGE_BYTES // (KEY_BYTES + widest))
+        for _, octets, ends, values in old.store._raw_pages(page, None, None, None, False):
+            keys, lengths = octets.view(np.int64).reshape(-1, 2), np.diff(ends)
             for name, table in tables.items():
                 of_table = keys[:, 1] == table.number
                 if not of_table.any():
                     continue
-                mine, values = keys[of_table], rows[of_table]
+                mine = keys[of_table]
+                if width is not None:
+                    rows = values.reshape(-1, width)[of_table]
+                else:
+                    rows = values[np.repeat(of_table, lengths)].reshape(len(mine), -1)
                 owners = owners_of(torch.from_numpy(mine), buckets, len(news)).numpy()
                 for rank in np.unique(owners):
                     chosen = owners == rank
-                    news[rank].put(mine[chosen], values[chosen])
+                    news[rank].put(mine[chosen], rows[chosen])
                     counts[rank][name] += int(chosen.sum())
     return counts
 
