@@ -1,5 +1,5 @@
-"""Saves of checkpoints that overlap, by threads of one process: one of them counts, whole and by
-its own name, or both do, one after the other."""
+"""Saves of checkpoints that meet others: by threads of one process at once, of which one counts,
+whole and by its own name, or both do, one after the other; and of one store in two folders."""
 
 from __future__ import annotations
 
@@ -105,3 +105,38 @@ def test_saves_of_threads_that_hurry_count_whole_or_not_at_all(pools: Path) -> N
         assert known.id in done
         assert got["number"] == int(of_save)
         assert bool((got[f"t{of}"] == float(of_save)).all())
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_store_that_saves_to_another_folder_loads_the_first_checkpoint_there(
+    pools: Path, removed: bool
+) -> None:
+    import shutil
+
+    import torch
+    from torch_checkpoints import trained
+
+    store, bags, trainer = trained(str(pools / "p"))
+    trainer.resume()
+    folder = pools / "p.checkpoints"
+    writer = a_writer(store)
+
+    def step(number: int) -> None:
+        with trainer.step():
+            ids, ones = torch.arange(3), torch.ones(3, dtype=torch.int64)
+            bags({"t": (ids, ones)})["t"].sum().backward()
+            save({"number": number}, writer)
+
+    for number in range(1, 5):
+        step(number)
+    if removed:
+        shutil.rmtree(folder)
+    else:
+        folder = pools / "another"
+        writer = a_writer(store, folder=folder)
+    step(5)
+    got = {"number": 0}
+    assert load(got, store, folder=folder).step == got["number"] == 5
+    assert kept(store, folder=folder) == [5]
+    step(6)
+    assert kept(store, folder=folder) == [5, 6]

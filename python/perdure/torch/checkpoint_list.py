@@ -184,7 +184,8 @@ class Catalogue:
 
     def _begin(self, where: Where, ranks: int) -> tuple[int, list[int]]:
         newest, oldest = self.head(where)
-        kept = list(range(oldest, newest + 1))
+        # Of tables whose folder was another one before, or was removed, this one lacks some.
+        kept = [one for one in range(oldest, newest + 1) if one in self._ranks]
         for number in [one for one in self._ranks if one not in kept]:
             erase_blob(self.store, META, number)
             del self._ranks[number]
