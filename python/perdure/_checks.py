@@ -42,6 +42,17 @@ def permissions(mode: Any) -> int:
     return number
 
 
+def text(name: str, value: Any) -> str:
+    """What has a form in UTF-8."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: expected a str, not {value!r}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name}: {value!r} has half a character (a surrogate)") from None
+    return value
+
+
 def flag(name: str, value: Any) -> bool:
     """True or False, NumPy's too; anything else is more likely a mistake ("no" is true)."""
     if type(value).__name__ not in ("bool", "bool_"):

@@ -94,6 +94,21 @@ def numbers_of_each(numbers: tuple[int, ...], counts: tuple[int, ...], device: A
     return torch.repeat_interleave(each, often, output_size=sum(counts))
 
 
+def count_of(ids: Any) -> int:
+    try:
+        return len(ids)
+    except TypeError:
+        raise TypeError(f"ids: {type(ids).__name__}; pass one column of integers") from None
+
+
+def offsets_of(given: Any) -> Any:
+    """As int64, of integers."""
+    ends = np.asarray(given)
+    if ends.size and ends.dtype.kind not in "iu":
+        raise TypeError(f"offsets: {ends.dtype}; pass integers")
+    return ends.astype(np.int64, copy=False)
+
+
 def _check_offsets(ends: Any, tables: int, ids: int) -> None:
     rises = ends.ndim == 1 and bool((np.diff(ends) >= 0).all())
     if ends.shape != (tables + 1,) or not rises or ends[0] != 0 or ends[-1] != ids:
@@ -204,6 +219,7 @@ class Catalogue:
         return {entry[0]: self._kept(*entry) for entry in self._store._engine.tables()}
 
     def find(self, name: str, value_bytes: int | None) -> Table:
+        _checks.text("name", name)
         known = self._known.get(name)
         if known is not None and value_bytes in (None, known.value_bytes):
             return known

@@ -95,6 +95,8 @@ class TableReads:
         ------
         KeyError
             There is no table of that name, and `value_bytes` is not given.
+        TypeError
+            `name` is no str.
         ValueError
             Its rows have another width, or the pool has no room for such a row or name.
         InvalidArgument
@@ -115,7 +117,7 @@ class TableReads:
         >>> users.get([-1], dtype=np.float32).values[0, :3].tolist(), sorted(store.tables())
         ([1.0, 1.0, 1.0], ['item', 'user'])
         """
-        width = None if value_bytes is None else _checks.whole("value_bytes", value_bytes, least=1)
+        width = None if value_bytes is None else _checks.width("value_bytes", value_bytes)
         return self._catalogue.find(name, width)
 
     def tables(self) -> dict[str, Table]:
@@ -233,7 +235,8 @@ class TableReads:
 
     def _layout(self, tables: Sequence[Table], ids: Any, offsets: Any) -> _named.Layout:
         """Of a batch; kept for the next ones that are cut alike, as those of a training are."""
-        count, ends = len(ids), None if offsets is None else np.asarray(offsets, np.int64)
+        count = _named.count_of(ids)
+        ends = None if offsets is None else _named.offsets_of(offsets)
         which = (tuple(tables), count, None if ends is None else (ends.shape, ends.tobytes()))
         found = self._layouts.get(which)
         if found is None:

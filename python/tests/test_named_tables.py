@@ -255,7 +255,12 @@ def test_what_does_not_fit_is_refused_by_name_and_changes_nothing(pool: str) -> 
         (lambda: store.table("c", 65), ValueError, "1 to 64"),
         (lambda: store.table("n" * 49, 8), ValueError, "1 to 48"),
         (lambda: store.table("", 8), ValueError, "1 to 48"),
+        (lambda: store.table(5), TypeError, "name: expected a str, not 5"),
+        (lambda: store.table(b"a"), TypeError, "name: expected a str, not b'a'"),
+        (lambda: store.table("\ud800", 8), ValueError, "name: .*half a character"),
+        (lambda: store.table("c", 1 << 32), ValueError, r"value_bytes: 4294967296"),
         (lambda: table.get([1.5]), TypeError, "integers"),
+        (lambda: table.get(1), TypeError, "ids: int; pass one column of integers"),
         (lambda: table.put([1], np.zeros((1, 17), np.uint8)), ValueError, "17"),
         (lambda: table.put([1, 2], np.zeros((1, 16), np.uint8)), ValueError, "2"),
         (
@@ -263,6 +268,12 @@ def test_what_does_not_fit_is_refused_by_name_and_changes_nothing(pool: str) -> 
             ValueError,
             "one width",
         ),
+        (
+            lambda: store.get_tables([table, table], [1, 2], [0, 1.5, 2]),
+            TypeError,
+            "offsets: float64",
+        ),
+        (lambda: store.get_tables([table], [1, 2], ["0", "2"]), TypeError, "offsets: <U1"),
         (lambda: store.get_tables([table], [1, 2], [0, 1]), ValueError, "rise from 0 to 2"),
         (lambda: store.erase_tables(list(store.tables().values()), [1]), ValueError, "offsets"),
     ):

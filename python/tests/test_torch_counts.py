@@ -221,14 +221,20 @@ def test_a_step_beside_a_commit_asks_once_where_the_host_would_wait(
     steps.trainer.wait()
 
 
-@pytest.mark.parametrize("kind", ["uint8", "int16", "int32", "uint16", "uint32"])
-def test_ids_and_lengths_may_be_of_any_integers(kind: str) -> None:
+@pytest.mark.parametrize(
+    "kinds",
+    [[kind] * 2 for kind in ("uint8", "int16", "int32", "uint16", "uint32", "uint64")]
+    + [["int64", "int32"], ["uint64", "int64"], ["int8", "uint32"]],
+    ids="-".join,
+)
+def test_ids_and_lengths_may_be_of_any_integers(kinds: list[str]) -> None:
     import torch
 
     steps = Steps(2)
     of_int64 = steps.batch(3, long=True)
     of_kind = {
-        name: tuple(one.to(getattr(torch, kind)) for one in both) for name, both in of_int64.items()
+        name: tuple(one.to(getattr(torch, kind)) for one in both)
+        for kind, (name, both) in zip(kinds, of_int64.items(), strict=True)
     }
     with torch.no_grad():
         expected = steps.collection(of_int64)

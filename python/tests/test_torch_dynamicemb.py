@@ -223,6 +223,95 @@ def test_what_does_not_fit_is_refused_and_a_commit_has_all() -> None:
     assert storage.find(keys, tables, CopyMode.EMBEDDING)[0] == 0
 
 
+def test_keys_of_no_table_are_refused_and_nothing_is_written() -> None:
+    import torch
+
+    storage = made("memfd:no-table")
+    keys, rows = torch.arange(3), torch.zeros(3, 24)
+    for tables, scores, says in (
+        ([0, 1, -1], None, "table id -1: there are tables 0 to 2"),
+        ([0, 1, 3], None, "table id 3"),
+        ([0, 1], None, r"table_ids: of shape \(2,\); pass a number for each of the 3 keys"),
+        ([0, 1, 2, 2], None, r"table_ids: of shape \(4,\)"),
+        ([0, 1, 2], [1, 2], r"scores: of shape \(2,\)"),
+    ):
+        of_each = torch.tensor(tables)
+        their = None if scores is None else torch.tensor(scores)
+        with pytest.raises(ValueError, match=says):
+            storage.insert(keys, of_each, rows, their)
+        if scores is None:
+            with pytest.raises(ValueError, match=says):
+                storage.find(keys, of_each, CopyMode.VALUE)
+    for wrong in (keys.float() + 0.5, keys.bool()):
+        with pytest.raises(TypeError, match=r"keys: torch\.\w+; pass integers"):
+            storage.insert(wrong, torch.tensor([0, 1, 2]), rows)
+    with pytest.raises(ValueError, match="table id -1"):
+        list(storage.export_keys_values(torch.device("cpu"), table_id=-1))
+    assert storage.find(keys, torch.tensor([0, 1, 2]), CopyMode.VALUE)[0] == 3
+
+
+def test_a_dump_that_was_cut_short_is_refused_by_its_file(tmp_path: Path) -> None:
+    import torch
+
+    storage = made("memfd:cut")
+    storage.insert(torch.arange(50), torch.ones(50, dtype=torch.int64), torch.rand(50, 24))
+    names = ("meta", "keys", "weights", "scores", "states")
+    storage.dump(1, *(str(tmp_path / name) for name in names), 0)
+    other = made("memfd:whole")
+    for name, octets in (("meta", 3), ("keys", 3), ("keys", 8), ("scores", 8), ("states", 4)):
+        files = {each: tmp_path / each for each in names}
+        files[name] = tmp_path / "cut"
+        files[name].write_bytes((tmp_path / name).read_bytes()[:-octets])
+        named = "weights" if (name, octets) == ("keys", 8) else "cut"
+        with pytest.raises(ValueError, match=f"^{tmp_path / named}: no"):
+            other.load(1, *map(str, files.values()), True, 0)
+    assert not list(other.export_keys_values(torch.device("cpu"), table_id=1))
+
+
+def test_a_dump_that_does_not_come_to_its_end_leaves_the_one_before_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+    from perdure.torch import dynamicemb
+
+    storage, other = made("memfd:dumping"), made("memfd:before")
+    keys = torch.arange(50)
+    storage.insert(keys, torch.ones_like(keys), torch.rand(50, 24), keys)
+    names = ("meta", "keys", "weights", "scores", "states")
+    files = [str(tmp_path / name) for name in names]
+    storage.dump(1, *files, 0)
+    storage.insert(keys, torch.ones_like(keys), torch.rand(50, 24), keys + 100)
+    pages, replace = storage.export_keys_values, dynamicemb.os.replace
+
+    def one_page(*given: Any, **more: Any) -> Any:
+        yield next(pages(*given, **more))
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(storage, "export_keys_values", one_page)
+    with pytest.raises(OSError, match="the disk is full"):
+        storage.dump(1, *files, 0)
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted(names)
+    other.load(1, *files, True, 0)
+    assert other.find(keys, torch.ones_like(keys), CopyMode.VALUE)[5].equal(keys)
+
+    def renamed(old: str, new: str) -> None:
+        if new == files[2]:
+            raise OSError("killed there")
+        replace(old, new)
+
+    monkeypatch.setattr(storage, "export_keys_values", pages)
+    monkeypatch.setattr(dynamicemb.os, "replace", renamed)
+    with pytest.raises(OSError, match="killed there"):
+        storage.dump(1, *files, 0)
+    with pytest.raises(FileNotFoundError, match="keys"):
+        other.load(1, *files, True, 0)
+    monkeypatch.setattr(dynamicemb.os, "replace", replace)
+    storage.dump(1, *files, 0)
+    other.load(1, *files, True, 0)
+    assert other.find(keys, torch.ones_like(keys), CopyMode.VALUE)[5].equal(keys + 100)
+    assert dynamicemb._is_special("/dev/null"), "which is no file to replace"
+
+
 def test_collections_look_up_what_a_storage_has() -> None:
     import torch
     from perdure import torch as pt

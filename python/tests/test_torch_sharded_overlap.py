@@ -263,3 +263,20 @@ def test_a_commit_waits_for_a_transaction_and_says_so_before_the_others_are_told
     steps_of(bags, trainer, 2, 4)
     store.close()
     assert trainer.done == 4
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_store_that_closes_takes_the_connections_of_its_commits_along(pools: Path) -> None:
+    import os
+
+    def opened() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    seen = []
+    for number in range(4):
+        store, bags, trainer = a_training(pools / str(number))
+        steps_of(bags, trainer, 0, 3)
+        with_trainer = opened()
+        store.close()
+        seen.append(opened())
+    assert seen == seen[:1] * 4 and with_trainer > seen[0]

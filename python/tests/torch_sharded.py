@@ -116,6 +116,7 @@ class Training:
         rule = pt.Adam(lr=self.run.get("lr", 0.05))
         admit = self.run.get("admit", (None, 1))
         kinds = tables(not self.run.get("chunks"), self.run.get("dim", 8), admit)
+        kinds += [pt.TableConfig(name, 8) for name in self.run.get("new tables", ())]
         made = self.path.exists()
         on: dict[str, Any] = {"device": self.run.get("store", "cpu")}
         self.store = (

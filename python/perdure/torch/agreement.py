@@ -19,6 +19,7 @@ from perdure.torch import notes
 from perdure.torch.buckets import check_buckets, owners_of
 from perdure.torch.exchange import Exchange
 from perdure.torch.keys import keys_of
+from perdure.torch.reshard import registered
 from perdure.torch.tables import TableConfig
 
 
@@ -63,6 +64,33 @@ class Agreed:
             yield
         except (ValueError, perdure.Error, KeyError, AssertionError) as error:
             self._error = str(error) or repr(error)
+
+    def check_new_tables(self) -> None:
+        """A table that is made in a pool is its last commit, and a step before that cannot be taken
+        back. So none is made while a process has a step that others lack."""
+        new, room = [], None
+        with self.trying():
+            room = notes.dense_room(self._store)
+            if room is not None and notes.shard(self._store) is not None:
+                there = self._store.tables()
+                new = [name for name in self._names if name not in there]
+        if not any(count for [count] in self._exchange.numbers([len(new)])):
+            return
+        step = -1  # of a pool that cannot say; `check` tells why
+        with self.trying():
+            step = 0 if room is None else self._last_step(room)
+        steps = [one for [one] in self._exchange.numbers([step])]
+        low, high = min(steps), max(steps)
+        if -1 < low < high:
+            raise ValueError(
+                f"tables: rank {steps.index(high)} has step {high}, and rank {steps.index(low)} has"
+                f" step {low}, so none can be added ({', '.join(new)}): call resume() with the"
+                " tables of the last run first, which brings the pools together"
+            )
+
+    def _last_step(self, room: int) -> int:
+        registered(self._store, room)
+        return self._store.restore_step() or 0
 
     def check(self) -> notes.Shard:
         """This process's part, which the pool has from now on."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,6 +42,17 @@ from perdure.torch.follower import Follower
 from perdure.torch.pieces import PIECE, ROW, Digests
 
 __all__ = ["Checkpoint", "CheckpointReader", "CheckpointWriter"]
+
+
+@dataclass
+class _Save:
+    """One save, by the coordinator's thread that makes it: another thread may begin one meanwhile,
+    which is refused and must change nothing of this one."""
+
+    id: str
+    step: int | None
+    number: int = 0
+    kept: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -113,15 +125,15 @@ class CheckpointWriter(StorageWriter):
         self._keep, self._piece, self._max_bytes = keep, piece_bytes, max_bytes
         self._given_step, self._step = step, self._where.step()
         self._thread = threading.get_ident()
-        self._id = self._taken = ""
+        self._ids: dict[int, str] = {}  # of saves that begin, by thread
+        self._saves: dict[int, _Save] = {}  # the coordinator's, by thread
         self._catalogue: Catalogue | None = None
         self._pool: RankPool | None = None
-        self._begun = 0, [0]
         self.pieces_put = self.pieces_used = 0
 
     @property
     def checkpoint_id(self) -> str:
-        return self._id
+        return self._ids.get(threading.get_ident(), "")
 
     def close(self) -> None:
         """Releases the pools, once no save is under way; a later save opens them again."""
@@ -130,9 +142,11 @@ class CheckpointWriter(StorageWriter):
     # --- what torch.distributed.checkpoint calls, in this order
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
-        self._id = "" if checkpoint_id is None else os.fspath(checkpoint_id)
+        self._ids[threading.get_ident()] = "" if checkpoint_id is None else os.fspath(checkpoint_id)
 
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
+        me = threading.get_ident()
+        taken = self._ids.pop(me, "")  # of this save alone
         if not kwargs.get("use_collectives", True):
             raise perdure.Unsupported(
                 f"{self._where.folder}: a checkpoint counts once all ranks have their parts, which"
@@ -145,16 +159,17 @@ class CheckpointWriter(StorageWriter):
                 )
             if not self._beside():
                 self._step = self._where.step()
+            step = self._step if self._given_step is None else self._given_step
+            self._saves[me] = _Save(taken, step)
 
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
-        self._taken, self._id = self._id, ""  # of this save alone
         return plan
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
-        where = self._where
+        where, save = self._where, self._saves[threading.get_ident()]
         self._catalogue = Catalogue.of(where)
         number, kept = self._catalogue.begin(where, len(plans))
-        self._begun = number, kept
+        save.number, save.kept = number, kept
         token, seed = secrets.token_bytes(8), self._catalogue.seed
         folder = os.path.abspath(where.folder)
         return [
@@ -175,6 +190,7 @@ class CheckpointWriter(StorageWriter):
         except BaseException:
             with suppress(perdure.Error):
                 self._pool.abandon()
+            self._ended()
             raise
         self.pieces_put, self.pieces_used = saving.put, used
         done: Future[list[WriteResult]] = Future()
@@ -183,14 +199,24 @@ class CheckpointWriter(StorageWriter):
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         assert self._catalogue is not None
-        number, kept = self._begun
+        save = self._saves[threading.get_ident()]
+        number = save.number
         metadata.storage_data = {one.index: one.storage_data for of in results for one in of}
-        metadata.storage_meta = StorageMeta(checkpoint_id=self._taken)
-        step = self._step if self._given_step is None else self._given_step
-        known = Checkpoint(number, self._taken, step, len(results))
-        self._catalogue.keep(number, known, metadata)
-        oldest = max(min([*kept, number]), number - self._keep + 1)
-        self._catalogue.publish(self._where, number, oldest, not self._beside())
+        metadata.storage_meta = StorageMeta(checkpoint_id=save.id)
+        try:
+            self._catalogue.check_mine(self._where)
+            known = Checkpoint(number, save.id, save.step, len(results))
+            self._catalogue.keep(number, known, metadata)
+            oldest = max(min([*save.kept, number]), number - self._keep + 1)
+            self._catalogue.publish(self._where, number, oldest, not self._beside())
+        finally:
+            self._ended()
+
+    def _ended(self) -> None:
+        """This thread's save, which may have been the coordinator's."""
+        save = self._saves.pop(threading.get_ident(), None)
+        if save is not None and self._catalogue is not None:
+            self._catalogue.end()
 
     def _beside(self) -> bool:
         """An asynchronous save: the training goes on meanwhile."""
@@ -201,7 +227,7 @@ class CheckpointWriter(StorageWriter):
         return isinstance(checkpoint_id, (str, os.PathLike))
 
     def storage_meta(self) -> StorageMeta | None:
-        return StorageMeta(checkpoint_id=self._id)
+        return StorageMeta(checkpoint_id=self.checkpoint_id)
 
 
 class CheckpointReader(StorageReader):

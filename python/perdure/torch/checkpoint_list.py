@@ -13,6 +13,8 @@ import os
 import pickle
 import secrets
 import struct
+import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +37,7 @@ from perdure.torch.checkpoint_pools import (
     put_blob,
     shared,
 )
+from perdure.torch.commit_point import between_commits
 from perdure.torch.follower import Follower
 from perdure.torch.pieces import SEED
 from perdure.torch.trainer import trainer_of
@@ -42,6 +45,8 @@ from perdure.torch.trainer import trainer_of
 Target = perdure.Store | Follower | PathLike
 _STATE = struct.Struct(f"<16s{SEED}s")  # of which training, and the seed; then (number, ranks)
 _NOBODY = bytes(16)
+# What a save lies within; a thread that waits in async_save for its state to be copied is in none.
+_SAVER, _SAVES = "torch.distributed.checkpoint.state_dict_saver", "save_state_dict"
 
 
 @dataclass(frozen=True)
@@ -127,6 +132,8 @@ class Catalogue:
         if state is None:
             state = _STATE.pack(owner, secrets.token_bytes(SEED))
             put_blob(self.store, STATE, 0, state)
+        self._lock = threading.Lock()  # guards _saver
+        self._saver: threading.Thread | None = None  # whose save is under way
         self.owner, self.seed = _STATE.unpack(state[: _STATE.size])
         pairs = numbers_in(state[_STATE.size :])
         self._ranks = dict(zip(pairs[::2], pairs[1::2], strict=True))
@@ -140,9 +147,45 @@ class Catalogue:
 
     def begin(self, where: Where, ranks: int) -> tuple[int, list[int]]:
         """The number of a new checkpoint, and those that are kept meanwhile. What no other needs
-        goes."""
+        goes.
+
+        Raises
+        ------
+        Busy
+            Another thread saves: both would have one number, and what one names the other erases.
+        """
+        self._enter(where)
+        try:
+            return self._begin(where, ranks)
+        except BaseException:
+            self.end()
+            raise
+
+    def check_mine(self, where: Where) -> None:
+        """Whether what this thread saved may count."""
+        if self._saver is not threading.current_thread():
+            raise _busy(where)
+
+    def end(self) -> None:
+        """Of this thread's save."""
+        with self._lock:
+            if self._saver is threading.current_thread():
+                self._saver = None
+
+    def _enter(self, where: Where) -> None:
+        """Nobody tells the coordinator of a save that failed on another rank; but then its thread
+        is in none any more."""
+        me = threading.current_thread()
+        with self._lock:
+            before = self._saver
+            if before is not None and before is not me and _is_saving(before):
+                raise _busy(where)
+            self._saver = me
+
+    def _begin(self, where: Where, ranks: int) -> tuple[int, list[int]]:
         newest, oldest = self.head(where)
-        kept = list(range(oldest, newest + 1))
+        # Of tables whose folder was another one before, or was removed, this one lacks some.
+        kept = [one for one in range(oldest, newest + 1) if one in self._ranks]
         for number in [one for one in self._ranks if one not in kept]:
             erase_blob(self.store, META, number)
             del self._ranks[number]
@@ -174,14 +217,29 @@ class Catalogue:
             trainer.commit_with_step(lambda: notes.keep_checkpoints(tables, newest, oldest))
             return
         if with_step and trainer is not None:
-            trainer.wait()  # so that what is written now is not between one rank's commit and all's
-        notes.keep_checkpoints(tables, newest, oldest)
+            trainer.wait()
+        with between_commits(tables):
+            notes.keep_checkpoints(tables, newest, oldest)
 
     def _unlink_from(self, where: Where, rank: int) -> None:
         """Pools of ranks that no checkpoint has."""
         while os.path.lexists(where.rank_pool(rank)):
             os.unlink(where.rank_pool(rank))
             rank += 1
+
+
+def _is_saving(thread: threading.Thread) -> bool:
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None:
+        name = frame.f_code.co_name
+        if name.endswith(_SAVES) and frame.f_globals.get("__name__") == _SAVER:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _busy(where: Where) -> perdure.Busy:
+    return perdure.Busy(f"{where.folder}: another save is under way; let it end first")
 
 
 def head_of(where: Where, source: Beside | Own) -> tuple[int, int]:

@@ -10,17 +10,20 @@ in that of the training its messages would come between those of the next step, 
 between others. Who fails says so at one of the two moments, so all raise at the end of one step.
 
 Invariants: pools of a training are at most one step apart, and one that is ahead can go back: from
-its commit until all have told theirs nothing is written to it. In the group of commits one thread
-of a process speaks at a time.
+its commit until all have told theirs nothing is written to it (`between_commits`). In the group of
+commits one thread of a process speaks at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import perdure
+from perdure.torch import notes
 from perdure.torch.exchange import Exchange
 from perdure.torch.overlap import check_free
 from perdure.torch.sharded import sharded
@@ -33,6 +36,31 @@ _DOING = {
     _RESUMES: "resumes at step",
     _PREPARED: "is about to commit step",
 }
+
+
+class _LastStep:
+    """Of a pool; whoever trains it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()  # held from its commit until all have told theirs
+        self.in_doubt = False  # nobody knows whether all have it
+
+
+_last_steps: weakref.WeakKeyDictionary[perdure.Store, _LastStep] = weakref.WeakKeyDictionary()
+
+
+@contextmanager
+def between_commits(store: perdure.Store) -> Iterator[None]:
+    """For a write that belongs to no step, in whatever thread: it is no process's last commit while
+    that may have to be taken back."""
+    last = _last_steps.get(store, _LastStep())
+    with last.lock:
+        if last.in_doubt:
+            raise perdure.Busy(
+                f"pool {store.path}: its last step may have to be taken back, so nothing else is"
+                " written to it before resume() in all processes"
+            )
+        yield
 
 
 class ShardedTrainer(Trainer):
@@ -72,6 +100,7 @@ class ShardedTrainer(Trainer):
         self._exchange: Exchange = self._sharded[0].exchange
         self._of_commits = self._exchange  # which all commits are told in
         self._owes = False  # the others wait to hear what becomes of this process's part
+        self._last = _last_steps.setdefault(store, _LastStep())
 
     # --- the end of a step
 
@@ -94,12 +123,16 @@ class ShardedTrainer(Trainer):
             self._check_told(_PREPARED, number)
 
     def _finish(self, number: int, *what: Any) -> None:
-        try:
-            self._write_step(number, *what)
-        except Exception:
-            self._tell_failure(number)
-            raise
-        self._check_told(_ENDS, number)
+        with self._last.lock:
+            self._last.in_doubt = True
+            try:
+                self._write_step(number, *what)
+            except Exception:
+                self._last.in_doubt = False  # the pool has the step before, as all have
+                self._tell_failure(number)
+                raise
+            self._check_told(_ENDS, number)
+            self._last.in_doubt = False
         self._done = number
 
     def _settle(self, *, wait: bool = True) -> None:
@@ -110,6 +143,14 @@ class ShardedTrainer(Trainer):
         try:
             super()._settle()
         except BaseException:
+            self._owes = False
+            raise
+
+    def _check_goes_on(self) -> None:
+        """The others were told, too, and do not wait."""
+        try:
+            super()._check_goes_on()
+        except perdure.InvalidArgument:
             self._owes = False
             raise
 
@@ -162,10 +203,13 @@ class ShardedTrainer(Trainer):
                     f" {steps.index(low)} has step {low}: it is older than the last steps of this"
                     " training; restore all pools from snapshots of one step"
                 )
-        if overlaps:
+        if self._committer is not None:
             self._of_commits = self._exchange.beside()
+            self._committer.closes = self._exchange.close_beside
         if mine > low:
             self._take_back()
+        self._last.in_doubt = False
+        notes.training_id(self.store)  # made now, when no step may have to be taken back
         return low or None
 
     def _take_back(self) -> None:

@@ -10,8 +10,9 @@ Invariant: finding changes nothing; what `insert` has returned from is in the po
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -33,6 +34,7 @@ else:
         _Storage = object
 
 _PAGE = 65536
+_PARTIAL = ".perdure-partial"
 _SCORE = SCORE_BYTES // 4  # as float32 numbers
 
 
@@ -161,6 +163,9 @@ class PerdureStorage(_Storage):
             How many are missing, their keys, indices and frequencies (None without some); whether
             each key was found, its score and its row, zeros where it was not.
         """
+        self._check_batch(
+            unique_keys, table_ids, lfu_accumulated_frequency=lfu_accumulated_frequency
+        )
         whole = getattr(copy_mode, "value", copy_mode) != "embedding"
         count, device = unique_keys.numel(), unique_keys.device
         width = self.max_value_dim() if whole else self.max_embedding_dim()
@@ -205,6 +210,7 @@ class PerdureStorage(_Storage):
         preserve_existing : bool
             Keys that are there keep their rows.
         """
+        self._check_batch(keys, table_ids, scores=scores)
         if values.shape != (keys.numel(), self.max_value_dim()):
             raise ValueError(
                 f"values: of shape {tuple(values.shape)}; pass ({keys.numel()},"
@@ -234,12 +240,27 @@ class PerdureStorage(_Storage):
     ) -> Iterator[tuple[Tensor, Tensor, Tensor | None, Tensor]]:
         """All rows of a table, page by page: keys, weights, states (None where there are none) and
         scores."""
+        self._check_table(table_id)
         dim, state = self._dims[table_id], self._states[table_id]
         for ids, page in self._tables[table_id].scan(batch_size, dtype=np.float32):
             rows = torch.from_numpy(page)
             states = rows[:, dim : dim + state].to(device) if state else None
             keys = torch.from_numpy(np.ascontiguousarray(ids))
             yield keys.to(device), rows[:, :dim].to(device), states, _scores_of(rows).to(device)
+
+    def _check_batch(self, keys: Tensor, table_ids: Tensor, **others: Tensor | None) -> None:
+        """Before anything is looked up or written. That ids are of tables `_batches` checks."""
+        columns = {"keys": keys, "table_ids": table_ids, **others}
+        for name, one in columns.items():
+            if one is None:
+                continue
+            if one.shape != (keys.numel(),):
+                raise ValueError(
+                    f"{name}: of shape {tuple(one.shape)}; pass a number for each of the"
+                    f" {keys.numel()} keys, in one dimension"
+                )
+            if one.dtype.is_floating_point or one.dtype.is_complex or one.dtype == torch.bool:
+                raise TypeError(f"{name}: {one.dtype}; pass integers")
 
     def _rows(self, keys: Tensor, table_ids: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Where in the batch they are, rows, and whether there is one."""
@@ -255,11 +276,16 @@ class PerdureStorage(_Storage):
         keys = keys.to(self._device, torch.int64)
         by_width: dict[int, list[tuple[int, Tensor]]] = {}
         for table, at in _of_each(table_ids.to(self._device)):
+            self._check_table(table)
             by_width.setdefault(self._tables[table].value_bytes, []).append((table, at))
         for several in by_width.values():
             at = torch.cat([one for _, one in several])
             ends = np.cumsum([0, *(one.numel() for _, one in several)]).tolist()
             yield [table for table, _ in several], keys[at], at, ends
+
+    def _check_table(self, table: int) -> None:
+        if not 0 <= table < len(self._tables):
+            raise ValueError(f"table id {table}: there are tables 0 to {len(self._tables) - 1}")
 
     # --- files
 
@@ -275,14 +301,13 @@ class PerdureStorage(_Storage):
     ) -> None:
         """Writes a table as DynamicEmb's files: keys and scores int64, weights and states float32,
         and the optimizer's arguments as JSON. Scores are written as they are, whatever the
-        timestamp."""
-        Path(meta_file_path).write_text(json.dumps(self.optimizer.get_opt_args()))
+        timestamp. The files are there once they are whole, that of the keys last; after a kill
+        `load` lacks it."""
+        self._check_table(table_id)
         width = self._file_state(table_id)
-        with ExitStack() as several:
-            files = [
-                several.enter_context(open(path, "wb")) if path else None
-                for path in (emb_key_path, embedding_file_path, opt_file_path, score_file_path)
-            ]
+        paths = (emb_key_path, embedding_file_path, opt_file_path, score_file_path)
+        with _whole_files((*paths, meta_file_path)) as (*files, meta):
+            meta.write(json.dumps(self.optimizer.get_opt_args()).encode())
             for page in self.export_keys_values(torch.device("cpu"), table_id=table_id):
                 keys, weights, states, scores = page
                 kept = None if states is None else states[:, :width]
@@ -306,16 +331,17 @@ class PerdureStorage(_Storage):
         Raises
         ------
         ValueError
-            They are of another optimizer, or have not one entry for each key.
+            They are of another optimizer, have not one entry for each key, or are no such files.
         """
+        self._check_table(table_id)
         dim, width = self._dims[table_id], self._file_state(table_id)
         if include_optim:
-            theirs = json.loads(Path(meta_file_path).read_text()).get("opt_type")
+            theirs = _arguments(meta_file_path).get("opt_type")
             mine = self.optimizer.get_opt_args().get("opt_type")
             if theirs not in (None, mine):
                 raise ValueError(f"{meta_file_path}: states of {theirs}; the optimizer is {mine}")
-        keys = np.memmap(emb_file_path, np.int64, "r") if _size(emb_file_path) else np.empty(0)
-        count = len(keys)
+        count = _size(emb_file_path) // 8
+        keys = _column(emb_file_path, np.int64, count, 1)[:, 0]
         weights = _column(embedding_file_path, np.float32, count, dim)
         scores = _column(score_file_path, np.int64, count, 1) if score_file_path else None
         with_state = include_optim and width > 0
@@ -352,6 +378,47 @@ def _scores_of(rows: Tensor) -> Tensor:
 def _as_rows(weights: Tensor, state: Tensor, scores: Tensor) -> Tensor:
     as_floats = scores.to(torch.int64)[:, None].contiguous().view(torch.float32)
     return torch.cat([weights, state, as_floats], dim=1)
+
+
+@contextmanager
+def _whole_files(paths: Sequence[str | None]) -> Iterator[list[Any]]:
+    """Files to write, where a path is given: under their names once all are written, the first one
+    last, of which there is none meanwhile. What is no regular file is written as it is."""
+    named = [None if path is None else os.path.realpath(path) for path in paths]
+    begun = {path: path + _PARTIAL for path in named if path and not _is_special(path)}
+    try:
+        with ExitStack() as several:
+            files = [
+                path and several.enter_context(open(begun.get(path, path), "wb")) for path in named
+            ]
+            yield files
+            for path, file in zip(named, files, strict=True):
+                if path in begun:
+                    file.flush()
+                    os.fsync(file.fileno())
+        for path in list(begun)[:1]:
+            Path(path).unlink(missing_ok=True)
+        for path in list(begun)[::-1]:
+            os.replace(begun[path], path)
+    except BaseException:
+        for path in begun.values():
+            Path(path).unlink(missing_ok=True)
+        raise
+
+
+def _is_special(path: str) -> bool:
+    return os.path.exists(path) and not os.path.isfile(path)
+
+
+def _arguments(path: str) -> dict[str, Any]:
+    """Of the optimizer."""
+    try:
+        told = json.loads(Path(path).read_text())
+    except ValueError as error:  # of the text, or of its letters
+        raise ValueError(f"{path}: no JSON, as dump writes it ({error})") from error
+    if not isinstance(told, dict):
+        raise ValueError(f"{path}: no optimizer's arguments, as dump writes them")
+    return told
 
 
 def _size(path: str) -> int:

@@ -20,7 +20,14 @@ import perdure
 from perdure._named import numbers_of_each
 from perdure.torch import keyed, notes, ops, overlap
 from perdure.torch.admission import Sightings
-from perdure.torch.features import Feature, Lengths, check_bags, check_ids, weights_of_ids
+from perdure.torch.features import (
+    Feature,
+    Lengths,
+    check_bags,
+    check_ids,
+    joined,
+    weights_of_ids,
+)
 from perdure.torch.follower import Follower
 from perdure.torch.keys import Coming, Keys, Sorting, keys_of_each, of_table
 from perdure.torch.new_rows import new_weights, offset_of
@@ -278,7 +285,7 @@ class _Collection(nn.Module):
         ids = [features[name][0] for name in names]
         numbers = tuple([self._tables[self._table_of[name]].number for name in names])
         each = numbers_of_each(numbers, tuple([one.numel() for one in ids]), ids[0].device)
-        keys = torch.stack([torch.cat(ids).to(torch.int64), each], dim=1)
+        keys = torch.stack([joined(ids), each], dim=1)
         return self._on_their_way(keys, once)
 
     def _on_their_way(self, keys: Tensor, once: bool) -> Sorting | Coming:
@@ -429,6 +436,19 @@ def ids_of(changed: Sequence[Changed], number: int, *, new: bool = False) -> Ten
         found.append(one.keys[mine & one.new if new else mine, 0])
     device = found[-1].device
     return torch.cat([ids.to(device) for ids in found])
+
+
+def check_collections(collections: Sequence[_Collection], store: perdure.Store) -> None:
+    if not collections:
+        raise ValueError("embeddings: there is none")
+    if any(one.optimizer is None for one in collections):
+        raise ValueError("embeddings: one has no optimizer, and is for inference alone")
+    if any(one.store is not store for one in collections):
+        raise ValueError("embeddings: they are over another store than the trainer's")
+    names = [table.name for one in collections for table in one.configs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"embeddings: table {twice[0]!r} is in two collections; share one")
 
 
 def device_of(store: perdure.Store | Follower) -> str:

@@ -7,6 +7,7 @@ same whatever arrives first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -52,6 +53,13 @@ class Exchange:
             made = dist.new_group(backend="gloo", **among)
             self._beside = Exchange(made)
         return self._beside
+
+    def close_beside(self) -> None:
+        """Its connections, if it was made; in all processes after the same calls."""
+        made, self._beside = self._beside, None
+        if made is not None:
+            with suppress(ValueError, AssertionError):  # the program has destroyed all groups
+                dist.destroy_process_group(made.group)
 
     def objects(self, mine: Any) -> list[Any]:
         """What each process gave, in the order of ranks; small things, rarely."""

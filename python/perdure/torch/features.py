@@ -54,6 +54,13 @@ def weights_of_ids(feature: Feature) -> Tensor:
     return torch.ones(feature[0].numel(), dtype=torch.float32, device=feature[0].device)
 
 
+def joined(several: Sequence[Tensor]) -> Tensor:
+    """As int64, one after the other. PyTorch joins unsigned integers with no others."""
+    if len({one.dtype for one in several}) > 1:
+        several = [one.to(torch.int64) for one in several]
+    return torch.cat(list(several)).to(torch.int64)
+
+
 class Lengths:
     """Lengths of the bags of all features at once.
 
@@ -68,7 +75,7 @@ class Lengths:
         self._as_many = all(one[0].shape == one[1].shape for one in features.values())
         if not any(map(Tensor.numel, each)):
             return
-        self._whole = torch.cat(each).to(torch.int64)
+        self._whole = joined(each)
         least, greatest = torch.aminmax(self._whole)
         self.asked = [least, greatest]
         if not self._as_many:

@@ -111,13 +111,6 @@ def copy_kind(store: perdure.Store, table: perdure.Table, kind: tuple[int, int])
     _put(store, _FIRST_TABLE + table.number, *kind)
 
 
-def copy_seed(old: perdure.Store, new: perdure.Store, table: perdure.Table) -> None:
-    """Where the table of both has that number."""
-    kept = seed_of(old, table)
-    if kept is not None:
-        _put(new, _FIRST_SEED + table.number, kept)
-
-
 def seed_of(store: Any, table: perdure.Table) -> int | None:
     """Of a table's new rows, its last 63 bits; None: no collection has trained it."""
     kept = _get(store, _FIRST_SEED + table.number)
@@ -134,6 +127,13 @@ def check_seed(store: perdure.Store, table: perdure.Table, seed: int) -> None:
             f"pool {store.path}: new rows of table {table.name!r} begin by seed {kept}, not"
             f" {seed}; pass that one"
         )
+
+
+def copy_seed(new: perdure.Store, old: perdure.Store, table: perdure.Table) -> None:
+    """Of a table that has one number in both pools."""
+    kept = _get(old, _FIRST_SEED + table.number)
+    if kept is not None:
+        _put(new, _FIRST_SEED + table.number, *kept)
 
 
 # --- training over several processes

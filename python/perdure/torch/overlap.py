@@ -171,6 +171,7 @@ class Committer:
         self._process = os.getpid()
         self._thread = ThreadPoolExecutor(1, "perdure-commit")  # ended before the interpreter is
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self.closes: Callable[[], None] | None = None  # what else goes with the store
         store._beside.add(self)
 
     def begin(self, store: perdure.Store, commit: Commit) -> None:
@@ -211,6 +212,10 @@ class Committer:
     def end(self) -> None:
         """For a store that closes."""
         self.wait()
+        store = self._store()
+        if self.closes is not None and store is not None and self._process == os.getpid():
+            wait_for(store)  # of another trainer, which may have them, too
+            self.closes()
         self.tell()
 
     def tell(self) -> None:

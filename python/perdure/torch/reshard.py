@@ -61,10 +61,13 @@ def reshard(
     NotFound
         Pools are missing, which it names.
     ValueError
-        They are of several trainings, in another order, or too far apart.
+        They are of several trainings, in another order, or too far apart; or no new one is named.
+    TypeError
+        One path stands where a list of them has to.
     AlreadyExists, NoSpace
         As in `perdure.create`.
     """
+    _check_lists(old_paths, new_paths)
     _check_there(old_paths)
     with ExitStack() as closing:
         stores = [closing.enter_context(perdure.open(path)) for path in old_paths]
@@ -110,7 +113,7 @@ class _Old:
         room = notes.dense_room(store)
         self.dense: Tensor | None = None
         if room is not None:
-            self.dense = _registered(store, room)
+            self.dense = registered(store, room)
             self.step = store.restore_step() or 0
 
     def go_back_to(self, step: int) -> None:
@@ -138,6 +141,14 @@ class _Old:
         """Those with rows, by name."""
         every = self.store.tables().items()
         return {name: table for name, table in every if not notes.is_reserved(name)}
+
+
+def _check_lists(*several: Any) -> None:
+    for paths in several:
+        if isinstance(paths, (str, bytes, os.PathLike)):
+            raise TypeError(f"reshard: {os.fspath(paths)!r} is one path; pass lists of them")
+    if not several[-1]:
+        raise ValueError("reshard: no new pool is named; pass a path for each process")
 
 
 def _check_there(paths: Sequence[PathLike]) -> None:
@@ -192,11 +203,12 @@ def _like(old: perdure.Store, path: PathLike, options: dict[str, Any]) -> perdur
         kind = notes.kind_of(old, table)
         if kind is not None:
             notes.copy_kind(new, table, kind)
-        notes.copy_seed(old, new, table)
+        notes.copy_seed(new, old, table)
     return new
 
 
-def _registered(store: perdure.Store, room: int) -> Tensor:
+def registered(store: perdure.Store, room: int) -> Tensor:
+    """Dense state of a pool that has room for so much, for `restore_step` to fill."""
     device = "cuda" if store.device == "cuda" else "cpu"
     dense = torch.zeros(room, dtype=torch.uint8, device=device)
     store.register_dense(**{_DENSE: dense})
@@ -208,17 +220,24 @@ def _move(olds: Sequence[_Old], news: Sequence[perdure.Store]) -> list[dict[str,
     tables, buckets = olds[0].tables(), olds[0].shard.buckets
     counts = [dict.fromkeys(tables, 0) for _ in news]
     for old in olds:
-        page = max(1, _PAGE_BYTES // (KEY_BYTES + (old.store.value_bytes or 0)))
-        for keys, rows in old.store.scan(page, key_dtype=np.int64):
+        width = old.store.value_bytes
+        widest = width or max((table.value_bytes for table in tables.values()), default=1)
+        page = max(1, _PAGE_BYTES // (KEY_BYTES + widest))
+        for _, octets, ends, values in old.store._raw_pages(page, None, None, None, False):
+            keys, lengths = octets.view(np.int64).reshape(-1, 2), np.diff(ends)
             for name, table in tables.items():
                 of_table = keys[:, 1] == table.number
                 if not of_table.any():
                     continue
-                mine, values = keys[of_table], rows[of_table]
+                mine = keys[of_table]
+                if width is not None:
+                    rows = values.reshape(-1, width)[of_table]
+                else:
+                    rows = values[np.repeat(of_table, lengths)].reshape(len(mine), -1)
                 owners = owners_of(torch.from_numpy(mine), buckets, len(news)).numpy()
                 for rank in np.unique(owners):
                     chosen = owners == rank
-                    news[rank].put(mine[chosen], values[chosen])
+                    news[rank].put(mine[chosen], rows[chosen])
                     counts[rank][name] += int(chosen.sum())
     return counts
 
@@ -231,7 +250,7 @@ def _finish(
     if like.dense is None:
         return
     notes.keep_dense_room(new, like.dense.numel())
-    to = _registered(new, like.dense.numel())
+    to = registered(new, like.dense.numel())
     if step and dense.is_filled(like.dense):
         parts: dict[str, Any] = {"rows": counts}
         if like.sightings is not None:

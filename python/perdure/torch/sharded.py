@@ -104,6 +104,7 @@ class _Sharded(_Collection):
         self.exchange = Exchange(process_group)
         agreed = Agreed(self.exchange, store, tables, optimizer, buckets, seed)
         mine = [_of_one(config, self.exchange.ranks) for config in tables]
+        agreed.check_new_tables()
         with agreed.trying():
             super().__init__(store, mine, optimizer, seed=seed)
         self.shard = agreed.check()

@@ -23,7 +23,14 @@ from perdure.options import PathLike
 from perdure.torch import eviction, notes
 from perdure.torch.admission import PART, Sightings
 from perdure.torch.dense import Content, Dense, Room, Stateful, room_for
-from perdure.torch.embeddings import Changed, _Collection, device_of, ids_of, new_of_each
+from perdure.torch.embeddings import (
+    Changed,
+    _Collection,
+    check_collections,
+    device_of,
+    ids_of,
+    new_of_each,
+)
 from perdure.torch.keys import Among
 from perdure.torch.overlap import Commit, Committer, Kept, wait_for
 from perdure.torch.tables import TableConfig
@@ -107,7 +114,7 @@ class Trainer:
     ) -> None:
         self.store = store
         self._collections = [embeddings] if isinstance(embeddings, nn.Module) else list(embeddings)
-        _check_collections(self._collections, store)
+        check_collections(self._collections, store)
         if (notes.shard(store) is not None) != self._several:
             raise perdure.InvalidArgument(
                 f"pool {store.path}: ShardedTrainer trains pools of several processes, with sharded"
@@ -299,6 +306,7 @@ class Trainer:
             self._dense.check()
         content = self._dense.save(self._device)
         self._settle()  # the dense state of the step before is the pool's by then
+        self._check_goes_on()
         if self._bytes is None:
             self._register(notes.dense_room(self.store) or self._new_room(content))
         self._fill(content)
@@ -356,6 +364,15 @@ class Trainer:
             if trainer_of(self.store) is self:
                 _at_work.pop(self.store, None)
             raise failure
+
+    def _check_goes_on(self) -> None:
+        """Of the step before a commit may have failed of which another thread was told, or the
+        block, which went on: rows of that step would be lost."""
+        if trainer_of(self.store) is not self:
+            raise perdure.InvalidArgument(
+                f"pool {self.store.path}: the step before this one was not committed, or another"
+                " trainer took over; call resume()"
+            )
 
     def _operations(self, rows: int) -> int:
         return max(2 * rows, 1)
@@ -478,16 +495,3 @@ class Trainer:
         if self._bytes is None:
             self._bytes = torch.zeros(room, dtype=torch.uint8, device=self._device)
             self.store.register_dense(**{_DENSE: self._bytes})
-
-
-def _check_collections(collections: Sequence[_Collection], store: perdure.Store) -> None:
-    if not collections:
-        raise ValueError("embeddings: there is none")
-    if any(one.optimizer is None for one in collections):
-        raise ValueError("embeddings: one has no optimizer, and is for inference alone")
-    if any(one.store is not store for one in collections):
-        raise ValueError("embeddings: they are over another store than the trainer's")
-    names = [table.name for one in collections for table in one.configs]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"embeddings: table {twice[0]!r} is in two collections; share one")
