@@ -140,3 +140,23 @@ def test_a_store_that_saves_to_another_folder_loads_the_first_checkpoint_there(
     assert kept(store, folder=folder) == [5]
     step(6)
     assert kept(store, folder=folder) == [5, 6]
+
+
+def test_a_writer_goes_to_a_process_that_saves_but_for_one_that_has_the_store(
+    pools: Path,
+) -> None:
+    import pickle
+
+    import torch
+    from torch_checkpoints import trained
+
+    writer = a_writer(pools / "run")
+    save({"t": torch.zeros(3)}, writer)
+    other = pickle.loads(pickle.dumps(writer))
+    writer.close()
+    save({"t": torch.ones(3)}, other)
+    assert kept(pools / "run") == [1, 2]
+    store, _, trainer = trained(str(pools / "p"))
+    trainer.resume()
+    with pytest.raises(perdure.Unsupported, match="make the writer with the folder alone"):
+        pickle.dumps(a_writer(store))

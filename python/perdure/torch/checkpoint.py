@@ -139,6 +139,15 @@ class CheckpointWriter(StorageWriter):
         """Releases the pools, once no save is under way; a later save opens them again."""
         self._catalogue = self._pool = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For a process that saves in this one's stead; it opens the pools itself."""
+        if isinstance(self._where.tables, perdure.Store):
+            raise perdure.Unsupported(
+                f"{self._where.folder}: this writer has the store, which another process cannot"
+                " write; save by a thread, or make the writer with the folder alone"
+            )
+        return {**self.__dict__, "_catalogue": None, "_pool": None, "_ids": {}, "_saves": {}}
+
     # --- what torch.distributed.checkpoint calls, in this order
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
