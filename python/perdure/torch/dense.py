@@ -77,7 +77,7 @@ class _Parted:
 
     def _taken(self, tensor: Tensor) -> Any:
         if not _is_plain(tensor):
-            self.loads = False
+            self.loads &= type(tensor) is Tensor
             return tensor
         to = self.tensors if tensor.device == self._device else self.others
         to.append(tensor)
