@@ -10,7 +10,7 @@ Invariant: the pool changes in a step's commit alone; looking up changes nothing
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ import perdure
 from perdure._named import numbers_of_each
 from perdure.torch import keyed, notes, ops, overlap
 from perdure.torch.admission import Sightings
+from perdure.torch.changed import Changed
 from perdure.torch.features import (
     Feature,
     Lengths,
@@ -32,25 +33,9 @@ from perdure.torch.follower import Follower
 from perdure.torch.keys import Coming, Keys, Sorting, keys_of_each, of_table
 from perdure.torch.new_rows import new_weights, offset_of
 from perdure.torch.optimizers import Optimizer
-from perdure.torch.passes import Group, Looked, Part, Request, Rows, each_once, none_of
+from perdure.torch.passes import Group, Looked, Part, Request, Rows, each_once
 from perdure.torch.pooling import Bags, divisors_of
 from perdure.torch.tables import SCORE_BYTES, TableConfig, row_bytes
-
-
-@dataclass
-class Changed:
-    """Rows of tables of one width as a step leaves them."""
-
-    value_bytes: int
-    keys: Tensor  # (n, 2) ascending: ids, numbers of tables
-    are_numbers: bool | None  # of Keys
-    rows: Tensor  # as wide as the pool's, where those have one width
-    missing: Tensor | None  # bool: the pool had no row of the key; None: it had all
-
-    @property
-    def new(self) -> Tensor:
-        """bool: the pool had no row of the key."""
-        return none_of(self.keys) if self.missing is None else self.missing
 
 
 class _Collection(nn.Module):
@@ -414,28 +399,6 @@ class _Collection(nn.Module):
         scores = rows.view(torch.int32)
         scores.select(1, floats).add_(1)
         scores.select(1, floats + 1).fill_(step)
-
-
-def new_of_each(changed: Sequence[Changed]) -> dict[int, int]:
-    """How many rows a step makes, by the table's number."""
-    made: dict[int, int] = {}
-    for one in changed:
-        if one.missing is not None:
-            counts = torch.bincount(one.keys[one.missing, 1]).tolist()
-            made.update({number: count for number, count in enumerate(counts) if count})
-    return made
-
-
-def ids_of(changed: Sequence[Changed], number: int, *, new: bool = False) -> Tensor:
-    """Ids of a table that a step changes, or makes."""
-    found = [torch.empty(0, dtype=torch.int64)]
-    for one in changed:
-        if new and one.missing is None:
-            continue
-        mine = of_table(one.keys, number)
-        found.append(one.keys[mine & one.new if new else mine, 0])
-    device = found[-1].device
-    return torch.cat([ids.to(device) for ids in found])
 
 
 def check_collections(collections: Sequence[_Collection], store: perdure.Store) -> None:

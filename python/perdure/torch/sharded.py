@@ -29,8 +29,8 @@ from torch import Tensor
 import perdure
 from perdure.torch.agreement import Agreed
 from perdure.torch.buckets import BUCKETS, owners_of
+from perdure.torch.changed import Changed
 from perdure.torch.embeddings import (
-    Changed,
     EmbeddingBagCollection,
     EmbeddingCollection,
     Group,

@@ -22,15 +22,9 @@ import perdure
 from perdure.options import PathLike
 from perdure.torch import eviction, notes
 from perdure.torch.admission import PART, Sightings
+from perdure.torch.changed import Changed, ids_of, new_of_each
 from perdure.torch.dense import Content, Dense, Room, Stateful, room_for
-from perdure.torch.embeddings import (
-    Changed,
-    _Collection,
-    check_collections,
-    device_of,
-    ids_of,
-    new_of_each,
-)
+from perdure.torch.embeddings import _Collection, check_collections, device_of
 from perdure.torch.keys import Among
 from perdure.torch.overlap import Commit, Committer, Kept, wait_for
 from perdure.torch.tables import TableConfig
