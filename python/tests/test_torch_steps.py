@@ -232,6 +232,7 @@ def test_what_does_not_fit_is_refused(pools: Path) -> None:
     store = pt.create(path, tables, pt.Adagrad(lr=0.1))
     bags = pt.EmbeddingBagCollection(store, tables, pt.Adagrad(lr=0.1))
     ids, one = torch.arange(3), torch.ones(3, dtype=torch.int64)
+    wraps = [2**40, 2**63 - 1, 2**63 - 1 - 2**40, 5]  # a sum of 3 in int64; the process crashed
     for call, error, says in (
         (lambda: bags({"v": (ids, one)}), KeyError, "there are t, u"),
         (lambda: bags({"t": (ids,)}), TypeError, "lengths"),
@@ -240,6 +241,11 @@ def test_what_does_not_fit_is_refused(pools: Path) -> None:
         (lambda: bags({"t": (ids, one + 1)}), ValueError, "sum is the number of ids, 3"),
         (lambda: bags({"t": (ids.float(), one)}), TypeError, "integers"),
         (lambda: bags({"t": (ids, one - torch.tensor([3, 0, -3]))}), ValueError, "none below 0"),
+        (
+            lambda: bags({"t": (ids, torch.tensor(wraps))}),
+            ValueError,
+            "sum is the number of ids, 3",
+        ),
         (lambda: bags({"t": (ids, one, torch.ones(2))}), ValueError, "each of the 3 ids"),
         (lambda: pt.TableConfig("t", 0), ValueError, "at least one weight"),
         (lambda: pt.TableConfig("t", 4, pooling="max"), ValueError, "'sum' or 'mean'"),

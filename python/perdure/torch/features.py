@@ -87,9 +87,13 @@ class Lengths:
         if self._as_many and least == 1 == greatest:
             return True
         sums = sums or torch.stack(self._sums()).tolist()
+        bags = sum(feature[1].numel() for feature in self._features.values())
+        wraps = greatest * bags >= 1 << 63  # a sum may be right by that alone
         for (name, feature), count in zip(self._features.items(), sums, strict=True):
             negative = least < 0 and bool((feature[1] < 0).any())
-            if negative or count != feature[0].numel():
+            ids = feature[0].numel()
+            longer = wraps and bool((feature[1].to(torch.int64) > ids).any())
+            if negative or longer or count != ids:
                 raise _wrong_lengths(name, feature)
         return False
 
