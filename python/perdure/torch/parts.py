@@ -5,7 +5,8 @@ A folder has `part-00000`, `part-00001`, ...: the first has every row, each furt
 that steps changed since the one before, and the ids that were evicted. A part is a folder of
 manifest.json and, for table n, table-n.parquet (id, weights, state where there is one, steps,
 last_step) and evicted-n.parquet (id), or the same as .safetensors. It appears under its name once
-it is whole. Memory is that of a page of rows, whatever the table's size.
+it is whole. Memory is that of a page of rows, whatever the table's size. The manifest has a CRC-32
+of each file, and one of itself; they are compared before anything is loaded.
 
 Invariant: parts that follow one another are of one training, and the manifest says which steps each
 has; whoever loads them refuses anything else.
@@ -17,6 +18,7 @@ import json
 import os
 import re
 import shutil
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +49,7 @@ class Part:
     training: str  # of which pool's training
     tables: dict[str, dict[str, Any]]
     format: str  # of its files
+    sums: dict[str, str]  # of each, by its name; parts from before there were any have none
 
 
 def parts_of(folder: PathLike) -> list[Part]:
@@ -124,7 +127,9 @@ def export_part(
             "training": training,
             "format": format,
             "tables": written,
+            "crc32": {one.name: _sum_of(one) for one in sorted(making.iterdir())},
         }
+        manifest["check"] = _check_of(manifest)
         (making / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
         _sync(making)
         making.rename(path)
@@ -159,7 +164,8 @@ def load_parts(
     Raises
     ------
     ValueError
-        A part is missing, comes twice or has another table, dim or optimizer; the pool has rows.
+        A part is missing, damaged, comes twice or has another table, dim or optimizer; the pool has
+        rows.
     """
     parts = parts_of(folder)
     if not parts:
@@ -171,6 +177,8 @@ def load_parts(
             raise ValueError(
                 f"{part.path}: its tables have [dim, state] {shapes}; the model's have {expected}"
             )
+    for part in parts:
+        _check_files(part)
     known = store.tables()
     if any(True for name in expected.keys() & known for _ in known[name].scan(1)):
         raise ValueError(f"pool {store.path}: it has rows already; load into a new pool")
@@ -224,8 +232,15 @@ def _read(path: Path) -> Part:
         told = json.loads((path / "manifest.json").read_text())
         version = told["version"]
         names = ("number", "since", "step", "training", "tables")
+        if told.get("check", _check_of(told)) != _check_of(told):
+            raise ValueError("it is damaged: export or copy it anew")
         # Parts from before there were several formats do not say theirs.
-        part = Part(path, *(told[what] for what in names), told.get("format", "parquet"))
+        part = Part(
+            path,
+            *(told[what] for what in names),
+            told.get("format", "parquet"),
+            told.get("crc32", {}),
+        )
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path}: no manifest of a part ({error})") from error
     if version != _VERSION or path.name != f"part-{part.number:05}":
@@ -233,6 +248,30 @@ def _read(path: Path) -> Part:
     if part.format not in FORMATS:
         raise ValueError(f"{path}: its files are {part.format}; not read here")
     return part
+
+
+def _sum_of(file: Path) -> str:
+    """CRC-32 of all of it."""
+    total = 0
+    with file.open("rb") as opened:
+        while page := opened.read(1 << 20):
+            total = zlib.crc32(page, total)
+    return f"{total:08x}"
+
+
+def _check_of(manifest: dict[str, Any]) -> str:
+    """Of what it says, however it is laid out."""
+    said = {name: value for name, value in manifest.items() if name != "check"}
+    return f"{zlib.crc32(json.dumps(said, sort_keys=True).encode()):08x}"
+
+
+def _check_files(part: Part) -> None:
+    for name, said in part.sums.items():
+        if _sum_of(part.path / name) != said:
+            raise ValueError(
+                f"{part.path / name}: damaged, or cut short (its checksum is another than the"
+                " manifest says); export or copy it anew"
+            )
 
 
 def _write_table(
