@@ -110,6 +110,35 @@ def test_rows_change_as_pytorchs_optimizers_change_them(name: str) -> None:
         assert torch.equal(bags.theirs.weight[~touched], start[~touched])
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adagrad", "Adam"])
+def test_a_rate_may_be_another_for_each_step_as_a_scheduler_has_it(name: str) -> None:
+    import torch
+    from perdure import torch as pt
+
+    bags = Bags(getattr(pt, name)(lr=0.2))
+    kind = {"SGD": "SGD", "Adagrad": "Adagrad", "Adam": "SparseAdam"}[name]
+    theirs = getattr(torch.optim, kind)(bags.theirs.parameters(), lr=0.2)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(theirs, 0.5)
+    ids, lengths = torch.arange(20), torch.full((5,), 4)
+    for step in range(5):
+        bags.ours.lr = scheduler.get_last_lr()[0]
+        assert bags.ours.lr == 0.2 * 0.5**step
+        with bags.trainer.step():
+            (bags.ours({"t": (ids, lengths)})["t"] - step).square().sum().backward()
+        theirs.zero_grad()
+        (bags.theirs(ids, torch.cumsum(lengths, 0) - lengths) - step).square().sum().backward()
+        theirs.step()
+        scheduler.step()
+        assert torch.allclose(bags.weights()[0], bags.theirs.weight, atol=1e-5)
+    for none in (-0.1, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="pass a finite number of at least 0"):
+            bags.ours.lr = none
+    tables = bags.ours.configs
+    inference = pt.EmbeddingBagCollection(bags.store, tables)
+    with pytest.raises(ValueError, match="for inference alone"):
+        inference.lr = 0.1
+
+
 class RowWise:
     """FBGEMM's formula, on a dense weight."""
 

@@ -9,6 +9,7 @@ Invariant: the pool changes in a step's commit alone; looking up changes nothing
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -74,6 +75,30 @@ class _Collection(nn.Module):
         # What autograd goes on through: the rows are no parameters of the module. It is in host
         # memory, wherever the rows are.
         self._hook = torch.zeros(1, dtype=torch.float32, device="cpu", requires_grad=True)
+
+    @property
+    def lr(self) -> float:
+        """The optimizer's rate, which may be another for each step, as a scheduler has it:
+        `bags.lr = scheduler.get_last_lr()[0]`. It counts when the step ends; the pool does not keep
+        it.
+
+        Raises
+        ------
+        ValueError
+            It is to be negative, or no finite number; or the collection is for inference.
+        """
+        return self._of_training().lr
+
+    @lr.setter
+    def lr(self, rate: float) -> None:
+        if not (math.isfinite(rate) and rate >= 0):
+            raise ValueError(f"lr: {rate}; pass a finite number of at least 0")
+        self.optimizer = replace(self._of_training(), lr=float(rate))
+
+    def _of_training(self) -> Any:
+        if self.optimizer is None:
+            raise ValueError("lr: the collection has no optimizer, and is for inference alone")
+        return self.optimizer
 
     def _follow(self) -> None:
         """Tables are of the pool that there is now."""

@@ -264,7 +264,8 @@ class Trainer:
         from perdure.torch.parts import export_part  # which needs pyarrow
 
         optimizer = self._collections[0].optimizer
-        if optimizer is None or any(one.optimizer != optimizer for one in self._collections):
+        kinds = {type(one.optimizer) for one in self._collections}
+        if optimizer is None or len(kinds) != 1:
             raise ValueError("embeddings: collections of one optimizer can be exported")
         tables = self._configs()
         with self._between_steps:
