@@ -36,6 +36,43 @@ def test_gradients_that_come_too_late_or_from_nowhere_are_refused() -> None:
     assert bags.weights()[1].sum() == 3
 
 
+def test_embeddings_may_be_the_whole_model(pools: Path) -> None:
+    """Matrix factorisation: two tables, and nothing dense."""
+    import torch
+    from perdure import torch as pt
+
+    rule = pt.Adagrad(lr=0.1)
+    tables = [pt.TableConfig("user", 8), pt.TableConfig("item", 8)]
+    ratings = torch.randint(0, 50, (200, 2), generator=torch.Generator().manual_seed(1))
+
+    def losses(store: perdure.Store, steps: int) -> list[float]:
+        rows = pt.EmbeddingCollection(store, tables, rule)
+        trainer = pt.Trainer(store, rows)
+        first = trainer.resume() or 0
+        found = []
+        for step in range(first, steps):
+            users, items = ratings[step * 10 % 200 :][:10].T
+            with trainer.step():
+                both = rows({"user": (users,), "item": (items,)})
+                loss = (both["user"] * both["item"]).sum(dim=1).sub(1).square().sum()
+                loss.backward()
+            found.append(loss.item())
+        return found
+
+    with pt.create(pools / "calm", tables, rule) as calm:
+        expected = losses(calm, 40)
+    assert expected[-1] < expected[0] / 2
+    with pt.create(pools / "pool", tables, rule) as store:
+        begun = losses(store, 17)
+    with perdure.open(pools / "pool") as store:
+        assert begun + losses(store, 40) == expected
+    with perdure.open(pools / "pool") as store:
+        model = torch.nn.Linear(1, 1)
+        trainer = pt.Trainer(store, pt.EmbeddingCollection(store, tables, rule), model)
+        with pytest.raises(ValueError, match="model"):
+            trainer.resume()
+
+
 def test_batches_without_ids_are_zeros_and_change_nothing() -> None:
     import torch
     from perdure import torch as pt

@@ -66,9 +66,9 @@ class Trainer:
         Of `perdure.torch.create`, opened by this process.
     embeddings : a collection, or several
         Over that store.
-    model : torch.nn.Module
-        The dense part.
-    optimizer : torch.optim.Optimizer
+    model : torch.nn.Module, optional
+        The dense part; without it, embeddings are the whole model, as in matrix factorisation.
+    optimizer : torch.optim.Optimizer, optional
         Of the dense part.
     dense_bytes : int, optional
         Room for all state but the tables, chosen by a pool's first step for good; by default what
@@ -99,8 +99,8 @@ class Trainer:
         self,
         store: perdure.Store,
         embeddings: _Collection | Sequence[_Collection],
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
+        model: nn.Module | None = None,
+        optimizer: torch.optim.Optimizer | None = None,
         *,
         dense_bytes: int | None = None,
         overlap: bool = False,
@@ -118,7 +118,11 @@ class Trainer:
         self._sightings = Sightings(())  # of all collections
         for one in self._collections:
             self._sightings.of.update(one.sightings.of)
-        parts: dict[str, Stateful] = {"model": model, "optimizer": optimizer, "rows": self._rows}
+        parts: dict[str, Stateful] = {"rows": self._rows}
+        if model is not None:
+            parts["model"] = model
+        if optimizer is not None:
+            parts["optimizer"] = optimizer
         if self._sightings.of:
             parts[PART] = self._sightings
         taken = sorted(parts.keys() & others.keys())
@@ -127,7 +131,8 @@ class Trainer:
         self._dense = Dense({**parts, **others})
         self._dense_bytes = dense_bytes
         self._device = torch.zeros(0, device=device_of(store)).device  # with its number
-        self._parameter_bytes = sum(one.nbytes for one in model.parameters())
+        parameters = () if model is None else model.parameters()
+        self._parameter_bytes = sum(one.nbytes for one in parameters)
         self._bytes: Tensor | None = None
         self._room: Room | None = None  # over the bytes, since a step was last restored to them
         self._done = self._ended = 0
