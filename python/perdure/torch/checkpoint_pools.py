@@ -269,7 +269,7 @@ class RankPool:
 def _open_or_make(path: str, width: int, max_bytes: int | None) -> perdure.Store:
     if os.path.lexists(path):
         return perdure.open(path, expect_key_bytes=KEY)
-    return perdure.create(path, KEY, width, max_bytes=max_bytes, expected_records=1 << 10)
+    return perdure.create(path, KEY, width, max_bytes=max_bytes, expected_records=32)
 
 
 # --- one object for a pool, however many writers a process makes
