@@ -284,6 +284,7 @@ def test_what_does_not_fit_is_refused(pools: Path) -> None:
             "sum is the number of ids, 3",
         ),
         (lambda: bags({"t": (ids, one, torch.ones(2))}), ValueError, "each of the 3 ids"),
+        (lambda: pt.TableConfig("t", 4, features="uid"), TypeError, "a list of names"),
         (lambda: pt.TableConfig("t", 0), ValueError, "at least one weight"),
         (lambda: pt.TableConfig("t", 4, pooling="max"), ValueError, "'sum' or 'mean'"),
         (lambda: pt.TableConfig("t", 4, max_rows=0), ValueError, "1 at least"),

@@ -67,6 +67,10 @@ class TableConfig:
             raise ValueError(f"table {self.name!r}: the trainer has tables of such names")
         if self.dim < 1:
             raise ValueError(f"table {self.name!r}: dim {self.dim}; a row has at least one weight")
+        if isinstance(self.features, str):
+            raise TypeError(
+                f"table {self.name!r}: features {self.features!r}; pass a list of names"
+            )
         if self.pooling not in ("sum", "mean"):
             raise ValueError(f"table {self.name!r}: pooling {self.pooling!r}; pass 'sum' or 'mean'")
         if self.evict not in ("lru", "lfu"):
