@@ -47,8 +47,6 @@ inline constexpr MutantInfo kLogMutants[] = {
      {46, 1, 0, 1500}},
     {"unlinked_released_before_commit", "log-atomic",
      "records that a transaction replaced may be used again before it commits"},
-    {"stash_not_copied", "log-atomic",
-     "a transaction's second batch takes the place where the records of the first are noted"},
     {"abort_keeps_parts",
      "log-atomic",
      "an abort, or recovery, leaves its batches at the log's end",
