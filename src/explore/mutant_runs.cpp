@@ -283,7 +283,7 @@ constexpr MutantInfo kMutants[] = {
      "dash-eh",
      "the directory is halved for a merge that is not durable yet",
      nullptr,
-     {4948, 1, 2, 700, true}},
+     {4948, 1, 2, 700, true, 3}},
     {"dash_halving_beside_split",
      "dash-eh",
      "the directory is halved between a split's look at it and the turning of its entries",
