@@ -119,6 +119,7 @@ struct PoolReader::State {
 
   /// Keys of a call, or what is wrong with them.
   [[nodiscard]] Status check(Column const& keys) const {
+    if (keys.count == 0) return {};
     bool const fixed = header.key_bytes != 0;
     if (fixed ? keys.offsets != nullptr || keys.width != header.key_bytes
               : keys.offsets == nullptr || keys.width != 0)
