@@ -9,6 +9,10 @@ all pools. Then each process's thread commits, and tells the others, in a proces
 in that of the training its messages would come between those of the next step, in each process
 between others. Who fails says so at one of the two moments, so all raise at the end of one step.
 
+What all do between two calls of `resume` is a run, with a number that they draw together. Each step
+keeps its run's, and that of the step before, so pools that trained apart are told from one another
+though their last steps have one number.
+
 Invariants: pools of a training are at most one step apart, and one that is ahead can go back: from
 its commit until all have told theirs nothing is written to it (`between_commits`). In the group of
 commits one thread of a process speaks at a time.
@@ -16,6 +20,7 @@ commits one thread of a process speaks at a time.
 
 from __future__ import annotations
 
+import secrets
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
@@ -23,7 +28,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import perdure
-from perdure.torch import notes
+from perdure.torch import dense, notes
 from perdure.torch.exchange import Exchange
 from perdure.torch.overlap import check_free
 from perdure.torch.sharded import sharded
@@ -187,11 +192,14 @@ class ShardedTrainer(Trainer):
             one.forget_begun()
         mine = number or 0
         overlaps = self._committer is not None
-        told = self._exchange.numbers([_RESUMES, mine, self.store.can_revert(), overlaps])
+        runs = (0, 0) if self._bytes is None else dense.runs_in(self._bytes)
+        told = self._exchange.numbers(
+            [_RESUMES, mine, self.store.can_revert(), overlaps, *runs, secrets.randbits(62)]
+        )
         _check_overlap([bool(one[3]) for one in told])
         steps = [one[1] for one in told]
         low = min(steps)
-        for rank, (doing, step, can_revert, _) in enumerate(told):
+        for rank, (doing, step, can_revert, *_) in enumerate(told):
             if doing != _RESUMES:
                 raise RuntimeError(
                     f"resume: rank {rank} {_DOING.get(doing, 'does something else at')} {step}; all"
@@ -203,6 +211,8 @@ class ShardedTrainer(Trainer):
                     f" {steps.index(low)} has step {low}: it is older than the last steps of this"
                     " training; restore all pools from snapshots of one step"
                 )
+        last = _common_run(low, [(step, runs) for _, step, _, _, *runs, _ in told])
+        self._dense.begin_run(last, told[0][-1])
         if self._committer is not None:
             self._of_commits = self._exchange.beside()
             self._committer.closes = self._exchange.close_beside
@@ -216,6 +226,20 @@ class ShardedTrainer(Trainer):
         self.store.revert()
         self.store.restore_step()
         self.evicted = {}
+
+
+def _common_run(step: int, told: Sequence[tuple[int, Sequence[int]]]) -> int:
+    """Which run made that step; each rank told its last step, and the runs of it and of the step
+    before."""
+    made = [dense.run_of(step, last, runs) for last, runs in told]
+    for rank, run in enumerate(made):
+        if run != made[0]:
+            raise ValueError(
+                f"resume: the pools of ranks 0 and {rank} have step {step}, but they came to it in"
+                " different runs of this training, so their rows do not belong together; restore"
+                " all pools from snapshots of one step of one run"
+            )
+    return made[0]
 
 
 def _check_overlap(each: Sequence[bool]) -> None:

@@ -14,6 +14,7 @@ import io
 import math
 import pickle
 from collections import Counter, OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -148,11 +149,16 @@ class Dense:
 
     def __init__(self, parts: dict[str, Stateful]) -> None:
         self.parts = parts
+        self._runs: list[Tensor] = []  # of the next step, and of those after it; the last stays
         self._head = b""  # of the last content
         self._shape: bytes | None = None
 
+    def begin_run(self, last: int, this: int) -> None:
+        """Steps from now on are of run `this`; the one that they follow is of run `last`."""
+        self._runs = [torch.tensor([last, this]), torch.tensor([this, this])]
+
     def save(self, device: torch.device) -> Content:
-        """For bytes on that device."""
+        """For bytes on that device. Each call is a step of its own."""
         state: dict[str, Any] = {
             "parts": {name: part.state_dict() for name, part in self.parts.items()},
             "kinds": self._kinds(),
@@ -160,6 +166,9 @@ class Dense:
         }
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             state["random of GPUs"] = torch.cuda.get_rng_state_all()
+        if self._runs:
+            state["runs"] = self._runs[0]
+            self._runs = self._runs[-1:]
         try:
             walk = _Walk(state, device)
         except Exception:
@@ -353,6 +362,19 @@ def _padded(pieces: list[Tensor]) -> list[Tensor]:
 
 def is_filled(filled: Tensor) -> bool:
     return bool(filled[:_LENGTHS].any())
+
+
+def runs_in(filled: Tensor) -> tuple[int, int]:
+    """Of the step before, and of the one that is kept; zeros where it has no runs."""
+    if not is_filled(filled):
+        return 0, 0
+    runs = _state_of(filled).get("runs")
+    return (0, 0) if runs is None else tuple(runs.tolist())
+
+
+def run_of(step: int, last: int, runs: Sequence[int]) -> int:
+    """Which run made that step, by what a pool has whose last step is `last`, it or the next."""
+    return runs[1] if last == step else runs[0]
 
 
 def _state_of(filled: Tensor) -> Any:

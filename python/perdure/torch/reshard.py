@@ -61,7 +61,8 @@ def reshard(
     NotFound
         Pools are missing, which it names.
     ValueError
-        They are of several trainings, in another order, or too far apart; or no new one is named.
+        They are of several trainings, or runs of one, in another order, or too far apart; or no new
+        one is named.
     TypeError
         One path stands where a list of them has to.
     AlreadyExists, NoSpace
@@ -76,6 +77,7 @@ def reshard(
         buckets = olds[0].shard.buckets
         check_buckets(buckets, len(new_paths))
         step = min(old.step for old in olds)
+        _check_run(olds, step)
         for old in olds:
             old.go_back_to(step)
         with _removed_if_failed() as made:
@@ -176,6 +178,19 @@ def _check_together(olds: Sequence[_Old]) -> None:
             raise ValueError(
                 f"pool {old.store.path}: it is of rank {old.shard.rank}, and stands at {rank}; give"
                 " pools in the order of ranks"
+            )
+
+
+def _check_run(olds: Sequence[_Old], step: int) -> None:
+    """All came to that step in one run of the training."""
+    near = [old for old in olds if old.dense is not None and old.step <= step + 1]
+    made = [dense.run_of(step, old.step, dense.runs_in(old.dense)) for old in near]
+    for old, run in zip(near, made, strict=True):
+        if run != made[0]:
+            raise ValueError(
+                f"pool {old.store.path}: it came to step {step} in another run of the training than"
+                f" {near[0].store.path}, so their rows do not belong together; restore all pools"
+                " from snapshots of one step of one run"
             )
 
 
