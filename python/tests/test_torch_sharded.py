@@ -269,32 +269,20 @@ def test_all_pools_can_be_restored_from_snapshots_of_one_step(pools: Path) -> No
 
 
 def test_pools_that_came_to_one_step_in_different_runs_are_refused_by_all(pools: Path) -> None:
-    """A node comes back with what it had before all were restored, and trained again."""
     from perdure import torch as pt
 
     execute(
         pools,
-        {"name": "calm", "steps": 10},
-        {"name": "again", "steps": 4},
-        {"snapshot": "again"},
-        {"name": "again", "steps": 7},
-        {"copy": [["again-1", "again-1.before"]]},
-        {"restore": "again"},
-        {"name": "again", "steps": 7},
-        {"name": "mixed", "of 0": {"pool": "again-0"}, "of 1": {"pool": "again-1.before"}},
-        {"name": "again", "steps": 10},
+        {"name": "x", "steps": 4},
+        {"copy": [["x-0", "y-0"], ["x-1", "y-1"]]},
+        *({"name": name, "steps": 7} for name in "xy"),
+        {"name": "mixed", "of 0": {"pool": "x-0"}, "of 1": {"pool": "y-1"}},
     )
     for rank in range(2):
         what, value = told(pools, "mixed", rank)[-1]
         assert what == "error" and "have step 7, but they came to it in different runs" in value
-    check_same(pools, "again", "calm", 2)
-    execute(
-        pools, {"name": "other", "steps": 4}, {"copy": [["other-0", "o-0"], ["other-1", "o-1"]]}
-    )
-    execute(pools, {"name": "other", "steps": 7}, {"name": "o", "steps": 7})
-    with pytest.raises(ValueError, match="o-1: it came to step 7 in another run of the training"):
-        pt.reshard([pools / "other-0", pools / "o-1"], [pools / "new-0"])
-    assert not (pools / "new-0").exists()
+    with pytest.raises(ValueError, match="y-1: it came to step 7 in another run of the training"):
+        pt.reshard([pools / "x-0", pools / "y-1"], [pools / "new-0"])
 
 
 def test_parts_of_each_rank_are_loaded_into_pools_of_that_rank(pools: Path) -> None:
