@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Kills a loading store KILLS times (docs/soak.md): in both layouts, of both durabilities and with
+# Kills a loading store KILLS times (docs/soak.md): in all layouts, of both durabilities and with
 # Dash's indexes, with forks, failing allocations and failing disks among them; where there is a
 # GPU, a tenth as often again with the store on it, and as many times a kernel that aborts itself.
 #   scripts/soak.sh [KILLS [SEED]]     default 1000 1

@@ -22,8 +22,8 @@ constexpr int kTransactionServed = 20;
 /// 0, or the number of the first call that is not refused.
 int call_all(Store& store) {
   Strings keys(store.key_bytes()), values(store.value_bytes());
-  keys.add(u64_text(1));
-  values.add(u64_text(1) + u64_text(2));
+  keys.add(std::string(store.key_bytes(), 'k'));
+  values.add(std::string(store.value_bytes(), 'v'));
   std::vector<KeyStatus> statuses(1);
   int number = 0, failed = 0;
   auto const refused = [&](Status const& status) {

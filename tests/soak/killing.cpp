@@ -19,7 +19,10 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <tuple>
+#include <utility>
 
 #include "crash/pool_file.hpp"
 #include "soak/children.hpp"
@@ -148,14 +151,21 @@ class Soak {
 
   void begin_life() {
     static constexpr Shape kShapes[] = {{2, 2, 8}, {2, 2, 8}, {3, 2, 4}, {1, 2, 16}};
-    bool const in_place =
-        arguments_.layout == "both" ? born_ % 2 == 1 : arguments_.layout == "in_place";
+    static constexpr std::pair<std::string_view, Layout> kLayouts[] = {
+        {"word", Layout::word}, {"in_place", Layout::in_place}, {"log", Layout::log}};
+    static constexpr std::pair<std::uint32_t, std::uint32_t> kSizes[] = {
+        {8, 16}, {0, 0}, {24, 16}, {40, 0}};
     if (arguments_.index != "gphash")
       kind_.index = arguments_.index == "dash-eh" ? Index::dash_eh : Index::dash_lh;
-    bool const log = arguments_.layout == "log";
-    kind_.layout = in_place ? Layout::in_place : log ? Layout::log : Layout::word;
-    kind_.variable = born_ / 2 % 2 == 1 && !log;
-    kind_.shape = log ? kShapes[0] : kShapes[random_() % 4];
+    std::uint64_t number = born_ + arguments_.seed;
+    if (arguments_.layout == "all") {
+      kind_.layout = kLayouts[number % 3].second;
+      number /= 3;
+    }
+    for (auto const& [name, layout] : kLayouts)
+      if (name == arguments_.layout) kind_.layout = layout;
+    std::tie(kind_.key_bytes, kind_.value_bytes) = kSizes[number % 4];
+    kind_.shape = kind_.layout == Layout::log ? kShapes[0] : kShapes[random_() % 4];
     kind_.power = arguments_.durability == "power";
     kind_.disk = on_forgetting_disk();
     kind_.device = arguments_.device == "cuda" ? Device::cuda : Device::cpu;

@@ -72,7 +72,7 @@ void add_options(CLI::App& app, Arguments& a) {
                  "with --device cuda: how often, after the kills, a kernel aborts itself");
   app.add_option("--seed", a.seed)->capture_default_str();
   app.add_option("--layout", a.layout)
-      ->check(CLI::IsMember({"word", "in_place", "log", "both"}))
+      ->check(CLI::IsMember({"word", "in_place", "log", "all"}))
       ->capture_default_str();
   app.add_option("--durability", a.durability)
       ->check(CLI::IsMember({"process", "power"}))

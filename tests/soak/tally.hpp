@@ -15,7 +15,7 @@ struct Arguments {
   std::uint64_t kills = 0;
   std::uint64_t traps = 0;
   std::uint64_t seed = 1;
-  std::string layout = "both";
+  std::string layout = "all";
   std::string durability = "process";
   std::string device = "cpu";
   std::string log_dir = "/var/tmp";

@@ -13,14 +13,28 @@ namespace {
 // Sanitizer builds are several times slower; what they look for shows in small pools as well.
 constexpr std::uint64_t kSmaller = kThreadSanitizer || kAddressSanitizer ? 8 : 1;
 constexpr std::uint64_t kKeySpace = 150'000 / kSmaller;
+constexpr std::uint64_t kAlike = 10;  // keys that come often, and side by side
+constexpr std::uint64_t kOfAlikeOneIn = 32;
 constexpr std::size_t kLargestBatch = 6'000 / kSmaller;
 // small, so that checkpoints come often and logs run full
 constexpr std::uint64_t kLogBytes = 4u << 20;
 
 std::string random_value(Kind const& kind, std::mt19937_64& random) {
   std::string value = u64_text(random()) + u64_text(random());
-  if (kind.variable) value.resize(random() % 120, static_cast<char>(random()));
+  if (kind.value_bytes == 0) value.resize(random() % 120, static_cast<char>(random()));
   return value;
+}
+
+/// Those below kAlike have one hash where keys have room for it, whatever else is in them: their
+/// first 8 bytes multiply what differs by zero (base/hash.hpp).
+std::string key_text(Kind const& kind, std::uint64_t n) {
+  if (kind.key_bytes == 8) return u64_text(n);
+  bool const alike = n < kAlike;
+  if (kind.key_bytes == 0 && !alike) return "key " + std::to_string(n);
+  std::size_t const bytes = kind.key_bytes != 0 ? kind.key_bytes : 50;
+  std::string key = u64_text(alike ? 0x13198a2e03707344u : 0) + u64_text(n);
+  key.resize(bytes, 'k');
+  return key;
 }
 
 void add_to(std::string& value, std::string const& operand) {
@@ -44,18 +58,16 @@ OpenOptions open_options(PoolFiles const& files, Device device) {
 Batch random_batch(Kind const& kind, std::mt19937_64& random, std::size_t largest) {
   Batch batch;
   std::uint64_t const dice = random() % 20;
-  batch.mixed = !kind.variable && dice < 4;
-  OpKind const all = dice < 6                     ? OpKind::erase
-                     : dice < 8 && !kind.variable ? OpKind::update
-                                                  : OpKind::put;
+  bool const adds = kind.value_bytes != 0;
+  batch.mixed = adds && dice < 4;
+  OpKind const all = dice < 6 ? OpKind::erase : dice < 8 && adds ? OpKind::update : OpKind::put;
   std::size_t const n = 1 + random() % (random() % 3 == 0 ? 50 : largest);
   batch.operations.reserve(n);
   for (std::size_t i = 0; i < n; ++i) {
     OpKind const mix[] = {OpKind::put, OpKind::put, OpKind::erase, OpKind::update};
-    std::uint64_t const key = random() % kKeySpace;
-    batch.operations.push_back({batch.mixed ? mix[random() % 4] : all,
-                                kind.variable ? "key " + std::to_string(key) : u64_text(key),
-                                random_value(kind, random)});
+    std::uint64_t const key = random() % (random() % kOfAlikeOneIn == 0 ? kAlike : kKeySpace);
+    batch.operations.push_back(
+        {batch.mixed ? mix[random() % 4] : all, key_text(kind, key), random_value(kind, random)});
   }
   return batch;
 }
@@ -68,8 +80,8 @@ void apply_to(Model& model, Operation const& op) {
 }
 
 Status run(Store& store, Kind const& kind, Batch const& batch, CallOptions const& how) {
-  Strings keys(kind.variable ? 0 : 8);
-  Strings values(kind.variable ? 0 : 16);
+  Strings keys(kind.key_bytes);
+  Strings values(kind.value_bytes);
   std::vector<OpKind> kinds;
   for (auto const& op : batch.operations) {
     keys.add(op.key);
@@ -113,14 +125,16 @@ Status run_transaction(Store& store, Kind const& kind, Step const& step, std::ui
 }  // namespace
 
 std::string Kind::describe() const {
+  std::string const sizes = ", keys of " + (key_bytes != 0 ? std::to_string(key_bytes) : "any") +
+                            " and values of " +
+                            (value_bytes != 0 ? std::to_string(value_bytes) : "any") + " bytes";
   if (index != Index::gphash)
-    return std::string(index == Index::dash_eh ? "dash-eh" : "dash-lh") +
-           (variable ? ", variable" : "");
+    return std::string(index == Index::dash_eh ? "dash-eh" : "dash-lh") + sizes;
   return std::string(layout == Layout::word  ? "word"
                      : layout == Layout::log ? "log"
                                              : "in_place") +
-         (variable ? ", variable" : "") + ", " + std::to_string(shape.levels) + "L-" +
-         std::to_string(shape.hashes) + "H-" + std::to_string(shape.slots) + "S, " +
+         sizes + ", " + std::to_string(shape.levels) + "L-" + std::to_string(shape.hashes) + "H-" +
+         std::to_string(shape.slots) + "S, " +
          (disk    ? "power on a disk that forgets"
           : power ? "power"
                   : "process") +
@@ -191,8 +205,8 @@ Status run(Store& store, Kind const& kind, Step const& step, Running const& runn
 
 Result<Store> create_pool(PoolFiles const& files, Kind const& kind) {
   CreateOptions create;
-  create.key_bytes = kind.variable ? 0 : 8;
-  create.value_bytes = kind.variable ? 0 : 16;
+  create.key_bytes = kind.key_bytes;
+  create.value_bytes = kind.value_bytes;
   create.index = kind.index;
   if (kind.index == Index::gphash) {
     create.layout = kind.layout;
@@ -220,15 +234,15 @@ Status close_pool(Store& store) {
 }
 
 Status write_nothing(Store& store, Kind const& kind) {
-  Strings keys(kind.variable ? 0 : 8);
-  keys.add(u64_text(~std::uint64_t{0}));
+  Strings keys(kind.key_bytes);
+  keys.add(key_text(kind, ~std::uint64_t{0}));
   Column const k = keys.column();
   return in_call([&] { return store.erase(k); });
 }
 
 Status read_some(Store& store, Kind const& kind) {
-  Strings keys(kind.variable ? 0 : 8);
-  for (std::uint64_t key = 0; key < 20; ++key) keys.add(u64_text(key));
+  Strings keys(kind.key_bytes);
+  for (std::uint64_t key = 0; key < 20; ++key) keys.add(key_text(kind, key));
   std::vector<KeyStatus> statuses(keys.count());
   Column const k = keys.column();
   auto const got = in_call([&] { return store.get_variable(k, statuses); });

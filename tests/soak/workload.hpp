@@ -19,7 +19,7 @@ using Model = std::unordered_map<std::string, std::string>;
 struct Kind {
   Index index = Index::gphash;
   Layout layout = Layout::word;
-  bool variable = false;
+  std::uint32_t key_bytes = 8, value_bytes = 16;  // 0: of any length
   Shape shape;
   bool power = false;
   bool disk = false;  // durability power on a disk that forgets (forgetting_files.hpp)
