@@ -99,9 +99,11 @@ def train(pool: Path, kill_in: int | None) -> None:
         )
 
 
-def train_in_child(pool: Path, kill_in: int | None) -> int:
+def train_in_child(pool: Path, kill_in: int | None) -> None:
     arguments = [sys.executable, __file__, "--train", str(pool), str(kill_in or 0)]
-    return subprocess.run(arguments, check=False).returncode
+    status = subprocess.run(arguments, check=False).returncode
+    if status != (-signal.SIGKILL if kill_in else 0):
+        raise SystemExit(f"the training of {pool} ended with status {status}")
 
 
 def contents(pool: Path) -> tuple[int | None, bytes]:
@@ -120,12 +122,16 @@ def main(folder: Path) -> int:
     )
     try:
         print("without a stop:")
-        assert train_in_child(whole, None) == 0
+        train_in_child(whole, None)
         for step, where in KILLS.items():
             print(f"killed in step {step}, {where}")
-            assert train_in_child(killed, step) == -signal.SIGKILL
-            assert contents(killed)[0] == step - 1, "the step that was cut short left nothing"
-        assert train_in_child(killed, None) == 0
+            train_in_child(killed, step)
+            left, _ = contents(killed)
+            if left != step - 1:
+                raise SystemExit(
+                    f"the pool has step {left}: step {step}, cut short, left something"
+                )
+        train_in_child(killed, None)
         same = contents(whole) == contents(killed)
     finally:
         whole.unlink(missing_ok=True)

@@ -213,7 +213,8 @@ def _like(old: perdure.Store, path: PathLike, options: dict[str, Any]) -> perdur
     new = perdure.create(path, KEY_BYTES, old.value_bytes, **options)
     tables = old.tables()
     for name, table in tables.items():
-        assert new.table(name, table.value_bytes).number == table.number
+        made = new.table(name, table.value_bytes)
+        assert made.number == table.number
     for table in tables.values():
         kind = notes.kind_of(old, table)
         if kind is not None:
