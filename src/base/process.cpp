@@ -116,7 +116,7 @@ std::uint64_t enter_process() {
 int open_again(int shared, char const* path, int flags) {
   Held const made(shared);
   ::close(shared);
-  int const fd = ::open(path, flags & ~(O_CREAT | O_EXCL | O_TRUNC));
+  int const fd = above_standard(::open(path, flags & ~(O_CREAT | O_EXCL | O_TRUNC)));
   bool const makes = (flags & O_EXCL) != 0;
   if (!makes || (fd >= 0 && Held(fd).inode == made.inode && Held(fd).device == made.device))
     return fd;
@@ -140,7 +140,7 @@ int made_held(Make make) {
   static_cast<void>(begin_to_open());
   Descriptors& all = descriptors();
   std::lock_guard const lock(all.mutex);
-  int const fd = make();
+  int const fd = above_standard(make());
   if (fd >= 0) all.note(fd);
   return fd;
 }
@@ -175,7 +175,7 @@ std::uint64_t this_process() noexcept {
 // that open nor a fork.
 int open_held(char const* path, int flags, mode_t mode) {
   std::uint64_t forks = begin_to_open();
-  int fd = ::open(path, flags, mode);
+  int fd = above_standard(::open(path, flags, mode));
   while (fd >= 0 && !note_unless_forked(fd, forks)) {
     forks = begin_to_open();
     fd = open_again(fd, path, flags);
@@ -189,6 +189,15 @@ int memfd_held(char const* name) {
 
 int eventfd_held() {
   return made_held([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
+}
+
+int above_standard(int fd) {
+  if (fd < 0 || fd > STDERR_FILENO) return fd;
+  int const above = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  int const error = errno;
+  ::close(fd);
+  errno = error;
+  return above;
 }
 
 void hold(int fd) {

@@ -4,8 +4,9 @@
 // process and any that descend from it by forking, however that is done (fork, _Fork, clone), have
 // different numbers; a child made by fork() shares none of the descriptors that were opened here,
 // and one made otherwise releases them at its first question; a descriptor that others closed,
-// and whose number now stands for a file of theirs, is left alone, in a child too; nobody waits for
-// another's file to open.
+// and whose number now stands for a file of theirs, is left alone, in a child too; what is opened
+// here never has the number of a standard stream, which a program may have closed and still write
+// to; nobody waits for another's file to open.
 #pragma once
 
 #include <sys/types.h>
@@ -36,8 +37,11 @@ int open_held(char const* path, int flags, mode_t mode = 0);
 int memfd_held(char const* name);
 /// As ::eventfd(): of 0, non-blocking.
 int eventfd_held();
-/// The same of a descriptor that is there already. Code that cannot do so in one go: a fork in
-/// between shares it.
+/// A descriptor of the same file that is none of stdin's, stdout's and stderr's, and closes when a
+/// program is executed; the one given is closed if it is one of them. -1 stays -1.
+int above_standard(int fd);
+/// As open_held() of a descriptor that is there already. Code that cannot do so in one go: a fork
+/// in between shares it.
 void hold(int fd);
 /// Whether the number still stands for what was opened here: in this process, and by nobody's
 /// close.

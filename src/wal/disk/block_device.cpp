@@ -134,8 +134,11 @@ class RingDevice final : public FileDevice {
     if (wakes_ < 0) return -errno;
     int const result = io_uring_queue_init(kQueue, &ring_, 0);
     begun_ = result == 0;
-    if (begun_) hold(ring_.ring_fd);  // a child would share it
-    return result;
+    if (!begun_) return result;
+    ring_.ring_fd = ring_.enter_ring_fd = above_standard(ring_.ring_fd);
+    if (ring_.ring_fd < 0) return -errno;
+    hold(ring_.ring_fd);  // a child would share it
+    return 0;
   }
   void take(int fd, IoMethod method) {
     fd_ = fd;
