@@ -6,6 +6,7 @@ before the engine is called; nothing is guessed from another type.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from perdure import _native
@@ -51,6 +52,18 @@ def text(name: str, value: Any) -> str:
     except UnicodeEncodeError:
         raise ValueError(f"{name}: {value!r} has half a character (a surrogate)") from None
     return value
+
+
+def path(name: str, value: Any) -> str:
+    """A str, bytes or path-like one, with a form in UTF-8, which the engine's paths have."""
+    try:
+        return text(name, os.fsdecode(value))
+    except TypeError:
+        raise TypeError(f"{name}: expected a str or a path-like object, not {value!r}") from None
+    except ValueError:
+        raise ValueError(
+            f"{name}: {os.fsencode(value)!r} is no UTF-8, as paths of Perdure's are; rename it"
+        ) from None
 
 
 def flag(name: str, value: Any) -> bool:

@@ -9,13 +9,12 @@ Invariant: what a snapshot or a scan works on is not lost before it is.
 
 from __future__ import annotations
 
-import os
 import weakref
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from perdure import _rocks, errors
+from perdure import _checks, _rocks, errors
 from perdure._rocks_counts import Counts
 from perdure._rocks_options import Texts, texts_of
 from perdure._rocks_reads import DEFAULT, Reads
@@ -253,7 +252,7 @@ class Database(Writes, Counts):
         ...     db["a"]
         b'1'
         """
-        self._native.checkpoint(os.fsdecode(path))
+        self._native.checkpoint(_checks.path("path", path))
 
     def verify_checksums(self) -> None:
         """Checks every block of every sorted file.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
-from perdure import _native
+from perdure import _checks, _native
 from perdure.options import PathLike
 
 
@@ -43,7 +41,7 @@ def glance(path: PathLike) -> _native.Glance:
     ...     perdure.glance("/dev/shm/table.pool").use.name
     'writing'
     """
-    return _native.glance(os.fspath(path))
+    return _native.glance(_checks.path("path", path))
 
 
 def devices() -> list[_native.DeviceInfo]:

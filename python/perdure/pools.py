@@ -5,7 +5,6 @@ Invariant: every argument is checked before the engine is called, and so before 
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from perdure import _checks, _hooks, _native, _typed
@@ -238,7 +237,7 @@ def open(
     opening.read_only = _checks.flag("read_only", read_only)
     opening.live = _checks.flag("live", live)
     opening.repair = _checks.flag("repair", repair)
-    opening.log_dir = "" if log_dir is None else os.fspath(log_dir)
+    opening.log_dir = "" if log_dir is None else _checks.path("log_dir", log_dir)
     return _made("open", path, lambda at: _native.Store.open(at, opening))
 
 
@@ -310,12 +309,12 @@ def restore(
     _checks.set_file(making, overwrite, force, mode)
     opening = _opening(device, threads, options)
     _set_expected(opening, expect_key_bytes, expect_value_bytes)
-    source = os.fspath(snapshot)
+    source = _checks.path("snapshot", snapshot)
     return _made("restore", path, lambda at: _native.Store.restore(source, at, making, opening))
 
 
 def _made(what: str, path: PathLike, make: Callable[[str], _native.Store]) -> Store:
-    at = os.fspath(path)
+    at = _checks.path("path", path)
     if _hooks.around is None:
         return Store(make(at))
     with _hooks.around(what, at) as made:
@@ -350,7 +349,7 @@ def _set_log(
     log_bytes: int | None,
 ) -> None:
     if log_dir is not None:
-        making.log_dir = os.fspath(log_dir)
+        making.log_dir = _checks.path("log_dir", log_dir)
     elif log_bytes is not None:
         raise ValueError('log_bytes needs log_dir, for durability "power"')
     if log_bytes is not None:

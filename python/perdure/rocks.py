@@ -23,7 +23,6 @@ the engine's second extension module, which is built where RocksDB is installed.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from perdure import _checks, _events
@@ -203,13 +202,15 @@ def open(
         opening.idle_millis = small("idle_millis", idle_millis, least=0)
     if hand_overs_a_second is not None:
         opening.hand_overs_a_second = small("hand_overs_a_second", hand_overs_a_second)
-    with _events.refusals(os.fsdecode(path)):
-        return Database(_rocks.Database.open(os.fsdecode(path), opening))
+    at = _checks.path("path", path)
+    with _events.refusals(at):
+        return Database(_rocks.Database.open(at, opening))
 
 
 def _outside(path: PathLike, name: str, log_dir: PathLike) -> str:
     """RocksDB removes from its directory what it does not know."""
-    database, log = (Path(os.fsdecode(one)).resolve() for one in (path, log_dir))
+    at = _checks.path(name, log_dir)
+    database, log = Path(_checks.path("path", path)).resolve(), Path(at).resolve()
     if log.is_relative_to(database):
         raise ValueError(f"{name}: {log_dir} lies in the database's directory; name another")
-    return os.fsdecode(log_dir)
+    return at

@@ -12,10 +12,9 @@ OpenSSL are installed.
 
 from __future__ import annotations
 
-import os
 from typing import Any, Literal
 
-from perdure import _log
+from perdure import _checks, _log
 from perdure.options import PathLike
 
 try:
@@ -80,18 +79,22 @@ class Server:
         options.most_unread_bytes = max_unread_bytes
         options.slow_client_seconds, options.idle_seconds = slow_client_seconds, idle_seconds
         options.most_turn_requests = max_turn_requests
-        options.snapshot_path = _text(snapshot)
-        options.set_tls(_text(tls_certificate), _text(tls_key), _text(tls_client_ca))
+        options.snapshot_path = _text("snapshot", snapshot)
+        options.set_tls(
+            _text("tls_certificate", tls_certificate),
+            _text("tls_key", tls_key),
+            _text("tls_client_ca", tls_client_ca),
+        )
         pool = _serve.PoolOptions(
             records=max(records, 1 << 20),  # so that values may have close to 1 MiB
             max_bytes=max_bytes,
             power=durability == "power",
-            log_dir=_text(log_dir),
+            log_dir=_text("log_dir", log_dir),
             log_bytes=log_bytes,
             cuda=device == "cuda",
             threads=threads,
         )
-        self.path = os.fspath(path)
+        self.path = _checks.path("path", path)
         self._pool = _serve.ServedPool(self.path, pool, options)
 
     @property
@@ -133,5 +136,5 @@ class Server:
         self.close()
 
 
-def _text(path: PathLike | None) -> str:
-    return "" if path is None else os.fspath(path)
+def _text(name: str, path: PathLike | None) -> str:
+    return "" if path is None else _checks.path(name, path)

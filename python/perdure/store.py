@@ -19,7 +19,6 @@ Invariant: no part knows another; what they share is in perdure._handle.
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
@@ -155,7 +154,7 @@ class Store(TableBatches, Mixed, Scans, SingleKeys, Steps):
         """
         options = _native.SnapshotOptions()
         _checks.set_file(options, overwrite, force, mode)
-        self._engine.snapshot(os.fspath(path), options)
+        self._engine.snapshot(_checks.path("path", path), options)
 
     def load_cache(self) -> _native.CacheReport:
         """Fills the record cache anew with the records that `Options.cache_policy` chooses.

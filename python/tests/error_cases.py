@@ -217,6 +217,7 @@ CASES: dict[str, list[Case]] = {
         ),
         Case("a file in the place of a directory", "perdure get table.pool/part 7"),
         Case("an empty path", "perdure get '' 7"),
+        Case("a path that is no UTF-8", r"perdure.open(b'table\xff.pool')"),
         Case("no permission to read", "perdure get table.pool 7", during=as_nobody("table.pool")),
         Case("no permission to write", "perdure create table2.pool", during=as_nobody(".")),
         Case("no such directory", "perdure create nowhere/table.pool"),

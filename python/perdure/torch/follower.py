@@ -7,7 +7,6 @@ commit is under way; a row that moves at that moment may be missed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -16,7 +15,7 @@ import numpy as np
 import torch
 
 import perdure
-from perdure import _arrays, _named, _native
+from perdure import _arrays, _checks, _named, _native
 from perdure._named import KEY_BYTES, Layout
 from perdure._table_reads import TableReads
 from perdure.options import PathLike
@@ -52,7 +51,7 @@ class Follower(TableReads):
     device = "cpu"
 
     def __init__(self, path: PathLike, *, threads: int = 0) -> None:
-        self._path = self.path = os.fspath(path)
+        self._path = self.path = _checks.path("path", path)
         self._threads, self.generation = threads, 0
         self._open()
 
