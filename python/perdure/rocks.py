@@ -202,8 +202,7 @@ def open(
         opening.idle_millis = small("idle_millis", idle_millis, least=0)
     if hand_overs_a_second is not None:
         opening.hand_overs_a_second = small("hand_overs_a_second", hand_overs_a_second)
-    at = _checks.path("path", path)
-    with _events.refusals(at):
+    with _events.refusals(at := _checks.path("path", path)):
         return Database(_rocks.Database.open(at, opening))
 
 

@@ -212,9 +212,7 @@ CASES: dict[str, list[Case]] = {
         Case("a FIFO", "perdure get pipe 7", lambda stack: os.mkfifo("pipe")),
         Case("a device", "perdure get /dev/null 7"),
         Case("a socket", "perdure get socket 7", a_socket),
-        Case(
-            "a symbolic link", "perdure get link 7", lambda stack: os.symlink("table.pool", "link")
-        ),
+        Case("a symbolic link", "perdure get link 7", lambda _: os.symlink("table.pool", "link")),
         Case("a file in the place of a directory", "perdure get table.pool/part 7"),
         Case("an empty path", "perdure get '' 7"),
         Case("a path that is no UTF-8", r"perdure.open(b'table\xff.pool')"),
