@@ -135,6 +135,9 @@ def _row_bytes(array: np.ndarray[Any, Any]) -> int:
 
 def _numpy_input(name: str, array: np.ndarray[Any, Any], width: int | None) -> Input:
     _check_dtype(name, array.dtype)
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        at = int(np.argmax(np.ma.getmaskarray(array).reshape(len(array), -1).any(axis=1)))
+        raise ValueError(f"{name}: element {at} is masked; fill or drop masked ones first")
     if not array.flags.c_contiguous:
         array = np.ascontiguousarray(array)
     shape, dtype = array.shape, _dtype_name(array.dtype)

@@ -208,6 +208,7 @@ def test_empty_batches(store):
         (np.arange(5.0), TypeError, r"keys: keys are integers or bytes, not float64; convert"),
         (np.zeros(5, bool), ValueError, "keys: a row of this bool array"),
         (np.arange(5, dtype=">i8"), TypeError, "foreign byte order"),
+        (np.ma.masked_equal(np.arange(5), 3), ValueError, "keys: element 3 is masked; fill or"),
         (
             np.array([object()]),
             TypeError,
