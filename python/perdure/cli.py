@@ -100,10 +100,18 @@ def explore(context: typer.Context) -> None:
 
 
 def main() -> None:
+    _replace_closed_streams()
     try:
         app()
     finally:
         _finish_output()
+
+
+def _replace_closed_streams() -> None:
+    """By nothing, so that what a command opens is no stream that libraries print to."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  (until the process ends)
 
 
 def _finish_output() -> None:

@@ -379,6 +379,18 @@ def test_modes_by_the_command_line(cli, files):
         assert refused.status == 2 and why in refused.err
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_none_of_a_commands_files(tmp_path, closed):
+    (tmp_path / "table.csv").write_text("key,value\n1,12345678\n")
+    for words in ("create pool --value-bytes 8", "load pool table.csv", "stats pool --json out"):
+        command = f"{sys.executable} -m perdure.cli {words} {closed}"
+        done = subprocess.run(command, shell=True, cwd=tmp_path, stderr=subprocess.PIPE)
+        assert (done.returncode, done.stderr) == (0, b""), words
+    assert json.loads((tmp_path / "out").read_text())["records"] == 1
+    with perdure.open(tmp_path / "pool") as store:
+        assert len(store) == 1 and store.verify().fault_count == 0
+
+
 @pytest.mark.parametrize("mode", [0o400, 0o1600, -1, 1 << 40, "rw", True])
 def test_modes_that_cannot_be(pool, mode):
     with pytest.raises((ValueError, TypeError), match="mode"):
