@@ -73,10 +73,11 @@ def pools() -> Iterator[Path]:
 
 @pytest.fixture
 def db(pools: Path) -> Iterator[Any]:
-    """A database of perdure.rocks with a second column family."""
+    """A database of perdure.rocks with a second column family. Its memtables stay until they are
+    flushed, however long a test sleeps."""
     from rocks_world import opened
 
-    with opened(pools / "db", families=["other"]) as made:
+    with opened(pools / "db", families=["other"], idle_millis=1_000_000) as made:
         yield made
 
 
