@@ -1,8 +1,9 @@
 """The crash run: replay in a child process, kill it at a random moment, reopen, check everything.
 
 The child reports each acknowledged batch through a pipe; what arrived there is the record of
-acknowledgements, kept outside the store. What the pool must then hold is worked out anew from the
-trace, by the sequential rule, in a dictionary.
+acknowledgements, kept outside the store. The pipe holds few of them: a parent that gets no
+processor for a while holds the child up, and the trace does not end before the kill. What the pool
+must then hold is worked out anew from the trace, by the sequential rule, in a dictionary.
 
 Invariant of a sound store: every key stands as the acknowledged batches left it, or, if the one
 batch that was under way at the kill touches it, as that batch leaves it; and no other key is there.
@@ -10,6 +11,7 @@ batch that was under way at the kill touches it, as that batch leaves it; and no
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
@@ -32,7 +34,9 @@ from perdure._player import FAULTS_KEPT, Limits, Plan
 from perdure.cli_support import Failure, plural
 from perdure.traces import Requests, TraceFormat
 
-_ACKNOWLEDGEMENT = struct.Struct("<Q")  # requests done; shorter than PIPE_BUF, so written whole
+# Requests done. Shorter than PIPE_BUF, so written whole; and so long that few are under way.
+_ACKNOWLEDGEMENT = struct.Struct("<Q504x")
+_PIPE_BYTES = 4096  # the least that there is
 _CHILD = "import sys; from perdure import crash; crash.child(*sys.argv[1:])"
 
 Key = int | bytes
@@ -121,6 +125,7 @@ class _Kill:
 
 def _replay_and_kill(plan: Plan, kill_after: int, moment: random.Random) -> _Kill:
     reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     with os.fdopen(reader, "rb") as acknowledgements:
         try:
             process = subprocess.Popen(

@@ -32,6 +32,16 @@ for number, usual in (
         signal.signal(number, usual)
 
 
+try:
+    from hypothesis import settings
+except ImportError:  # as beside frameworks, where the tests that need it are not run
+    pass
+else:
+    # A thread may lose its core for longer than any deadline; benchmarks say what is slow.
+    settings.register_profile("perdure", deadline=None)
+    settings.load_profile("perdure")
+
+
 def gpu_available() -> bool:
     return any(device.device.name == "cuda" and device.available for device in perdure.devices())
 
@@ -73,10 +83,11 @@ def pools() -> Iterator[Path]:
 
 @pytest.fixture
 def db(pools: Path) -> Iterator[Any]:
-    """A database of perdure.rocks with a second column family."""
+    """A database of perdure.rocks with a second column family. Its memtables stay until they are
+    flushed, however long a test sleeps."""
     from rocks_world import opened
 
-    with opened(pools / "db", families=["other"]) as made:
+    with opened(pools / "db", families=["other"], idle_millis=1_000_000) as made:
         yield made
 
 

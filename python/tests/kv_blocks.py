@@ -76,10 +76,11 @@ def write_for_ever(directory: Path, seed: int) -> None:
 
 
 def read_until(directory: Path, stop: Path) -> None:
-    """Reads beside the writer until the file is there, and prints how many blocks it was given."""
+    """Reads beside the writer until the file is there and it was given some blocks, and prints how
+    many."""
     reader, given = BlockReader(directory, threads=1), 0
     rng = random.Random(directory.name)
-    while not stop.exists():
+    while given == 0 or not stop.exists():
         given += check(reader, [f"k{rng.randrange(200)}" for _ in range(6)])
     print(given)
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,34 +136,43 @@ def free_port() -> int:
 
 
 @contextmanager
-def redis_server(*options: str, port: int = 0) -> Iterator[int]:
+def redis_server(*options: str, password: str = "") -> Iterator[int]:
     """Redis's own server, which redis-tools brings as redis-check-rdb; its port."""
     assert CHECK_RDB is not None, "no redis-check-rdb: scripts/setup.sh --test"
     with tempfile.TemporaryDirectory(prefix="perdure-redis-") as folder:
         server = Path(folder) / "redis-server"
         server.symlink_to(CHECK_RDB)
-        port = port or free_port()
-        usual = ["--port", str(port), "--save", "", "--appendonly", "no", "--dir", folder]
-        with subprocess.Popen(
-            [server, *usual, *options], stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL
-        ) as process:
-            try:
-                wait_for_port(port, process)
-                yield port
-            finally:
-                process.kill()
+        usual = ["--save", "", "--appendonly", "no", "--dir", folder, "--requirepass", password]
+        for _ in range(20):
+            port = free_port()
+            with subprocess.Popen(
+                [server, "--port", str(port), *usual, *options],
+                stdout=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL,
+            ) as process:
+                try:
+                    if is_redis(process, port, password):
+                        yield port
+                        return
+                finally:
+                    process.kill()
+        raise AssertionError(f"Redis's server ended each time: {usual}, {options}")
 
 
-def wait_for_port(port: int, process: subprocess.Popen[Any], host: str = "127.0.0.1") -> None:
+def is_redis(process: subprocess.Popen[bytes], port: int, password: str) -> bool:
+    """Waits until it is this process that answers there. False: the process has ended, as where
+    somebody else took the port meanwhile."""
     until = time.monotonic() + WAIT_S
-    while True:
-        try:
-            socket.create_connection((host, port), 5).close()
-            return
-        except OSError:
-            assert process.poll() is None, "the server ended"
-            assert time.monotonic() < until, "the server does not listen"
-            time.sleep(0.02)
+    while process.poll() is None:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 5) as client:
+            login = request("auth", password) if password else b""
+            client.sendall(login + request("info", "server") + request("quit"))
+            with client.makefile("rb") as said:
+                if b"process_id:%d\r" % process.pid in said.read():
+                    return True
+        assert time.monotonic() < until, "Redis's server does not listen"
+        time.sleep(0.02)
+    return False
 
 
 @dataclass

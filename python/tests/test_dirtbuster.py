@@ -138,7 +138,9 @@ def test_a_smaller_cache_forgets_more(folder: Path, cli: Any) -> None:
 
 def test_sampling_finds_what_writes_and_its_caller(folder: Path, cli: Any) -> None:
     out = folder / "sampled.json"
-    done = cli("dirtbuster", "--steps", 1, "--json", out, "--", folder / "planted", "write", 600000)
+    done = cli(
+        "dirtbuster", "--steps", 1, "--json", out, "--", folder / "planted", "write", 6_000_000
+    )
     assert done.status == 0, done.err
     sampling = json.loads(out.read_text())["sampling"]
     assert sampling["write_intensive"] and sampling["store_share"] > 0.3
@@ -155,7 +157,7 @@ def test_a_program_that_does_not_write_is_told_so(folder: Path, cli: Any) -> Non
 
 def test_all_steps_on_a_stripped_program(folder: Path, cli: Any) -> None:
     out = folder / "stripped.json"
-    done = cli("dirtbuster", "--json", out, "--", folder / "stripped", "write", 100000)
+    done = cli("dirtbuster", "--json", out, "--", folder / "stripped", "write", 400_000)
     assert done.status == 0, done.err
     data = json.loads(out.read_text())
     assert any("stripped" in note for note in data["notes"])
@@ -245,7 +247,7 @@ def test_a_current_folder_that_nobody_can_write_to(
     folder: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir("/proc")
-    done = cli("dirtbuster", "--", folder / "planted", "write", 100000)
+    done = cli("dirtbuster", "--", folder / "planted", "write", 400_000)
     assert done.status == 0, done.err
     assert "Steps 2 and 3" in done.out
     done = cli("dirtbuster", "--keep", "kept", "--", folder / "planted")

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -199,6 +200,14 @@ def test_nothing_acknowledged_is_lost_to_a_kill(pools, form, seed):
     assert not done.recovery["clean"]
     assert done.keys_checked >= done.keys_found == done.records == done.verify_records > 0
     assert _player.run(plan).tally.faults == []  # and the pool goes on serving
+
+
+def test_a_parent_that_sleeps_holds_the_child_up_and_kills_it_in_time(pools, monkeypatch):
+    """The trace would be over long before it wakes."""
+    plan = Plan(long_trace(pools, "keys", 30_000), str(pools / "pool"), batch=64, value_bytes=8)
+    monkeypatch.setattr(crash.time, "sleep", lambda _, sleep=time.sleep: sleep(2))
+    done = crash.run(plan, 64, 0)
+    assert done.faults == [] and done.acknowledged < 64 * 40
 
 
 def tampered(pools: Path, change) -> crash.Report:

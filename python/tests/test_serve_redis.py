@@ -105,7 +105,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     folder = tmp_path_factory.mktemp("pool")
     with (
         served(folder / "pool", password="right") as server,
-        redis_server("--requirepass", "right") as redis,
+        redis_server(password="right") as redis,
     ):
         yield Pair((server.port, redis))
 

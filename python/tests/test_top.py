@@ -60,10 +60,11 @@ def test_it_says_how_much_changes_between_two_looks(pool: str) -> None:
 
 
 def test_plain_lines_where_there_is_no_terminal(pool: str) -> None:
-    with perdure.create(pool, 8, 8) as store, watching(pool, "--interval", "0.05") as seen:
+    with perdure.create(pool, 8, 8) as store:
         store.put(np.arange(10), np.arange(10))
-        assert seen.stdout is not None
-        lines = [seen.stdout.readline() for _ in range(3)]
+        with watching(pool, "--interval", "0.05") as seen:
+            assert seen.stdout is not None
+            lines = [seen.stdout.readline() for _ in range(3)]
     assert all(f" {pool}: state open for writing" in line for line in lines), lines
     assert "changes/s" in lines[1] and "10 records in " in lines[2] and "\x1b" not in lines[2]
 

@@ -89,9 +89,11 @@ TEST_P(Growth, AnswersAsAMapDoesMeanwhile) {
     driver->check_held();
     RC_ASSERT(!HasFailure());
   };
-  EXPECT_EQ(counterexample("Growth/" + GetParam().name, static_cast<int>(volume(8)), sequence,
-                           Shrink::no),
-            "");
+  // Sequences are others each time; there are more of them where these hardly came into a growth.
+  for (int times = 0; times == 0 || (met <= 10 && times < 20 && !HasFailure()); ++times)
+    EXPECT_EQ(counterexample("Growth/" + GetParam().name, static_cast<int>(volume(8)), sequence,
+                             Shrink::no),
+              "");
   EXPECT_GT(met, 10u) << "hardly any step came into a growth";
 }
 

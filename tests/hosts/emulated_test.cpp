@@ -143,9 +143,13 @@ TEST(EmulatedHost, ADependentReadTakesAtLeastTheLatencyAndAHotLineDoesNot) {
     static_cast<void>(host.load(&words[i * 64]));  // 512 bytes apart
   double const cold = (host.now() - begin) / kReads;
   EXPECT_GE(cold, medium.shape().read_ns);
-  double const before = host.now();
-  for (std::size_t i = 0; i < kReads; ++i) static_cast<void>(host.load(&words[i * 64]));
-  EXPECT_LT(host.now() - before, (cold / 2) * kReads) << "hot lines wait for nothing";
+  double hot = cold;  // the least of several times: this thread may lose its core in any of them
+  for (int times = 0; times < 100; ++times) {
+    double const before = host.now();
+    for (std::size_t i = 0; i < kReads; ++i) static_cast<void>(host.load(&words[i * 64]));
+    hot = std::min(hot, (host.now() - before) / kReads);
+  }
+  EXPECT_LT(hot, cold / 2) << "hot lines wait for nothing";
   EXPECT_GT(host.own_ns(), 0) << "what emulating takes is left out";
 }
 

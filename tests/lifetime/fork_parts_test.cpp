@@ -403,10 +403,12 @@ TEST_P(OrphansOfGpm, KeepNoLock) {
     if (orphan == 0) {
       ::alarm(60);
       if (clones) static_cast<void>(gpm_mapped_bytes(nullptr));  // its first question
+      pid_t const mine = ::getpid();  // whose fork, or whose question, has let go of all
+      static_cast<void>(!::write(to_us[1], &mine, sizeof mine));
+      ::close(to_us[1]);
       for (;;) ::pause();
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(clones ? 50 : 0));
-    static_cast<void>(!::write(to_us[1], &orphan, sizeof orphan));
+    ::close(to_us[1]);
     ::pause();
     return 4;
   });

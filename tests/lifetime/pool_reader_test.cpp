@@ -175,12 +175,13 @@ TEST_P(PoolReaders, SeeEachValueWholeWhileAWriterWorksAndAfterItIsKilled) {
   Words const keys = words(1, 32);
   std::uint64_t found = 0, missed = 0;
   auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
-  for (bool alive = true; alive || missed == 0;) {
-    if (std::chrono::steady_clock::now() > end && alive) {
+  for (bool alive = true; alive || missed == 0;) {  // the writer may be slow to begin
+    if (found > 0 && std::chrono::steady_clock::now() > end && alive) {
       ::kill(writer, SIGKILL);
       ::waitpid(writer, nullptr, 0);
       alive = false;
     }
+    ASSERT_TRUE(!alive || ::waitpid(writer, nullptr, WNOHANG) == 0) << "the writer ended";
     auto const all = read(*reader, keys);
     for (std::size_t i = 0; i < keys.size(); ++i) {
       ASSERT_NE(all.statuses[i], KeyStatus::corrupt) << i;
@@ -266,7 +267,8 @@ TEST_P(PoolReadersOfAnyLength, SeeEachValueWholeWhileAWriterWorksAndAfterItIsKil
   EXPECT_EQ(reader->value_bytes(), 0u);
   std::uint64_t found = 0;
   auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
-  while (std::chrono::steady_clock::now() < end && !HasFailure()) {
+  while ((found == 0 || std::chrono::steady_clock::now() < end) && !HasFailure()) {
+    ASSERT_EQ(::waitpid(writer, nullptr, WNOHANG), 0) << "the writer ended";
     found += check_any_lengths(*reader, words(1, 32), words_of(kLengths - 1));
     found += check_any_lengths(*reader, words(1, 32), 3);  // the first bytes of most
   }

@@ -4,10 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <thread>
 #include <vector>
+
+#include "support/asleep.hpp"
 
 namespace perdure {
 namespace {
@@ -84,16 +87,20 @@ TEST(StoreLock, WhoWaitsToBeAloneGoesBeforeReadersThatComeAfterIt) {
   StoreLock store_lock;
   auto first = std::make_unique<SharedLock>(store_lock);
   std::atomic<int> order{0};
+  std::atomic<pid_t> of_writer{0}, of_reader{0};
   auto writer = std::async(std::launch::async, [&] {
+    of_writer = test::thread_number();
     ExclusiveLock const alone(store_lock);
     return ++order;
   });
-  std::this_thread::sleep_for(20ms);
+  test::until_asleep(of_writer);
   auto reader = std::async(std::launch::async, [&] {
+    of_reader = test::thread_number();
     SharedLock const shared(store_lock);
     return ++order;
   });
-  EXPECT_EQ(reader.wait_for(20ms), std::future_status::timeout);
+  test::until_asleep(of_reader);
+  EXPECT_EQ(reader.wait_for(0ms), std::future_status::timeout);
   first.reset();
   EXPECT_EQ(writer.get(), 1);
   EXPECT_EQ(reader.get(), 2);

@@ -6,11 +6,13 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <chrono>
+#include <atomic>
 #include <future>
 
+#include "ends_soon.hpp"
 #include "life_on_disk.hpp"
 #include "log_on_disk.hpp"
+#include "support/asleep.hpp"
 #include "support/folders.hpp"
 #include "system_calls.hpp"
 #include "wal/disk/ring_request.hpp"
@@ -24,8 +26,6 @@ using What = ForgetfulDisk::Event::What;
 
 // Bytes of a log of 1 MiB that are in use then.
 constexpr std::uint64_t kBeginsCheckpoint = (1u << 20) / 8 * 5;
-constexpr auto kSoon = std::chrono::milliseconds(40);  // in which what does not wait has ended
-constexpr auto kLong = std::chrono::seconds(5);  // after which what waits never ends
 
 /// A store on a disk of its own, called from several threads.
 class HeldStore {
@@ -87,8 +87,9 @@ class HeldStore {
     return transaction->commit();
   }
   template <class Doing>
-  auto aside(Doing doing) {
-    return std::async(std::launch::async, [doing] {
+  auto aside(Doing doing, std::atomic<pid_t>* number = nullptr) {  // of its thread
+    return std::async(std::launch::async, [doing, number] {
+      if (number != nullptr) *number = perdure::test::thread_number();
       CallsStores const here;
       return doing();
     });
@@ -101,7 +102,7 @@ class HeldStore {
   }
   /// A write of the log is under way that was not before.
   [[nodiscard]] bool writes_to_log(std::size_t before) const {
-    for (int i = 0; i < 2000; ++i) {
+    for (int i = 0; i < 20'000; ++i) {
       if (log_writes() > before) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -137,11 +138,6 @@ class HeldStore {
   Result<Store> store_;
 };
 
-template <class T>
-bool has_ended(std::future<T> const& f, std::chrono::milliseconds within = kSoon) {
-  return f.wait_for(within) == std::future_status::ready;
-}
-
 /// While a batch's write is under way: neither its put nor a get of what it wrote returns, and a
 /// get after a power cut in that moment would not have found it. Then both do.
 inline Wrong a_batch_and_its_readers_wait() {
@@ -152,6 +148,7 @@ inline Wrong a_batch_and_its_readers_wait() {
   auto put = held.aside([&] { return held.put(1, 11); });
   static_cast<void>(held.writes_to_log(before));
   auto get = held.aside([&] { return held.get(1); });
+  static_cast<void>(ends_soon([&] { return has_ended(put) || has_ended(get); }));
   bool const put_early = has_ended(put), get_early = has_ended(get);
   held.hold(false);
   if (put_early) return "a put returns while its write is under way";
@@ -167,7 +164,7 @@ inline Wrong a_commit_waits() {
   std::size_t const before = held.log_writes();
   auto commit = held.aside([&] { return held.commit(1, 11); });
   if (!held.writes_to_log(before)) return "a commit writes nothing to the log";
-  bool const early = has_ended(commit);
+  bool const early = ends_soon([&] { return has_ended(commit); });
   held.hold(false);
   if (early) return "a commit returns while its write is under way";
   if (!commit.get().ok()) return "a commit fails on a slow disk";
@@ -181,8 +178,8 @@ inline Wrong a_snapshot_waits_for_the_log() {
   auto put = held.aside([&] { return held.put(1, 11); });
   if (!held.writes_to_log(before)) return "a put writes nothing to the log";
   auto snapshot = held.aside([&] { return held.store().snapshot("/snapshot"); });
-  bool const early = has_ended(snapshot, std::chrono::milliseconds(100)) ||
-                     held.asked(What::create, "snapshot") != 0;
+  bool const early =
+      ends_soon([&] { return has_ended(snapshot) || held.asked(What::create, "snapshot") != 0; });
   held.hold(false);
   if (!put.get().ok() || !snapshot.get().ok()) return "a snapshot fails on a slow disk";
   return early ? Wrong("a snapshot is begun with a batch that is not durable") : std::nullopt;
@@ -200,8 +197,7 @@ inline Wrong a_checkpoint_waits_for_its_log() {
   auto fills = held.aside([&] { return held.put(1, 1000, 60); });  // brings a checkpoint about
   if (!held.writes_to_log(before)) return "a put writes nothing to the log";
   auto copies = held.aside([&] { return held.put(1, 1001, 60); });  // goes on with it
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  bool const early = held.image_writes() != images;
+  bool const early = ends_soon([&] { return held.image_writes() != images; });
   held.hold(false);
   if (!fills.get().ok() || !copies.get().ok()) return "a put fails on a slow disk";
   if (Status s = held.put(1, 1002, 20); !s.ok()) return s.message();
@@ -217,13 +213,17 @@ inline Wrong a_failed_write_wakes(std::uint64_t waiting) {
   held.disk().plan(Mishap::error, 1);
   std::size_t before = held.log_writes();
   std::vector<std::future<Status>> puts;
+  std::atomic<pid_t> thread{0};
   for (std::uint64_t key = 1; key <= waiting; ++key) {
-    puts.push_back(held.aside([&held, key] { return held.put(key, 11); }));
+    thread = 0;
+    puts.push_back(held.aside([&held, key] { return held.put(key, 11); }, &thread));
     if (!held.writes_to_log(before)) return "a put writes nothing to the log";
+    perdure::test::until_asleep(thread);
     before = held.log_writes();
   }
-  auto get = held.aside([&] { return held.get(1); });
-  std::this_thread::sleep_for(kSoon);
+  thread = 0;
+  auto get = held.aside([&] { return held.get(1); }, &thread);
+  perdure::test::until_asleep(thread);
   held.hold(false);
   for (auto& put : puts)
     if (put.wait_for(kLong) != std::future_status::ready)

@@ -176,7 +176,7 @@ TEST_F(RocksArrays, AReadOfManyPartsSeesOneState) {
   other.join();
 }
 
-/// While one large write has its turn, the others come to wait.
+/// While one write waits until RocksDB is let go of, the others come to wait.
 TEST_F(RocksArrays, ArraysThatWaitTogetherAreWrittenTogetherAndEachReadsItsOwn) {
   constexpr std::size_t kThreads = 4, kRounds = 20, kKeys = 150;
   std::vector<std::uint64_t> large(200'000);
@@ -202,10 +202,12 @@ TEST_F(RocksArrays, ArraysThatWaitTogetherAreWrittenTogetherAndEachReadsItsOwn) 
   };
   {
     std::vector<std::jthread> threads;
+    auto const held = parts().writer->hold_rocksdb();
     threads.emplace_back([&] {
       EXPECT_TRUE(rocks::put(*db_, family(), Column::of(large), Column::of(large)).ok());
     });
     for (std::uint64_t me = 1; me <= kThreads; ++me) threads.emplace_back(increments, me);
+    while (parts().writer->waiting() < kThreads) std::this_thread::yield();
   }
   EXPECT_LT(parts().counters->table_batches - before, kThreads * kRounds + 1);
   EXPECT_EQ(parts().counters->table_operations, large.size() + kThreads * kRounds * 2 * kKeys);

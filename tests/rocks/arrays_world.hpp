@@ -69,8 +69,8 @@ class RocksArrays : public ::testing::Test {
  protected:
   static constexpr std::size_t kThreshold = 100;
 
-  explicit RocksArrays(std::uint32_t value_bytes_inside = 8,
-                       std::uint32_t idle_millis = rocks::GpuOptions().idle_millis)
+  /// Memtables stay though a thread sleeps for a while, unless a test says less.
+  explicit RocksArrays(std::uint32_t value_bytes_inside = 8, std::uint32_t idle_millis = 100'000)
       : db_(open("db", value_bytes_inside, idle_millis)) {}
   std::unique_ptr<rocksdb::DB> open(std::string const& name, std::uint32_t value_bytes_inside,
                                     std::uint32_t idle_millis) {

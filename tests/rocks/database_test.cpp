@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -52,14 +53,24 @@ GpuOptions gpu() {
   gpu.threads = 2;
   gpu.threshold = 1000;
   gpu.memtable_bytes = 4 << 20;
+  gpu.idle_millis = 100'000;  // nobody who sleeps for a while loses memtables by that
   return gpu;
 }
 
-std::unique_ptr<rocksdb::DB> open(std::string const& path) {
+std::unique_ptr<rocksdb::DB> open(std::string const& path, GpuOptions const& gpu) {
   rocksdb::DB* db = nullptr;
-  auto const s = perdure::rocks::open(options(), gpu(), path, &db);
+  auto const s = perdure::rocks::open(options(), gpu, path, &db);
   EXPECT_TRUE(s.ok()) << s.ToString();
   return std::unique_ptr<rocksdb::DB>(db);
+}
+
+std::unique_ptr<rocksdb::DB> open(std::string const& path) { return open(path, gpu()); }
+
+/// As users have it, who say nothing of that.
+std::unique_ptr<rocksdb::DB> open_with_usual_idleness(std::string const& path) {
+  GpuOptions usual = gpu();
+  usual.idle_millis = GpuOptions().idle_millis;
+  return open(path, usual);
 }
 
 std::unique_ptr<rocksdb::DB> open_plain(std::string const& path) {
@@ -118,21 +129,32 @@ TEST(RocksDatabase, ALargeBatchIsReadBeforeDuringAndAfterItsFlush) {
   EXPECT_EQ(get(*db, key(9)), "v9,more");
 }
 
+std::uint64_t hand_overs(rocksdb::DB& db) {
+  std::uint64_t number = 0;
+  EXPECT_TRUE(db.GetIntProperty("perdure.hand-overs", &number));
+  return number;
+}
+
+/// Once memtables were given up because no batch came for a millisecond, those of most of the loads
+/// that follow stay: there is a limit to how often that happens in a second.
 TEST(RocksDatabase, ALoadThatComesAndGoesStaysWithTheMemtables) {
   TemporaryDirectory directory;
   GpuOptions often = gpu();
   often.idle_millis = 1;
-  rocksdb::DB* opened = nullptr;
-  ASSERT_TRUE(perdure::rocks::open(options(), often, directory / "db", &opened).ok());
-  std::unique_ptr<rocksdb::DB> const db(opened);
+  auto const began = std::chrono::steady_clock::now();
+  auto const db = open(directory / "db", often);
+  put_many(*db, "v");
+  for (int i = 0; i < 1000 && hand_overs(*db) == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ASSERT_GE(hand_overs(*db), 1u);
   for (int i = 0; i < 20; ++i) {
     put_many(*db, "v");
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  std::uint64_t hand_overs = 0;
-  ASSERT_TRUE(db->GetIntProperty("perdure.hand-overs", &hand_overs));
-  EXPECT_GE(hand_overs, 1u);
-  EXPECT_LE(hand_overs, 3u * 4);  // a slow machine takes more than a second for it
+  std::uint64_t const all = hand_overs(*db);
+  auto const seconds = std::chrono::floor<std::chrono::seconds>(  // that are over
+      std::chrono::steady_clock::now() - began);
+  EXPECT_LE(all, 3 * (static_cast<std::uint64_t>(seconds.count()) + 1));
   EXPECT_EQ(get(*db, key(7)), "v7");
 }
 
@@ -266,34 +288,66 @@ TEST(RocksDatabase, AKillBetweenTheHandOversWriteAndTheEndOfTheLogCountsNothingT
   }
 }
 
-TEST(RocksDatabase, MemtablesThatAreReadALotStay) {
-  TemporaryDirectory directory;
-  GpuOptions soon = gpu();
-  soon.idle_millis = 250;
-  rocksdb::DB* opened = nullptr;
-  ASSERT_TRUE(perdure::rocks::open(options(), soon, directory / "db", &opened).ok());
-  std::unique_ptr<rocksdb::DB> const db(opened);
-  put_many(*db, "v");
+/// How long at most nothing happened of what goes on and on.
+class LongestPause {
+ public:
+  using Clock = std::chrono::steady_clock;
+  void note() {
+    auto const now = Clock::now();
+    longest_ = std::max(longest_, now - last_);
+    last_ = now;
+  }
+  [[nodiscard]] bool is_below(Clock::duration most) const { return longest_ < most; }
+
+ private:
+  Clock::time_point last_ = Clock::now();
+  Clock::duration longest_{};
+};
+
+/// Reads by MultiGet and then by an iterator, more than are many between two notes. Whether
+/// memtables were there after either.
+std::pair<bool, bool> stay_while_read(rocksdb::DB& db, LongestPause& pause) {
   std::vector<std::string> keys;
   for (int i = 0; i < 12'000; ++i) keys.push_back(key(i % kMany));
   std::vector<Slice> const slices(keys.begin(), keys.end());
   std::vector<rocksdb::PinnableSlice> values(slices.size());
   std::vector<rocksdb::Status> statuses(slices.size());
-  auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(600);
-  while (std::chrono::steady_clock::now() < end)
-    db->MultiGet({}, db->DefaultColumnFamily(), slices.size(), slices.data(), values.data(),
-                 statuses.data());
-  EXPECT_TRUE(has_memtables(*db));
+  constexpr std::chrono::milliseconds kEach(600);
+  for (auto const end = LongestPause::Clock::now() + kEach; LongestPause::Clock::now() < end;) {
+    db.MultiGet({}, db.DefaultColumnFamily(), slices.size(), slices.data(), values.data(),
+                statuses.data());
+    pause.note();
+  }
+  bool const of_gets = has_memtables(db);
   EXPECT_EQ(values[7], "v7");
-  std::unique_ptr<rocksdb::Iterator> scan(db->NewIterator({}));
-  for (auto const until = end + std::chrono::milliseconds(600);
-       std::chrono::steady_clock::now() < until;)
-    for (scan->SeekToFirst(); scan->Valid();) scan->Next();
-  EXPECT_TRUE(has_memtables(*db));
-  scan.reset();
-  for (int i = 0; i < 500 && has_memtables(*db); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  EXPECT_FALSE(has_memtables(*db)) << "once nobody reads them";
+  std::unique_ptr<rocksdb::Iterator> const scan(db.NewIterator({}));
+  for (auto const end = LongestPause::Clock::now() + kEach; LongestPause::Clock::now() < end;) {
+    for (int times = 0; times < 6; ++times)
+      for (scan->SeekToFirst(); scan->Valid();) scan->Next();
+    pause.note();
+  }
+  return {of_gets, has_memtables(db)};
+}
+
+TEST(RocksDatabase, MemtablesThatAreReadALotStay) {
+  constexpr std::chrono::milliseconds kIdle(250);
+  for (int tries = 0; tries < 50; ++tries) {
+    TemporaryDirectory directory;
+    GpuOptions soon = gpu();
+    soon.idle_millis = kIdle.count();
+    auto const db = open(directory / "db", soon);
+    LongestPause pause;
+    put_many(*db, "v");
+    auto const [of_gets, of_scans] = stay_while_read(*db, pause);
+    if (!pause.is_below(kIdle / 4)) continue;  // this thread had no processor: that is not a lot
+    EXPECT_TRUE(of_gets);
+    EXPECT_TRUE(of_scans);
+    for (int i = 0; i < 500 && has_memtables(*db); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_FALSE(has_memtables(*db)) << "once nobody reads them";
+    return;
+  }
+  FAIL() << "whenever they were read, there were pauses";
 }
 
 /// Larger values are pinned where their memtable has them, by one holder a call.
@@ -370,7 +424,7 @@ TEST(RocksDatabase, PlainRocksDBReadsTheDirectoryAfterAClose) {
 
 TEST(RocksDatabase, IdleMemtablesGiveWayToRocksDB) {
   TemporaryDirectory directory;
-  auto const db = open(directory / "db");
+  auto const db = open_with_usual_idleness(directory / "db");
   put_many(*db, "v");
   for (int i = 0; i < 500 && has_memtables(*db); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -380,7 +434,7 @@ TEST(RocksDatabase, IdleMemtablesGiveWayToRocksDB) {
 
 TEST(RocksDatabase, AStreamOfFewWritesGoesBackToRocksDB) {
   TemporaryDirectory directory;
-  auto const db = open(directory / "db");
+  auto const db = open_with_usual_idleness(directory / "db");
   put_many(*db, "v");
   int written = 0;
   for (; written < 20'000 && has_memtables(*db); ++written) {

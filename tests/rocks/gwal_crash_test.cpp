@@ -260,7 +260,10 @@ TEST(GwalKilled, AProcessThatIsKilledLosesNothingThatItAcknowledged) {
   ASSERT_NE(shared, MAP_FAILED);
   std::mt19937_64 random(7);
   std::uint64_t before = 0;
-  for (int kill = 0; kill < 25; ++kill) {
+  // Twenty-five kills, and more until generations were handed over: how far a child comes is up to
+  // the system.
+  auto const is_handed_over = [&] { return sequence_of(shared->rocks) > 25; };
+  for (int kill = 0; kill < 25 || (!is_handed_over() && kill < 1000); ++kill) {
     ::pid_t const child = ::fork();
     if (child == 0) write_until_killed(folder.options(), *shared);
     while (shared->acknowledged <= before) std::this_thread::yield();
@@ -285,7 +288,7 @@ TEST(GwalKilled, AProcessThatIsKilledLosesNothingThatItAcknowledged) {
       EXPECT_FALSE(name.starts_with("000000000000")) << "made beforehand, and left: " << name;
     before = shared->acknowledged;
   }
-  EXPECT_GT(sequence_of(shared->rocks), 25u) << "generations were handed over";
+  EXPECT_TRUE(is_handed_over()) << sequence_of(shared->rocks);
   ::munmap(shared, sizeof(Shared));
 }
 

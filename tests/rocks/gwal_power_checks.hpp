@@ -2,13 +2,13 @@
 // wrong, or nothing.
 #pragma once
 
-#include <chrono>
 #include <cstring>
 #include <future>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "log/ends_soon.hpp"
 #include "log/forgetful_disk.hpp"
 #include "lsm/gwal/gwal.hpp"
 
@@ -49,8 +49,7 @@ inline std::optional<std::string> a_record_waits_for_the_disk() {
   file->hold_back(true);
   auto committed =
       std::async(std::launch::async, [&] { return segment.value()->commit(1, 1, false); });
-  bool const waits =
-      committed.wait_for(std::chrono::milliseconds(30)) == std::future_status::timeout;
+  bool const waits = committed.wait_for(wal::test::soon) == std::future_status::timeout;
   file->hold_back(false);
   Status const s = committed.get();
   if (!s.ok()) return s.message();

@@ -298,50 +298,79 @@ TEST(TransactionsOfOurs, FindTheConflictWhenASharedLockBecomesExclusive) {
   must(two->GetForUpdate({}, "k", &value, false));  // it is shared, as it was
 }
 
+/// Whether the time of a transaction that began after this was made is sure not to be over. A
+/// thread that slept meanwhile cannot say what holds within it, and tries anew with more.
+class InTime {
+ public:
+  explicit InTime(std::int64_t milliseconds) : most_(milliseconds) {}
+  [[nodiscard]] bool still() const { return std::chrono::steady_clock::now() - began_ < most_; }
+  void until_over() const { std::this_thread::sleep_for(most_ + std::chrono::milliseconds(5)); }
+
+ private:
+  std::chrono::steady_clock::time_point const began_ = std::chrono::steady_clock::now();
+  std::chrono::milliseconds const most_;
+};
+
 TEST(TransactionsOfOurs, RobNobodyWhoseTimeIsNotOver) {
-  TransactionDatabase const d(Maker::perdure, Locking::pessimistic);
   rocksdb::TransactionOptions brief = impatient();
-  brief.expiration = 1;
-  TransactionPtr const over = d.begin(brief), forever = d.begin(), other = d.begin(impatient());
-  std::string value;
-  EXPECT_TRUE(over->GetForUpdate({}, "k", &value, false).IsNotFound());
-  EXPECT_TRUE(forever->GetForUpdate({}, "k", &value, false).IsNotFound());
-  std::this_thread::sleep_for(std::chrono::milliseconds(3));
-  EXPECT_TRUE(other->Put("k", "1").IsTimedOut());
-  must(forever->Rollback());
-  EXPECT_TRUE(other->Put("k", "1").IsTimedOut()) << "the lock never ends, for it was shared so";
+  for (brief.expiration = 1;; brief.expiration *= 4) {
+    TransactionDatabase const d(Maker::perdure, Locking::pessimistic);
+    InTime const time(brief.expiration);
+    TransactionPtr const over = d.begin(brief), forever = d.begin(), other = d.begin(impatient());
+    std::string value;
+    Status const of_over = over->GetForUpdate({}, "k", &value, false);
+    Status const of_forever = forever->GetForUpdate({}, "k", &value, false);
+    if (!time.still()) continue;
+    EXPECT_TRUE(of_over.IsNotFound() && of_forever.IsNotFound());
+    time.until_over();
+    EXPECT_TRUE(other->Put("k", "1").IsTimedOut());
+    must(forever->Rollback());
+    EXPECT_TRUE(other->Put("k", "1").IsTimedOut()) << "the lock never ends, for it was shared so";
+    return;
+  }
 }
 
 TEST(TransactionsOfOurs, EndWithTheirTime) {
-  TransactionDatabase const d(Maker::perdure, Locking::pessimistic);
   rocksdb::TransactionOptions options = impatient();
-  options.expiration = 40;
-  TransactionPtr const late = d.begin(options), robbed = d.begin(options);
-  TransactionPtr const robber = d.begin(impatient());
-  must(late->Put("late", "1"));
-  must(robbed->Put("robbed", "1"));
-  EXPECT_EQ(told(robber->Put("robbed", "2")), "9/2") << "its time is not over";
-  std::this_thread::sleep_for(std::chrono::milliseconds(45));
-  must(robber->Put("robbed", "3"));
-  EXPECT_EQ(robbed->GetState(), rocksdb::Transaction::LOCKS_STOLEN);
-  EXPECT_EQ(told(late->Commit()), told(Status::Expired()));
-  EXPECT_EQ(told(robbed->Commit()), told(Status::Expired()));
-  must(robber->Commit());
-  EXPECT_EQ(d.get("robbed"), "3");
-  EXPECT_EQ(d.get("late"), "-");
+  for (options.expiration = 40;; options.expiration *= 4) {
+    TransactionDatabase const d(Maker::perdure, Locking::pessimistic);
+    InTime const time(options.expiration);
+    TransactionPtr const late = d.begin(options), robbed = d.begin(options);
+    TransactionPtr const robber = d.begin(impatient());
+    Status const of_late = late->Put("late", "1"), of_robbed = robbed->Put("robbed", "1");
+    std::string const too_early = told(robber->Put("robbed", "2"));
+    if (!time.still()) continue;
+    must(of_late);
+    must(of_robbed);
+    EXPECT_EQ(too_early, "9/2") << "its time is not over";
+    time.until_over();
+    must(robber->Put("robbed", "3"));
+    EXPECT_EQ(robbed->GetState(), rocksdb::Transaction::LOCKS_STOLEN);
+    EXPECT_EQ(told(late->Commit()), told(Status::Expired()));
+    EXPECT_EQ(told(robbed->Commit()), told(Status::Expired()));
+    must(robber->Commit());
+    EXPECT_EQ(d.get("robbed"), "3");
+    EXPECT_EQ(d.get("late"), "-");
+    return;
+  }
 }
 
 TEST(TransactionsOfOurs, WaitForAnothersEnd) {
-  TransactionDatabase const d(Maker::perdure, Locking::pessimistic);
   rocksdb::TransactionOptions brief, patient;
-  brief.expiration = 20;
   patient.lock_timeout = 60000;
-  TransactionPtr const robbed = d.begin(brief), robber = d.begin(patient);
-  must(robbed->Put("k", "1"));
-  auto const began = std::chrono::steady_clock::now();
-  must(robber->Put("k", "2"));
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
-  EXPECT_TRUE(robbed->Commit().IsExpired());
+  for (brief.expiration = 20;; brief.expiration *= 4) {
+    TransactionDatabase const d(Maker::perdure, Locking::pessimistic);
+    InTime const time(brief.expiration);
+    TransactionPtr const robbed = d.begin(brief), robber = d.begin(patient);
+    Status const of_robbed = robbed->Put("k", "1");
+    if (!time.still()) continue;
+    must(of_robbed);
+    auto const began = std::chrono::steady_clock::now();
+    must(robber->Put("k", "2"));
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
+    EXPECT_TRUE(robbed->Commit().IsExpired());
+    return;
+  }
 }
 
 TEST(TransactionsOfOurs, PrepareNothing) {

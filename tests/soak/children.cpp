@@ -92,7 +92,7 @@ void Children::go_on_forking() {
 void Children::be(Does does, bool silent) {
   ::alarm(kHangs);
   if (silent) {
-    sleep_for(10 * kOrphanLives);  // whoever opens the pool next has to meet it, and may be slow
+    sleep_for(4 * kOrphanLives);  // whoever opens the pool next has to meet it, and may be slow
     ::_exit(0);
   }
   if (assignment_.plant == Plant::forks) spoil(assignment_.files.path);

@@ -18,9 +18,9 @@
 namespace perdure::test {
 
 /// How long a child outlives its parent, and how long the parent's lock may be seen after that
-/// died: children release it as they begin to run.
-inline constexpr std::chrono::milliseconds kOrphanLives{1500};
-inline constexpr std::chrono::milliseconds kLockLingers{1000};
+/// died: children release it as they begin to run, which takes a while on a busy machine.
+inline constexpr std::chrono::milliseconds kOrphanLives{6000};
+inline constexpr std::chrono::milliseconds kLockLingers{5000};
 
 /// Opens a pool whose last process may have left children a moment ago.
 template <class Open>

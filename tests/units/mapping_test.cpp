@@ -13,10 +13,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <utility>
 
 #include "base/sanitizer.hpp"
 #include "support/folders.hpp"
@@ -30,6 +33,9 @@ struct {
   bool without_limit = false;  // of a file system that gives no size
 } asked_of_fstatfs;
 
+/// Called once, by the next flock() that finds the file locked.
+std::function<void()> once_locked_out;
+
 }  // namespace
 
 extern "C" int fstatfs(int fd, struct statfs* into) noexcept {
@@ -39,6 +45,16 @@ extern "C" int fstatfs(int fd, struct statfs* into) noexcept {
   }
   auto const result = static_cast<int>(::syscall(SYS_fstatfs, fd, into));
   if (asked_of_fstatfs.without_limit) into->f_blocks = 0;
+  return result;
+}
+
+extern "C" int flock(int fd, int operation) noexcept {
+  auto const result = static_cast<int>(::syscall(SYS_flock, fd, operation));
+  int const error = errno;
+  if (result != 0 && error == EWOULDBLOCK) {
+    if (auto const hook = std::exchange(once_locked_out, nullptr)) hook();
+  }
+  errno = error;
   return result;
 }
 
@@ -138,25 +154,44 @@ TEST(Mapping, OneWriterOrManyReaders) {
 }
 
 /// A GPU's driver lets go of what it had pinned only after the process is gone; here another
-/// process has the open file for that long.
+/// process has the open file until the first try to lock it was refused.
 TEST(Mapping, ALockThatOutlivesItsProcessIsWaitedFor) {
   ScratchDir dir;
   {
     auto m = Mapping::create(dir.file("pool"), kMiB, 0, {}, {});
     ASSERT_TRUE(m->keep().ok());
   }
+  std::array<int, 2> go{}, gone{};
+  ASSERT_EQ(::pipe(go.data()), 0);
+  ASSERT_EQ(::pipe(gone.data()), 0);
   pid_t const locker = ::fork();
   if (locker == 0) {
+    ::close(go[1]);
     int const fd = ::open(dir.file("pool").c_str(), O_RDWR | O_CLOEXEC);
     bool const locked = fd >= 0 && ::flock(fd, LOCK_EX | LOCK_NB) == 0;
-    if (::fork() == 0) ::usleep(100'000);
+    if (::fork() == 0) {
+      char end = 0;
+      static_cast<void>(::read(go[0], &end, 1));
+      ::close(fd);
+    }
     ::_exit(locked ? 0 : 1);
   }
+  ::close(go[0]);
+  ::close(gone[1]);
   int status = 0;
   ASSERT_EQ(::waitpid(locker, &status, 0), locker);
   ASSERT_EQ(status, 0);
+  bool refused = false;
+  once_locked_out = [&] {
+    refused = true;
+    ::close(go[1]);
+    char end = 0;
+    EXPECT_EQ(::read(gone[0], &end, 1), 0);
+  };
   Status const s = Mapping::open(dir.file("pool"), {}).status();
+  EXPECT_TRUE(refused) << "nobody had the lock";
   EXPECT_TRUE(s.ok()) << s.message();
+  ::close(gone[0]);
 }
 
 TEST(Mapping, ClosingLetsGoOfFileAndLock) {

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/asleep.hpp"
 #include "units/value_log_store.hpp"
 
 namespace perdure::pm {
@@ -247,11 +248,14 @@ TEST(ValueLogCollection, WritersWaitWhileTheQueueIsFull) {
   LogAttended const attended(store.log->segments());
   run(store, puts(0, 600, 'a'));
   std::atomic<bool> wrote{false};
+  std::atomic<pid_t> of_writer{0};
   std::thread writer([&] {
+    of_writer = perdure::test::thread_number();
     for (std::size_t from = 0; from < 600; from += 50) run(store, puts(from, from + 50, 'b'));
     wrote = true;
   });
-  while (store.log->counters().segments.queued < 2) std::this_thread::yield();
+  perdure::test::until_asleep(of_writer);  // nobody else is here whom it could wait for
+  EXPECT_EQ(store.log->counters().segments.queued, 2u);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_FALSE(wrote);
   while (!wrote) {

@@ -98,6 +98,11 @@ class Writer {
   };
   rocksdb::Status write_columns(rocksdb::WriteOptions const& options, Columns& columns);
   [[nodiscard]] std::uint64_t threshold() const { return options_.threshold; }
+  /// Writes that wait behind the one whose turn it is.
+  [[nodiscard]] std::size_t waiting() {
+    MutexLock lock(queue_mutex_);
+    return queue_.size();
+  }
 
   /// Runs `call`, which writes to RocksDB, after every memtable is flushed and with no other write
   /// beside it.
