@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
+import seeds
 import skips
 from reports import CommandFailed, Counts, passed_gpu_tests, read_junit
 
@@ -39,7 +40,7 @@ JOBS = str(os.cpu_count() or 2)
 RELEASE = ROOT / "build" / "release"
 WHOLE = "^whole$"  # the label of tests that only make test-all runs: see tests/CMakeLists.txt
 # A sanitizer looks at what each input runs through: for that, fewer do than for the answers.
-FEWER_INPUTS = {"RC_PARAMS": "max_success=30"}
+FEWER_INPUTS = 30
 
 
 @dataclass
@@ -251,7 +252,7 @@ def sanitized(preset: str, whole: bool) -> Callable[[str], Counts]:
     def run(name: str) -> Counts:
         # What is whole is not built for a push: each of its programs is then a test NAME_NOT_BUILT.
         which = ("-L", WHOLE) if whole else ("-LE", WHOLE, "-E", "_NOT_BUILT$")
-        inputs = {} if whole else FEWER_INPUTS
+        inputs = {} if whole else seeds.with_fewer_inputs(FEWER_INPUTS)
         return ctest(
             name, ROOT / "build" / preset, *which, preset=preset, prefix=prefix, env=inputs
         )
@@ -343,6 +344,7 @@ def all_suites(gpu: bool, trap_programs: bool) -> list[Suite]:
         return on_release(lambda name: ctest(name, RELEASE, *which, WHOLE))
 
     layering = pytest("tests/layering", env=built_release)
+    python = pytest("-n", JOBS, *seeds.for_hypothesis(), "python/tests")
     package = checks(["scripts/check_package.sh", str(RELEASE)])
     suites = [
         Suite("format", "layout of C++ and Python, lint", check_format),
@@ -355,7 +357,7 @@ def all_suites(gpu: bool, trap_programs: bool) -> list[Suite]:
             beside=True,
         ),
         Suite("locks", "clang -Wthread-safety over the library", on_release(check_locks)),
-        Suite("python", "Python tests", on_release(pytest("-n", JOBS, "python/tests"))),
+        Suite("python", "Python tests", on_release(python)),
         Suite(
             "package",
             "installed C++ package, symbols, README's C++, examples",
@@ -440,6 +442,8 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="name the suites")
     options = parser.parse_args()
 
+    if not options.all and (seed := seeds.of_sources(ROOT)) is not None:
+        seeds.fix(seed)
     suites = all_suites(options.gpu, options.all)
     if options.list:
         for suite in suites:
@@ -476,7 +480,8 @@ def main() -> int:
     print(
         f"\n{total.skipped} skipped; {minutes:.1f} min, {building:.1f} of it "
         f"building{ccache_hits()};"
-        f" failed suites: {', '.join(broken_suites) or 'none'}"
+        f" failed suites: {', '.join(broken_suites) or 'none'};"
+        f" seed of generated inputs: {os.environ.get(seeds.VARIABLE, 'drawn anew')}"
     )
     if more:
         print(f"beyond make test: {', '.join(more)}")

@@ -42,9 +42,16 @@ std::vector<std::string> devices() {
 #endif
 }
 
+/// Which moments come, and which inputs: as a run of all tests says (scripts/seeds.py), or anew.
+unsigned drawn() {
+  char const* const given = std::getenv("PERDURE_SEED");
+  return given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10))
+                          : std::random_device{}();
+}
+
 class Killed : public testing::TestWithParam<std::tuple<std::string, std::string>> {
  protected:
-  Killed() : random_(std::random_device{}()), seed_(static_cast<std::uint32_t>(random_() % 1000)) {}
+  Killed() : random_(drawn()), seed_(static_cast<std::uint32_t>(random_() % 1000)) {}
   ~Killed() override {
     remove_files(files_);
     std::remove(json_.c_str());
