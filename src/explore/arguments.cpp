@@ -74,6 +74,8 @@ void add_bounds(CLI::App& program, Bounds& bounds) {
   program.add_flag("--power", bounds.power,
                    "durability power: the log, checkpoints and snapshots on a simulated disk, "
                    "whose power is cut");
+  program.add_flag("--repair", bounds.repair,
+                   "openings that repair a pool with a few flipped bits (layout word or log)");
   program.add_flag("--steps", bounds.steps,
                    "transactions that write a step of dense buffers (layout word or log)");
   program.add_flag("--revertible", bounds.revertible,
@@ -161,6 +163,10 @@ char const* contradiction(Options const& o) {
            "log, and goes without --wide-keys, --any-keys and --cached";
   if (b.any_values && o.layout != Layout::log)
     return "--any-values is about records whose lengths the entries of layout log vouch for";
+  if (b.repair && (o.layout == Layout::in_place || b.power || b.steps || b.device_ops ||
+                   b.full_medium || b.cached))
+    return "--repair is about pools of layout word or log, and goes without --power, --steps, "
+           "--device-ops, --full-medium and --cached";
   if (b.power && (b.atomic || b.steps || b.device_ops || b.full_medium || b.cached || b.mirrored))
     return "--power draws its own batches and transactions, and takes no other flag";
   return nullptr;
@@ -201,6 +207,8 @@ std::optional<int> parse(int argc, char** argv, Arguments& arguments) {
   }
   if (char const* const why = contradiction(options)) return wrong_usage(why);
   if (options.system == System::btree) fit_to_dram(options);
+  // What an opening does has no warps that wait for each other.
+  if (options.bounds.repair && program.count("--schedules") == 0) options.schedules = 0;
   if (options.bounds.power)
     fit_to_a_log(options, {.operations = program.count("--operations") > 0,
                            .batches = program.count("--batches") > 0,

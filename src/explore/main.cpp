@@ -18,6 +18,7 @@
 #include "explore/gwal/gwal_runner.hpp"
 #include "explore/mutant_runs.hpp"
 #include "explore/power_runner.hpp"
+#include "explore/repair/repair_runner.hpp"
 #include "explore/runner.hpp"
 #include "explore/tables/tables_runner.hpp"
 #include "index/dash/extendible.hpp"
@@ -30,6 +31,7 @@ namespace {
 std::unique_ptr<Crasher> make_crasher(Options const& options, Totals& totals) {
   switch (options.system) {
     case System::store:
+      if (options.bounds.repair) return std::make_unique<RepairRunner>(options, totals);
       if (options.bounds.power) return std::make_unique<PowerRunner>(options, totals);
       break;
     case System::tables: return std::make_unique<TablesRunner>(options, totals);
@@ -116,8 +118,37 @@ nlohmann::json summary(Arguments const& a, Totals& t) {
           {"gwal_segments_ingested", t.gwal.ingests.load()},
           {"gwal_segments_replayed_after_crashes", t.gwal.replayed.load()},
           {"gwal_segments_discarded_after_crashes", t.gwal.discarded.load()},
+          {"repairs_that_mend", t.repairs.mended.load()},
+          {"repairs_that_drop", t.repairs.lossy.load()},
+          {"repairs_refused", t.repairs.refused.load()},
+          {"damages_that_only_repairs_see", t.repairs.unseen.load()},
           {"violations", found},
           {"seconds", t.seconds()}};
+}
+
+unsigned long long n(std::atomic<std::uint64_t> const& v) { return v.load(); }
+
+void print_store(Arguments const& a, Totals& t) {
+  if (a.options.bounds.repair)
+    std::printf(
+        "met: %llu repairs that mended, %llu of them with loss, %llu refused; of %llu pools "
+        "without "
+        "one no opening sees the damage\n",
+        n(t.repairs.mended), n(t.repairs.lossy), n(t.repairs.refused), n(t.repairs.unseen));
+  else if (a.options.bounds.power)
+    std::printf(
+        "met: %llu growths, %llu checkpoints; after power cuts %llu batches replayed, %llu "
+        "half-made pools refused\n",
+        n(t.met.growths), n(t.met.checkpoints), n(t.recovered.replayed), n(t.recovered.refused));
+  else
+    std::printf(
+        "met: %llu growths, %llu batches that ended inside one, %llu without room, %llu "
+        "displacements; recoveries with "
+        "%llu resizes resumed, %llu duplicates, %llu half "
+        "inserts, %llu transactions undone, %llu half-made pools refused\n",
+        n(t.met.growths), n(t.met.inside_growths), n(t.met.batches_refused), n(t.met.displacements),
+        n(t.recovered.resumed), n(t.recovered.duplicates), n(t.recovered.half_inserted),
+        n(t.recovered.undone), n(t.recovered.refused));
 }
 
 void print(Arguments const& a, Totals& t) {
@@ -125,7 +156,7 @@ void print(Arguments const& a, Totals& t) {
     bool const store = a.options.system == System::store;
     std::printf(
         "violation: %s\n%s\n  replay: perdure-explore --%s %s --model "
-        "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s "
+        "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s "
         "--replay '%s'\n",
         f.what.c_str(), f.description.c_str(), store ? "layout" : "index",
         store ? a.layout.c_str() : a.index.c_str(), a.model.c_str(),
@@ -135,15 +166,13 @@ void print(Arguments const& a, Totals& t) {
         a.options.bounds.device_ops ? " --device-ops" : "",
         a.options.bounds.steps ? " --steps" : "",
         a.options.bounds.revertible ? " --revertible" : "",
-        a.options.bounds.power ? " --power" : "", a.options.bounds.wide_keys ? " --wide-keys" : "",
+        a.options.bounds.power ? " --power" : "", a.options.bounds.repair ? " --repair" : "",
+        a.options.bounds.wide_keys ? " --wide-keys" : "",
         a.options.bounds.any_keys ? " --any-keys" : "",
         a.options.bounds.long_keys ? " --long-keys" : "",
         a.options.bounds.any_values ? " --any-values" : "", a.mutant == nullptr ? "" : " --mutant ",
         a.mutant == nullptr ? "" : a.mutant->mutant.name(), replay_text(f).c_str());
   }
-  auto const n = [](std::atomic<std::uint64_t> const& v) {
-    return static_cast<unsigned long long>(v.load());
-  };
   std::printf(
       "%s, %s: %llu scenarios, %llu runs, %llu crash points in %llu windows (%llu seen before, "
       "%llu + %llu inside "
@@ -153,20 +182,8 @@ void print(Arguments const& a, Totals& t) {
       n(t.explored.scenarios), n(t.explored.runs), n(t.explored.crash_points),
       n(t.explored.windows), n(t.explored.windows_seen), n(t.explored.windows_sampled),
       n(t.explored.nested_sampled), n(t.explored.windows_skipped));
-  if (a.options.bounds.power && a.options.system == System::store)
-    std::printf(
-        "met: %llu growths, %llu checkpoints; after power cuts %llu batches replayed, %llu "
-        "half-made pools refused\n",
-        n(t.met.growths), n(t.met.checkpoints), n(t.recovered.replayed), n(t.recovered.refused));
-  else if (a.options.system == System::store)
-    std::printf(
-        "met: %llu growths, %llu batches that ended inside one, %llu without room, %llu "
-        "displacements; recoveries with "
-        "%llu resizes resumed, %llu duplicates, %llu half "
-        "inserts, %llu transactions undone, %llu half-made pools refused\n",
-        n(t.met.growths), n(t.met.inside_growths), n(t.met.batches_refused), n(t.met.displacements),
-        n(t.recovered.resumed), n(t.recovered.duplicates), n(t.recovered.half_inserted),
-        n(t.recovered.undone), n(t.recovered.refused));
+  if (a.options.system == System::store)
+    print_store(a, t);
   else if (a.options.system == System::tables)
     std::printf("met: %llu steps, %llu growths; recoveries with %llu transactions undone\n",
                 n(t.met.steps), n(t.met.growths), n(t.recovered.undone));
@@ -234,6 +251,7 @@ void try_everything(Options const& options, Steer const& steer, Totals& totals) 
   // Races for a slot's copy are rare, and so are those for what waits for its readers. Of a log
   // they show nothing.
   runs.scenarios = runs.bounds.power                     ? 5
+                   : runs.bounds.repair                  ? 60
                    : runs.bounds.cached                  ? 8000
                    : runs.system == System::dash_records ? 3000
                                                          : 400;
@@ -318,6 +336,9 @@ constexpr Kind kKinds[] = {
     {"log-device", "", System::store, Layout::log, &Bounds::device_ops},
     {"full", "", System::store, Layout::word, &Bounds::full_medium},
     {"power", "", System::store, Layout::word, &Bounds::power},
+    {"repair", "repairs", System::store, Layout::word, &Bounds::repair},
+    {"log-repair", "repairs", System::store, Layout::log, &Bounds::repair},
+    {"log-repair-any", "", System::store, Layout::log, &Bounds::repair, false, &Bounds::any_values},
     {"cached", "", System::store, Layout::in_place, &Bounds::cached},
     {"tables", "", System::tables, Layout::word, nullptr},
     {"gpm-log", "gpm-logs", System::gpm_log, Layout::word, nullptr},
@@ -342,12 +363,13 @@ Arguments of_kind(Arguments a, Kind const& kind) {
   Bounds& bounds = a.options.bounds;
   bounds.atomic = bounds.mirrored = bounds.device_ops = bounds.full_medium = bounds.cached =
       bounds.steps = bounds.revertible = bounds.power = bounds.wide_keys = bounds.any_keys =
-          bounds.long_keys = bounds.any_values = false;
+          bounds.long_keys = bounds.any_values = bounds.repair = false;
   for (auto const flag : {kind.flag, kind.second})
     if (flag != nullptr) bounds.*flag = true;
   a.options.layout = kind.layout;
   if (kind.commit) a.options.model = Model::commit;
   if (kind.flag == &Bounds::power) fit_to_a_log(a.options, {});
+  if (kind.flag == &Bounds::repair) a.options.schedules = 0;
   return a;
 }
 

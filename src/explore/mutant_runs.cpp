@@ -5,6 +5,7 @@
 
 #include "explore/btree/store_mutants.hpp"
 #include "explore/log_mutants.hpp"
+#include "explore/repair_mutants.hpp"
 #include "explore/revert_mutants.hpp"
 
 namespace perdure::explore {
@@ -456,6 +457,7 @@ std::span<MutantInfo const> mutants() {
     std::vector<MutantInfo> both(std::begin(kMutants), std::end(kMutants));
     both.insert(both.end(), std::begin(kLogMutants), std::end(kLogMutants));
     both.insert(both.end(), std::begin(kRevertMutants), std::end(kRevertMutants));
+    both.insert(both.end(), std::begin(kRepairMutants), std::end(kRepairMutants));
     both.insert(both.end(), std::begin(kStoreMutants), std::end(kStoreMutants));
     return both;
   }();

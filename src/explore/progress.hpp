@@ -41,6 +41,12 @@ struct MetOfGwal {
   std::atomic<std::uint64_t> records{0}, ingests{0}, replayed{0}, discarded{0};
 };
 
+/// Repairs that nothing cut off: refused, with something to mend, with something to drop; and of
+/// damage that no opening sees without one.
+struct MetOfRepairs {
+  std::atomic<std::uint64_t> refused{0}, mended{0}, lossy{0}, unseen{0};
+};
+
 /// Shared by all workers.
 struct Totals {
   Explored explored;
@@ -48,6 +54,7 @@ struct Totals {
   Recovered recovered;
   MetOfGpm gpm;
   MetOfGwal gwal;
+  MetOfRepairs repairs;
   std::atomic<bool> stop{false};
   std::mutex mutex;  // guards the rest
   std::unordered_set<std::uint64_t> distinct, logical;

@@ -23,7 +23,7 @@ inline constexpr MutantInfo kRevertMutants[] = {
      "log-reverts",
      "the log has no commit any more while the epoch says that it has ended",
      nullptr,
-     {6, 1, 0, 1500}},
+     {6, 1, 0, 3000}},
 };
 
 }  // namespace perdure::explore

@@ -95,6 +95,7 @@ struct Bounds {
   bool any_keys = false;  // of several lengths, some of equal hashes
   bool long_keys = false;  // of kLongKey bytes, some of equal hashes
   bool any_values = false;  // of several lengths
+  bool repair = false;  // openings that repair what is damaged
 };
 
 [[nodiscard]] Scenario make_scenario(std::uint64_t seed, Layout layout, Bounds const& bounds);

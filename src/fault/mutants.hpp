@@ -39,6 +39,14 @@ inline constexpr char const* kMutantNames[] = {
     "log_reader_ignores_reverts",
     "log_reader_applies_parts",
     "log_reader_by_hash_alone",
+    // Repairs.
+    "repair_changes_before_note",
+    "repair_state_before_lines",
+    "repair_erases_in_table_alone",
+    "repair_heads_with_entries",
+    "opening_drops_before_root",
+    "repair_believes_any_number",
+    "last_batch_judged_again",
     // Displacement.
     "displaced_copy_skipped",
     "displaced_slot_cleared_early",

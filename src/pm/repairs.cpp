@@ -6,12 +6,29 @@
 
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
+#include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
 
 namespace perdure::pm {
 namespace {
 
 constexpr std::uint64_t kText = kRepairNoteOffset + sizeof(RepairNote);
+/// RepairNote::state of a repair that is not over: what it drops is not all dropped yet.
+constexpr std::uint64_t kRepairing = 0x6e69726961706572u;  // "repairin"
+
+std::uint64_t unix_seconds() {
+#if defined(PERDURE_EXPLORE)
+  return 1;  // a run follows from its seed
+#else
+  return static_cast<std::uint64_t>(std::time(nullptr));
+#endif
+}
+
+/// It does not tell the two states apart, for one becomes the other by one store.
+std::uint32_t checksum_of(RepairNote note) {
+  if (note.state == kRepairing) note.state = kRepaired;
+  return checksum(note);
+}
 
 }  // namespace
 
@@ -21,8 +38,9 @@ Repairs::Lines Repairs::read() const {
   Lines lines;
   if (note.state == 0) return lines;
   lines.count = note.count;
-  lines.damaged =
-      note.state != kRepaired || note.crc != checksum(note) || note.text_bytes > kMostRepairText;
+  lines.is_open = note.state == kRepairing;
+  lines.damaged = (note.state != kRepaired && note.state != kRepairing) ||
+                  note.crc != checksum_of(note) || note.text_bytes > kMostRepairText;
   if (lines.damaged) return lines;
   std::string text(note.text_bytes, '\0');
   read_bytes(text.data(), pool_->base() + kText, text.size());
@@ -37,7 +55,7 @@ Repairs::Lines Repairs::read() const {
 
 // The word `state` goes first and comes last: a crash in between leaves a note that is damaged, and
 // so still waits.
-void Repairs::add(std::span<std::string const> lines) {
+void Repairs::add(std::span<std::string const> lines, bool is_open) {
   Lines const before = read();
   std::string text;
   auto const append = [&](std::string const& line) {
@@ -47,19 +65,19 @@ void Repairs::add(std::span<std::string const> lines) {
   for (std::string const& line : before.text) append(line);
   for (std::string const& line : lines) append(line);
   RepairNote note{};
-  note.state = kRepaired;
-  note.repaired_unix_s = static_cast<std::uint64_t>(std::time(nullptr));
+  note.state = is_open || before.is_open ? kRepairing : kRepaired;
+  note.repaired_unix_s = unix_seconds();
   note.count = (before.damaged ? 1 : before.count) + lines.size();
   note.text_bytes = static_cast<std::uint32_t>(text.size());
   note.text_crc = crc32c(0, text.data(), text.size());
-  note.crc = checksum(note);
+  note.crc = checksum_of(note);
   PERDURE_ASSERT(text.size() <= kMostRepairText);
   PERDURE_ASSERT(note.count >= lines.size());
   std::byte* const at = pool_->base() + kRepairNoteOffset;
   write_bytes(pool_->base() + kText, text.data(), text.size());
   write_bytes(at + sizeof note.state, reinterpret_cast<std::byte const*>(&note) + sizeof note.state,
               sizeof note - sizeof note.state);
-  order();
+  if (!mutated("repair_state_before_lines")) order();
   store_word(reinterpret_cast<std::uint64_t*>(at), note.state);
   order();
 }
@@ -73,6 +91,15 @@ std::vector<std::string> Repairs::waiting() const {
     lines.text.push_back(std::to_string(lines.count - lines.text.size()) +
                          " more changes, which there was no room to note");
   return std::move(lines.text);
+}
+
+bool Repairs::open() const { return read().is_open; }
+
+void Repairs::finish() {
+  PERDURE_ASSERT(open());
+  order();
+  store_word(reinterpret_cast<std::uint64_t*>(pool_->base() + kRepairNoteOffset), kRepaired);
+  order();
 }
 
 void Repairs::acknowledge() {

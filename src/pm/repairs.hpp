@@ -17,8 +17,12 @@ class Repairs {
  public:
   explicit Repairs(Pool& pool) : pool_(&pool) {}
 
-  /// Behind those that wait already.
-  void add(std::span<std::string const> lines);
+  /// Behind those that wait already. From then on, if not before, a repair `is_open`.
+  void add(std::span<std::string const> lines, bool is_open = false);
+  /// Whether a repair has begun to drop what it must, and has not finished.
+  [[nodiscard]] bool open() const;
+  /// It has, durably.
+  void finish();
   /// What waits to be acknowledged. Lines that are damaged themselves, or had no room, are one line
   /// that says so.
   [[nodiscard]] std::vector<std::string> waiting() const;
@@ -30,6 +34,7 @@ class Repairs {
     std::vector<std::string> text;
     std::uint64_t count = 0;
     bool damaged = false;
+    bool is_open = false;
   };
   [[nodiscard]] Lines read() const;
 

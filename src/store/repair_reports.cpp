@@ -20,6 +20,14 @@ Status changed_since_close(std::string const& path, std::vector<std::string> con
           "verify --repair), which mends what it can and says what it drops"};
 }
 
+Status repair_cut_off(std::string const& path) {
+  return {
+      Code::corrupt,
+      "pool " + path +
+          ": a repair of it was cut off before it had dropped what nothing vouches for; nothing "
+          "was changed: open it with repair once more (repair=True, perdure verify --repair)"};
+}
+
 Status unrecovered_read_only(std::string const& path) {
   return {Code::unsupported,
           "pool " + path +

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/hooks.hpp"
 #include "pm/host_verbs.hpp"
+#include "pm/record_numbers.hpp"
 #include "wal/entry_log.hpp"
 
 namespace perdure::wal {
@@ -168,7 +170,7 @@ void EntryDamage::put_head(std::uint64_t position, ExtentHead head) {
     for (std::size_t at = 0; at < n; at += sizeof(std::uint64_t)) {
       std::uint64_t word = 0;
       std::memcpy(&word, bytes + begin + at, sizeof word);
-      put_word(cells_.offset(to).bytes + at, word);
+      heads_.push_back({cells_.offset(to) + at, word});
     }
   });
 }
@@ -207,14 +209,18 @@ std::optional<ExtentHead> EntryDamage::head_of_words(ExtentHead const& damaged,
                                                      std::uint64_t position,
                                                      std::optional<Found> const& next) const {
   std::uint64_t const first = position + cells_.head_cells(), room = cells_.cells() - first;
+  // Numbers above those were never given to a batch: one there would hide all that is written next.
+  std::uint64_t const most = mutated("repair_believes_any_number") ? ~std::uint64_t{0}
+                             : next                                ? next->extent.number - 1
+                                                                   : pm::leased_numbers(*pool_);
   auto const sum_with = [&](ExtentHead const& head) {
     EntryExtent const extent{head.number, head.entries, static_cast<ExtentKind>(head.kind), first,
                              head.sum};
     return sum_of_entries(extent.saying());
   };
   auto const told = [&](ExtentHead head) -> std::optional<ExtentHead> {
-    if (head.number <= last_ || head.kind > kLastExtentKind || head.entries > room ||
-        head.entries == 0)
+    if (head.number <= last_ || head.number > most || head.kind > kLastExtentKind ||
+        head.entries > room || head.entries == 0)
       return std::nullopt;
     std::uint64_t const sum = sum_with(head);
     if (sum == head.sum && sum != 0) return head;  // its check is what changed
@@ -222,16 +228,18 @@ std::optional<ExtentHead> EntryDamage::head_of_words(ExtentHead const& damaged,
     if (fits(head, position)) return head;
     return std::nullopt;
   };
-  if (auto const head = told(damaged)) return head;
-  if (auto const head = head_of_session(damaged, position, next)) return head;
+  // A check that matches says more than one that may be what changed.
   ExtentHead head = damaged;
-  for (std::uint64_t i = 1; i <= kNumbersTried; ++i) {
+  bool const tries = !mutated("repair_believes_any_number");
+  for (std::uint64_t i = 1; tries && i <= kNumbersTried && last_ + i <= most; ++i) {
     head.number = last_ + i;
-    if (next && head.number >= next->extent.number) break;
     if (fits(head, position)) return head;
   }
+  if (auto const as_it_is = told(damaged)) return as_it_is;
+  auto const of_session = head_of_session(damaged, position, next);
+  if (of_session && of_session->number <= most) return of_session;
   if (!next || next->position < first) return std::nullopt;
-  head = damaged;
+  head.number = damaged.number;
   head.entries = static_cast<std::uint32_t>(next->position - first);
   for (head.kind = 0; head.kind <= kLastExtentKind; ++head.kind)
     if (fits(head, position)) return head;
@@ -325,14 +333,20 @@ Status EntryDamage::bridge(std::uint64_t position, Found const& next) {
 
 // ------------------------------------------------------------------------------------------------
 
-/// In this order, so that an extent is whole, or its head says that it is not, whatever a crash
-/// leaves: the segments, the entries and their heads, extent by extent.
+/// Entries before heads, so that what a crash leaves of a head is told by its entries: the sum that
+/// it will have, or its check.
 void EntryDamage::apply() {
-  for (Change const& change : changes_) {
+  apply(changes_);
+  if (!mutated("repair_heads_with_entries")) pm::order();
+  apply(heads_);
+  pm::order();
+}
+
+void EntryDamage::apply(std::vector<Change> const& changes) {
+  for (Change const& change : changes) {
     PERDURE_ASSERT(change.at.bytes % sizeof change.word == 0 && change.at.bytes < pool_->bytes());
     pm::store_word(reinterpret_cast<std::uint64_t*>(pool_->base() + change.at.bytes), change.word);
   }
-  pm::order();
 }
 
 }  // namespace perdure::wal

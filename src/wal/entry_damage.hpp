@@ -124,6 +124,7 @@ class EntryDamage {
   [[nodiscard]] std::uint64_t keep_what_is_sure(EntryExtent const& extent, bool sure);
   [[nodiscard]] std::optional<std::uint64_t> instead(std::byte const* cell, bool sure) const;
 
+  void apply(std::vector<Change> const& changes);
   void put_word(std::uint64_t at, std::uint64_t word) { changes_.push_back({Offset{at}, word}); }
   void say(std::string line) { lines_.push_back(std::move(line)); }
 
@@ -136,7 +137,7 @@ class EntryDamage {
   std::uint64_t position_ = 0, last_ = 0;  // how far the walk has come
   bool parts_wait_ = false;  // for their commit
   std::optional<EntryExtent> session_;  // waits for its end
-  std::vector<Change> changes_;
+  std::vector<Change> changes_, heads_;
   std::vector<std::string> lines_;
   std::uint64_t dropped_ = 0;
   bool lossy_ = false;

@@ -76,9 +76,15 @@ Status EntryLog::add_segment() {
 void EntryLog::publish(std::uint64_t first_segment, std::uint64_t begin, std::uint64_t above) {
   pm::Root root = pool_->root();
   root.set(kEntrySegments, first_segment, begin);
-  root.set(kEntryNumbers, 0, above);
+  root.set(kEntryNumbers, ordered_, above);
   root.remove(kEntrySessions);  // one that is over is in front of `begin`
   pool_->publish_root(root);
+  above_ = above;
+}
+
+void EntryLog::note_ordered(pm::Root& root) {
+  ordered_ = last_;
+  root.set(kEntryNumbers, ordered_, above_);
 }
 
 Status EntryLog::create() {
@@ -107,7 +113,8 @@ Status EntryLog::attach() {
     cells_.segments.push_back(at);
   }
   begin_ = end_ = last_begin_ = first->value;
-  last_ = before_last_ = above->value;
+  last_ = before_last_ = above_ = above->value;
+  ordered_ = above->offset;
   return {};
 }
 

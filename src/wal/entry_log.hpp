@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hooks.hpp"
 #include "exec/workers.hpp"
 #include "perdure/status.h"
 #include "pm/pool.hpp"
@@ -24,7 +25,8 @@ namespace perdure::wal {
 
 /// Of the root: the first segment, and the cell at which the oldest extent begins.
 inline constexpr std::string_view kEntrySegments = "entries";
-/// Numbers of extents are above this one.
+/// Numbers of extents are above this one. Its offset is no offset: the number of the last extent
+/// that an opening has found whole, values and all.
 inline constexpr std::string_view kEntryNumbers = "entries.above";
 /// The log may have extents of device sessions, which older builds would take for its end.
 inline constexpr std::string_view kEntrySessions = "entries.session";
@@ -56,6 +58,14 @@ class EntryLog {
   void copy(Extent const& extent, std::uint64_t from, std::span<std::byte> to) const {
     cells_.copy(extent, from, to);
   }
+  /// Whether the extent that was read last had been ordered, values and all: an earlier opening
+  /// found it so, or another was begun behind it, whose entries are not whole.
+  [[nodiscard]] bool last_was_ordered() const {
+    return (last_ <= ordered_ && !mutated("last_batch_judged_again")) ||
+           extent_at(end_).has_value();
+  }
+  /// In the root that is published next: whatever has been read is.
+  void note_ordered(pm::Root& root);
   /// The extent that was read last does not count: its values are not whole.
   void drop_last();
   /// Nothing that was not read, and no part that no commit followed, can be taken for an extent
@@ -144,6 +154,7 @@ class EntryLog {
   EntryCells cells_;
   std::uint64_t begin_ = 0, end_ = 0;  // positions
   std::uint64_t last_ = 0;  // number of the newest extent
+  std::uint64_t above_ = 0, ordered_ = 0;  // as the root has them
   std::vector<Extent> parts_;
   std::optional<std::vector<Extent>> last_parts_;
   std::uint64_t commit_entries_ = 0;  // of the commit behind them

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/hooks.hpp"
 #include "index/gphash/slot_recovery.hpp"
 #include "index/gphash/slots.hpp"
 
@@ -34,12 +35,16 @@ class SlotDamage {
       mended.dropped += c.drops;
     }
     PERDURE_ASSERT(mended.dropped <= changes_.size());
+    if (mutated("repair_changes_before_note")) store_all();
     note(mended.lines);
-    for (Change const& c : changes_) slots_.store(c.at, c.word);
+    store_all();
     return mended;
   }
 
  private:
+  void store_all() {
+    for (Change const& c : changes_) slots_.store(c.at, c.word);
+  }
   /// Of one word: what repairs are made of.
   struct Change {
     Offset at;

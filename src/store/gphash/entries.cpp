@@ -100,7 +100,8 @@ void Entries::commit(std::uint64_t undo_number) {
 Status Entries::copy() {
   wal::EntryLog& log = core_.entries;
   std::uint64_t const records = core_.counters.records();
-  if (Status s = log.reserve(records); !s.ok()) return s;
+  // Where nothing is left to write, there is still a segment in which that would be.
+  if (Status s = log.reserve(std::max<std::uint64_t>(records, 1)); !s.ok()) return s;
   wal::EntryLog::Mark const mark = log.mark();
   auto copied = core_.engine->copy_entries(log.segments_for(records), log.next());
   if (!copied) return core_.health.fail(copied.status());
@@ -237,7 +238,8 @@ Status Entries::replay(BatchWriter& writer) {
   for (Extent const& part : log.parts()) core_.recovery.undone += part.entries / 2;
   // An orderly close ordered all of them: one that is not whole has been damaged since.
   bool const closed = core_.pool.root().clean == 1;
-  if (last && is_last && !closed && !values_whole(*last)) {
+  bool const ordered = closed || log.last_was_ordered();
+  if (last && is_last && !ordered && !values_whole(*last)) {
     log.drop_last();
     ++core_.recovery.dropped;
     core_.recovery.why_dropped = "the last batch was half written";

@@ -99,6 +99,7 @@ Status Recovery::run(BatchWriter& writer) {
   report.clean = core_.pool.root().clean == 1;
   bool const grows = table.growing();
   if (core_.pool.read_only() && (!report.clean || grows)) return unrecovered_read_only(core_.path);
+  if (core_.repairs.open() && !core_.options.repair) return repair_cut_off(core_.path);
   std::vector<std::string> wrong;  // of a pool that was closed in order
   if (report.clean) wrong = changed_words();
   if (left_ && grows && table.sum(core_.workers).sum != left_->sum)
@@ -216,17 +217,22 @@ void Recovery::end_session_left() {
   core_.sequence = pm::leased_numbers(core_.pool);
 }
 
+/// The root first: what tells that the last batch was ordered may be what is dropped behind it.
+void Recovery::settle_log(pm::Root root) {
+  if (mutated("opening_drops_before_root")) core_.entries.finish_reading();
+  core_.entries.note_ordered(root);
+  core_.pool.publish_root(root);
+  core_.entries.finish_reading();
+  end_session_left();
+}
+
 void Recovery::open_for_writing() {
   if (core_.pool.read_only()) return;
   PERDURE_ASSERT(core_.sequence == pm::leased_numbers(core_.pool));
   changes_.begin_opening();
-  if (core_.logged()) {
-    core_.entries.finish_reading();
-    end_session_left();
-  }
   pm::Root root = core_.pool.root();
   if (!mutated("clean_flag_stays")) root.clean = 0;
-  core_.pool.publish_root(root);
+  core_.logged() ? settle_log(root) : core_.pool.publish_root(root);
 }
 
 VerifyReport Recovery::look_at_slots(std::atomic<bool> const* stop) {

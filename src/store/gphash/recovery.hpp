@@ -46,13 +46,14 @@ class Recovery {
   [[nodiscard]] Result<gphash::Survey> survey();
   [[nodiscard]] Result<std::optional<gphash::Survey>> survey_by_engine();
   void open_for_writing();
+  void settle_log(pm::Root root);
   void end_session_left();
   [[nodiscard]] std::vector<std::string> changed_words();
   void restore_words();
   void compare_slots(gphash::Survey const& found, std::vector<std::string>& wrong);
   gphash::Survey repair(std::vector<std::string> const& wrong);
   /// Notes what a repair is about to change.
-  void say(std::vector<std::string> const& lines);
+  void say(std::vector<std::string> const& lines, bool is_open = false);
 
   // Layout `log` (repair_entries.cpp).
   struct Doubtful {
@@ -64,6 +65,7 @@ class Recovery {
   [[nodiscard]] std::vector<Doubtful> doubtful_slots(gphash::Survey const& found, bool told);
   [[nodiscard]] std::uint64_t older_twin(std::uint64_t number, gphash::Entry const& entry);
   Status erase_slots(BatchWriter& writer, std::vector<Doubtful> const& slots);
+  void mend_heads();
   void say_what_is_left(gphash::Survey const& found, bool told);
   void dropped(std::uint64_t slots, char const* what);
 

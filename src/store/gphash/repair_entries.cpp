@@ -8,6 +8,7 @@
 
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
+#include "base/hooks.hpp"
 #include "pm/heap_headers.hpp"
 #include "pm/host_verbs.hpp"
 #include "pm/record.hpp"
@@ -58,9 +59,10 @@ EntryDamage::Word judge_put(pm::Pool& pool, std::byte const* cell) {
 
 }  // namespace
 
-void Recovery::say(std::vector<std::string> const& lines) {
+/// `is_open`: what follows from them is not over with the next change.
+void Recovery::say(std::vector<std::string> const& lines, bool is_open) {
   if (lines.empty()) return;
-  core_.repairs.add(lines);
+  core_.repairs.add(lines, is_open);
   note_changes(core_.recovery, lines);
   core_.recovery.repaired = true;
 }
@@ -74,19 +76,43 @@ Status Recovery::repair_entries() {
   EntryDamage damage(core_.pool, core_.workers,
                      [&](std::byte const* cell) { return judge_put(core_.pool, cell); });
   if (Status s = damage.look(); !s.ok()) return named(s);
+  if (core_.repairs
+          .open()) {  // one that was cut off: the log may be whole by now, and its table not
+    changes_.begin_opening();
+    mended_ = lossy_ = true;
+  }
   if (!damage.lines().empty()) {
     changes_.begin_opening();
-    say(damage.lines());
+    if (mutated("repair_changes_before_note")) damage.apply();
+    say(damage.lines(), damage.lossy());
     damage.apply();
     mended_ = true;
-    lossy_ = damage.lossy();
+    lossy_ |= damage.lossy();
     core_.recovery.dropped += damage.dropped();
     if (damage.dropped() != 0)
       core_.recovery.why_dropped = std::to_string(damage.dropped()) +
                                    " entries of the log that nothing vouches for were dropped by "
                                    "the repair";
   }
-  return named(core_.entries.attach());
+  if (Status s = core_.entries.attach(); !s.ok()) return named(s);
+  // Of a pool that was closed in order, see repair_table(). After a kill the last batch counts only
+  // if its records are there.
+  if (core_.pool.root().clean == 0) mend_heads();
+  return {};
+}
+
+/// Of superblocks of records.
+void Recovery::mend_heads() {
+  pm::HeapHeaders const heads(core_.pool);
+  auto const headers = heads.damaged();
+  if (headers.empty()) return;
+  changes_.begin_opening();
+  std::vector<std::string> lines;
+  for (auto const& one : headers)
+    lines.push_back("the header of the records at byte " + std::to_string(one.at.bytes) +
+                    ", put right");
+  say(lines);
+  heads.mend(headers);
 }
 
 /// Of layout `log`, whose log is whole by now.
@@ -98,15 +124,8 @@ Status Recovery::repair_table(BatchWriter& writer, std::vector<std::string> cons
   say(lines);
   restore_words();
   if (Status s = core_.show_words(); !s.ok()) return s;
-  pm::HeapHeaders const heads(core_.pool);
   core_.heap.forget();
-  auto const headers = heads.damaged();
-  lines.clear();
-  for (auto const& one : headers)
-    lines.push_back("the header of the records at byte " + std::to_string(one.at.bytes) +
-                    ", put right");
-  say(lines);
-  heads.mend(headers);
+  mend_heads();
   found = gphash::survey(core_.table, core_.workers);
   bool const told = left_ ? found.sum == left_->sum : !lossy_;
   // What one pass drops may have hidden others: of three slots that have one key, for instance.
@@ -120,6 +139,7 @@ Status Recovery::repair_table(BatchWriter& writer, std::vector<std::string> cons
     found = gphash::survey(core_.table, core_.workers);
   }
   say_what_is_left(found, told);
+  if (core_.repairs.open()) core_.repairs.finish();
   return {};
 }
 
@@ -187,8 +207,8 @@ Status Recovery::erase_slots(BatchWriter& writer, std::vector<Doubtful> const& s
   std::vector<std::string> lines;
   for (Doubtful const& one : slots)
     lines.push_back(core_.table.name(one.slot) + ": " + one.why + ", dropped");
-  say(lines);
-  end_session_left();
+  say(lines, true);
+  settle_log(core_.pool.root());  // nothing follows what no commit followed
   if (Status s = log.reserve(n); !s.ok())
     return {s.code(), "pool " + core_.path + ": the log of its entries: " + s.message()};
   core_.pool_may_have_grown();
@@ -223,7 +243,7 @@ Status Recovery::erase_slots(BatchWriter& writer, std::vector<Doubtful> const& s
   if (Status s = writer.replay({segments, region, n, {}, log.id()}); !s.ok()) return s;
   std::uint64_t const number = log.last_number() + 1;
   if (number > pm::leased_numbers(core_.pool)) pm::lease_numbers(core_.pool, number);
-  log.seal(number, n, wal::ExtentKind::batch, sum);
+  if (!mutated("repair_erases_in_table_alone")) log.seal(number, n, wal::ExtentKind::batch, sum);
   pm::order();
   return {};
 }
