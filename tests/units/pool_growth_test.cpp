@@ -320,10 +320,11 @@ TEST_F(AheadOfNeed, ALimitOfFileSizesEndsNoProcess) {
   if (kThreadSanitizer) GTEST_SKIP() << "this sanitizer's own locks stay held in a child";
   EXPECT_EQ(in_child([&] {  // dies of SIGXFSZ, if anybody
               auto pool = begin_pool(path_);
-              if (!pool.ok() || !take_until_grown(*pool).ok()) return 1;
-              std::uint64_t const bytes = pool->bytes();
+              // As far as it grows by need, and no further.
+              std::uint64_t const bytes = (kBegun + kBegun / 8) * kMiB;
               rlimit const limit{bytes, bytes};
-              if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 2;
+              if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
+              if (!pool.ok() || !take_until_grown(*pool).ok() || pool->bytes() != bytes) return 2;
               if (!take(*pool, free_in(*pool)).ok()) return 3;
               ::usleep(50'000);
               if (size_of(path_) != bytes) return 4;
