@@ -44,6 +44,7 @@ inline constexpr char const* kMutantNames[] = {
     "repair_state_before_lines",
     "repair_erases_in_table_alone",
     "repair_heads_with_entries",
+    "repair_heads_together",
     "opening_drops_before_root",
     "repair_believes_any_number",
     "last_batch_judged_again",

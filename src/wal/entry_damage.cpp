@@ -50,7 +50,7 @@ Status EntryDamage::walk() {
     }
     if (!extent) {
       if (auto const head = near_head(position_, next)) {
-        put_head(position_, *head);
+        put_head(position_, *head, mutated("repair_heads_together") ? heads_ : found_heads_);
         say("the log of entries" + at_byte(cells_.offset(position_)) + ": the head of " +
             batch(head->number) + " had changed, put right");
         extent = EntryExtent{head->number, head->entries, static_cast<ExtentKind>(head->kind),
@@ -163,6 +163,10 @@ ExtentHead EntryDamage::head_at(std::uint64_t position) const {
 }
 
 void EntryDamage::put_head(std::uint64_t position, ExtentHead head) {
+  put_head(position, head, heads_);
+}
+
+void EntryDamage::put_head(std::uint64_t position, ExtentHead head, std::vector<Change>& among) {
   PERDURE_ASSERT(head.number > 0 && head.entries <= cells_.cells());
   head.check = cells_.check_of(head);
   auto const* const bytes = reinterpret_cast<std::byte const*>(&head);
@@ -170,7 +174,7 @@ void EntryDamage::put_head(std::uint64_t position, ExtentHead head) {
     for (std::size_t at = 0; at < n; at += sizeof(std::uint64_t)) {
       std::uint64_t word = 0;
       std::memcpy(&word, bytes + begin + at, sizeof word);
-      heads_.push_back({cells_.offset(to) + at, word});
+      among.push_back({cells_.offset(to) + at, word});
     }
   });
 }
@@ -333,9 +337,15 @@ Status EntryDamage::bridge(std::uint64_t position, Found const& next) {
 
 // ------------------------------------------------------------------------------------------------
 
-/// Entries before heads, so that what a crash leaves of a head is told by its entries: the sum that
-/// it will have, or its check.
+/// First heads as they were: what tells them are the words that nobody has changed, and the entries
+/// as they are. A new sum over words that are still damaged would leave neither. Then entries
+/// before heads, so that what a crash leaves of a head is told by its entries: the sum that it will
+/// have, or its check.
 void EntryDamage::apply() {
+  if (!found_heads_.empty()) {
+    apply(found_heads_);
+    pm::order();
+  }
   apply(changes_);
   if (!mutated("repair_heads_with_entries")) pm::order();
   apply(heads_);

@@ -108,6 +108,7 @@ class EntryDamage {
   void put_session_end(std::uint64_t number);
   [[nodiscard]] ExtentHead head_at(std::uint64_t position) const;
   void put_head(std::uint64_t position, ExtentHead head);
+  void put_head(std::uint64_t position, ExtentHead head, std::vector<Change>& among);
 
   // Entries (entry_damage_entries.cpp).
   [[nodiscard]] std::uint64_t sum_of_entries(EntryExtent const& extent) const;
@@ -137,7 +138,8 @@ class EntryDamage {
   std::uint64_t position_ = 0, last_ = 0;  // how far the walk has come
   bool parts_wait_ = false;  // for their commit
   std::optional<EntryExtent> session_;  // waits for its end
-  std::vector<Change> changes_, heads_;
+  std::vector<Change> found_heads_;  // put right as they were
+  std::vector<Change> changes_, heads_;  // of entries and segments; of new heads, and new sums
   std::vector<std::string> lines_;
   std::uint64_t dropped_ = 0;
   bool lossy_ = false;
