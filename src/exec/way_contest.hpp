@@ -37,10 +37,11 @@ class Middle {
 
   void add(double value) {
     values_[count_++ % kKept] = value;
-    auto sorted = values_;
+    auto parted = values_;
     std::uint32_t const n = std::min(count_, kKept);
-    std::sort(sorted.begin(), sorted.begin() + n);
-    value_ = sorted[n / 2];
+    auto const middle = parted.begin() + n / 2;
+    std::nth_element(parted.begin(), middle, parted.begin() + n);
+    value_ = *middle;
   }
   [[nodiscard]] bool is_full() const { return count_ >= kKept; }
   /// 0 of none.

@@ -1,6 +1,7 @@
 #include "store/gphash/shared_gets.hpp"
 
 #include <chrono>
+#include <string_view>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -19,7 +20,7 @@ double seconds_of_gets_since(Clock::time_point start) {
 
 /// Why the gets of such a store are its device's, unless something else is asked for; empty:
 /// they are shared.
-std::string not_by_itself(Core const& core) {
+std::string_view not_by_itself(Core const& core) {
   if (core.in_place()) return "layout in_place is as published: its gets are the device's";
   if (core.options.count_accesses) return "accesses are counted, which are to be the device's";
   if (core.options.memory.cache_bytes != 0)
