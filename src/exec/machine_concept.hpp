@@ -77,6 +77,7 @@ concept Machine =
       { machine.begin(stream) } -> std::same_as<Status>;
       { machine.begin() } -> std::same_as<Status>;
       { machine.sort(items, n) } -> std::same_as<Status>;
+      { machine.sort_hashed(items, n) } -> std::same_as<Status>;
       { machine.need_room_to_sort_words(n) } -> std::same_as<Status>;
       { machine.sort_words(words, words, n, 0, 64) } -> std::same_as<Result<std::uint64_t*>>;
       { machine.sums_before(in, out, n) } -> std::same_as<Status>;

@@ -182,6 +182,8 @@ class CpuMachine {
     sort_batch(*workers_, {items, n}, {spare_.data(), n});
     return {};
   }
+  /// Hashes that are spread evenly.
+  Status sort_hashed(Sorted* items, std::size_t n) { return sort(items, n); }
 
   /// out[i] = in[0] + ... + in[i-1].
   Status sums_before(std::uint32_t const* in, std::uint32_t* out, std::size_t n) {

@@ -24,6 +24,152 @@ struct ByHash {
   __device__ bool operator()(Sorted const& a, Sorted const& b) const { return a.hash < b.hash; }
 };
 
+// ------------------------------------------------------------------------------------------------
+// By the upper halves of hashes. Positions are sorted by these, and pairs are gathered by them. A
+// *mixed run* is what of the result has one upper half and several hashes: 128 runs, mostly of two,
+// in 2^20 hashes that differ. Those alone are put in order afterwards, stably.
+
+__host__ __device__ std::uint32_t upper(std::uint64_t hash) {
+  return static_cast<std::uint32_t>(hash >> 32);
+}
+
+struct SplitBody {
+  std::uint64_t const* hashes;
+  std::uint32_t* uppers;
+  std::uint32_t* positions;
+  __device__ void operator()(std::uint32_t i) const {
+    uppers[i] = upper(hashes[i]);
+    positions[i] = i;
+  }
+};
+
+/// `positions` may be where the indices go.
+struct GatherBody {
+  HashedIndices pairs;
+  std::uint32_t const* positions;
+  __device__ void operator()(std::uint32_t i) const {
+    std::uint32_t const from = positions[i];
+    pairs.hashes[1][i] = pairs.hashes[0][from];
+    pairs.indices[1][i] = pairs.indices[0][from];
+  }
+};
+
+/// [x, y), of the pairs in order. Short ones from the front, long ones from the back.
+struct MixedRuns {
+  static constexpr std::uint32_t kLong = 64;  // more than one thread should move
+
+  uint2* runs;
+  std::uint32_t most;
+  std::uint32_t* counts;  // of short ones, of long ones
+
+  __device__ void add(uint2 run) const {
+    bool const is_long = run.y - run.x > kLong;
+    std::uint32_t const at = atomicAdd(counts + is_long, 1u);
+    runs[is_long ? most - 1 - at : at] = run;
+  }
+  [[nodiscard]] __device__ uint2 long_run(std::uint32_t r) const { return runs[most - 1 - r]; }
+};
+
+/// Each mixed run is found at the first place where two hashes of it meet.
+struct FindMixedBody {
+  std::uint64_t const* hashes;
+  std::uint32_t n;
+  MixedRuns mixed;
+
+  [[nodiscard]] __device__ bool meets(std::uint32_t i) const {
+    return i > 0 && i < n && upper(hashes[i - 1]) == upper(hashes[i]);
+  }
+  __device__ void operator()(std::uint32_t i) const {
+    if (!meets(i) || hashes[i - 1] == hashes[i]) return;
+    std::uint32_t begin = i - 1, end = i + 1;
+    for (; meets(begin); --begin)
+      if (hashes[begin - 1] != hashes[begin]) return;
+    while (meets(end)) ++end;
+    mixed.add({begin, end});
+  }
+};
+
+/// Short runs by insertion, a thread each. Of long ones every item counts what comes before it, and
+/// goes there in the pairs [0].
+struct OrderMixedBody {
+  HashedIndices pairs;
+  MixedRuns mixed;
+
+  __device__ void insert_all(uint2 run) const {
+    for (std::uint32_t i = run.x + 1; i < run.y; ++i) {
+      std::uint64_t const hash = pairs.hashes[1][i];
+      std::uint32_t const index = pairs.indices[1][i];
+      std::uint32_t to = i;
+      for (; to > run.x && pairs.hashes[1][to - 1] > hash; --to) {
+        pairs.hashes[1][to] = pairs.hashes[1][to - 1];
+        pairs.indices[1][to] = pairs.indices[1][to - 1];
+      }
+      pairs.hashes[1][to] = hash;
+      pairs.indices[1][to] = index;
+    }
+  }
+  __device__ void place(uint2 run, std::uint32_t i) const {
+    std::uint64_t const hash = pairs.hashes[1][i];
+    std::uint32_t to = run.x;
+    for (std::uint32_t k = run.x; k < run.y; ++k)
+      to += pairs.hashes[1][k] < hash || (pairs.hashes[1][k] == hash && k < i);
+    pairs.hashes[0][to] = hash;
+    pairs.indices[0][to] = pairs.indices[1][i];
+  }
+  __device__ void operator()(std::uint32_t thread, std::uint32_t threads) const {
+    for (std::uint32_t r = thread; r < mixed.counts[0]; r += threads) insert_all(mixed.runs[r]);
+    for (std::uint32_t r = 0; r < mixed.counts[1]; ++r) {
+      uint2 const run = mixed.long_run(r);
+      for (std::uint32_t i = run.x + thread; i < run.y; i += threads) place(run, i);
+    }
+  }
+};
+
+/// Long runs, from where they were put in order.
+struct BringBackBody {
+  HashedIndices pairs;
+  MixedRuns mixed;
+  __device__ void operator()(std::uint32_t thread, std::uint32_t threads) const {
+    for (std::uint32_t r = 0; r < mixed.counts[1]; ++r) {
+      uint2 const run = mixed.long_run(r);
+      for (std::uint32_t i = run.x + thread; i < run.y; i += threads) {
+        pairs.hashes[1][i] = pairs.hashes[0][i];
+        pairs.indices[1][i] = pairs.indices[0][i];
+      }
+    }
+  }
+};
+
+template <class F>
+__global__ void one_each(std::uint32_t n, F body) {
+  std::uint32_t const i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) body(i);
+}
+template <class F>
+__global__ void all_together(F body) {
+  body(blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x);
+}
+
+constexpr unsigned kThreads = 256;
+constexpr unsigned kBlocksTogether = 128;
+
+/// Cuts what one allocation holds into parts.
+class Parts {
+ public:
+  explicit Parts(void* at) : begin_(static_cast<std::byte*>(at)) {}
+  template <class T>
+  T* next(std::size_t n) {
+    std::byte* const at = begin_ == nullptr ? nullptr : begin_ + taken_;
+    taken_ += (n * sizeof(T) + 255) / 256 * 256;
+    return reinterpret_cast<T*>(at);
+  }
+  [[nodiscard]] std::size_t taken() const { return taken_; }
+
+ private:
+  std::byte* begin_;
+  std::size_t taken_ = 0;
+};
+
 }  // namespace
 
 cudaError_t merge_sort_by_hash(void* room, std::size_t& bytes, Sorted* items, std::size_t n,
@@ -36,6 +182,38 @@ cudaError_t radix_sort_by_hash(void* room, std::size_t& bytes, HashedIndices con
   return cub::DeviceRadixSort::SortPairs(room, bytes, pairs.hashes[0], pairs.hashes[1],
                                          pairs.indices[0], pairs.indices[1], static_cast<int>(n), 0,
                                          64, stream);
+}
+
+cudaError_t radix_sort_by_upper_half(void* room, std::size_t& bytes, HashedIndices const& pairs,
+                                     std::size_t n, cudaStream_t stream) {
+  auto const count = static_cast<std::uint32_t>(n);
+  Parts parts(room);
+  auto* const positions = parts.next<std::uint32_t>(n);
+  MixedRuns const mixed{parts.next<uint2>(n / 2), count / 2, parts.next<std::uint32_t>(2)};
+  auto* const uppers = reinterpret_cast<std::uint32_t*>(pairs.hashes[1]);  // two to a hash
+  cub::DoubleBuffer<std::uint32_t> keys(uppers, uppers + n), values(positions, pairs.indices[1]);
+  auto const sort = [&](void* at, std::size_t& needed) {
+    return cub::DeviceRadixSort::SortPairs(at, needed, keys, values, static_cast<int>(n), 0, 32,
+                                           stream);
+  };
+  std::size_t needed = 0;
+  if (cudaError_t const e = sort(nullptr, needed); e != cudaSuccess) return e;
+  auto* const rest = parts.next<std::byte>(needed);
+  if (room == nullptr) {
+    bytes = parts.taken();
+    return cudaSuccess;
+  }
+  unsigned const blocks = (count + kThreads - 1) / kThreads;
+  one_each<<<blocks, kThreads, 0, stream>>>(count, SplitBody{pairs.hashes[0], uppers, positions});
+  if (cudaError_t const e = sort(rest, needed); e != cudaSuccess) return e;
+  if (cudaError_t const e = cudaMemsetAsync(mixed.counts, 0, 2 * sizeof *mixed.counts, stream);
+      e != cudaSuccess)
+    return e;
+  one_each<<<blocks, kThreads, 0, stream>>>(count, GatherBody{pairs, values.Current()});
+  one_each<<<blocks, kThreads, 0, stream>>>(count, FindMixedBody{pairs.hashes[1], count, mixed});
+  all_together<<<kBlocksTogether, kThreads, 0, stream>>>(OrderMixedBody{pairs, mixed});
+  all_together<<<kBlocksTogether, kThreads, 0, stream>>>(BringBackBody{pairs, mixed});
+  return cudaGetLastError();
 }
 
 cudaError_t radix_sort_words(void* room, std::size_t& bytes, std::uint64_t* words,

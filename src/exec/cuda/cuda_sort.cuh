@@ -24,6 +24,11 @@ struct HashedIndices {
 };
 cudaError_t radix_sort_by_hash(void* room, std::size_t& bytes, HashedIndices const& pairs,
                                std::size_t n, cudaStream_t stream);
+/// The same, by half the digits: for hashes that are spread evenly, and no more than 2^21, few of
+/// which have the upper half of another. Takes time quadratic in how many share one. Overwrites the
+/// pairs [0].
+cudaError_t radix_sort_by_upper_half(void* room, std::size_t& bytes, HashedIndices const& pairs,
+                                     std::size_t n, cudaStream_t stream);
 
 // From the items of a batch to pairs, and back.
 struct UnzipBody {

@@ -127,6 +127,8 @@ class SimMachine {
     });
     return {};
   }
+  /// Hashes that are spread evenly.
+  Status sort_hashed(Sorted* items, std::size_t n) { return sort(items, n); }
 
   Status sums_before(std::uint32_t const* in, std::uint32_t* out, std::size_t n) {
     std::exclusive_scan(in, in + n, out, std::uint32_t{0});

@@ -328,7 +328,9 @@ class SessionOn final : public Session {
     if (chained_) return {};
     if (std::exchange(sorted_, true)) return {};  // it is prepared once more
     if (Status s = replayed_.hash(batch_); !s.ok()) return s;
-    return machine.sort(batch_.order, batch_.n);
+    // Numbers of what is replayed share their upper halves (OrderPairsBody).
+    return batch_.replays ? machine.sort(batch_.order, batch_.n)
+                          : machine.sort_hashed(batch_.order, batch_.n);
   }
 
   Result<exec::Counts> run_chain() {
