@@ -13,14 +13,16 @@
 
 namespace perdure::pm {
 
+/// Whether a repair of the pool at `base` has begun to drop what it must, and has not finished.
+[[nodiscard]] bool repair_is_open(std::byte const* base);
+
 class Repairs {
  public:
   explicit Repairs(Pool& pool) : pool_(&pool) {}
 
   /// Behind those that wait already. From then on, if not before, a repair `is_open`.
   void add(std::span<std::string const> lines, bool is_open = false);
-  /// Whether a repair has begun to drop what it must, and has not finished.
-  [[nodiscard]] bool open() const;
+  [[nodiscard]] bool open() const { return repair_is_open(pool_->base()); }
   /// It has, durably.
   void finish();
   /// What waits to be acknowledged. Lines that are damaged themselves, or had no room, are one line
@@ -34,7 +36,6 @@ class Repairs {
     std::vector<std::string> text;
     std::uint64_t count = 0;
     bool damaged = false;
-    bool is_open = false;
   };
   [[nodiscard]] Lines read() const;
 

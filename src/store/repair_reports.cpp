@@ -28,6 +28,14 @@ Status repair_cut_off(std::string const& path) {
           "was changed: open it with repair once more (repair=True, perdure verify --repair)"};
 }
 
+Status repair_not_over(std::string const& path) {
+  return {Code::corrupt,
+          "pool " + path +
+              ": a repair of it is under way, or was cut off, and has not dropped all that nothing "
+              "vouches for: read it once that has ended, or open it with repair (repair=True, "
+              "perdure verify --repair)"};
+}
+
 Status unrecovered_read_only(std::string const& path) {
   return {Code::unsupported,
           "pool " + path +

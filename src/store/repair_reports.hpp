@@ -17,6 +17,8 @@ inline constexpr std::size_t kMostFaults = 100;  // that reports name
                                          std::vector<std::string> const& lines);
 /// Of a pool that a repair was to drop more of.
 [[nodiscard]] Status repair_cut_off(std::string const& path);
+/// The same, to a reader beside its writer, which may be about to.
+[[nodiscard]] Status repair_not_over(std::string const& path);
 /// Of a pool that recovery would have to change, opened so that nothing may.
 [[nodiscard]] Status unrecovered_read_only(std::string const& path);
 /// Notes what recovery or a repair changed.

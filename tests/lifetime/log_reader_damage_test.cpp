@@ -13,6 +13,7 @@
 #include "perdure/pool_reader.h"
 #include "pm/followed_file.hpp"
 #include "pm/pool.hpp"
+#include "pm/repairs.hpp"
 #include "pm/root.hpp"
 #include "wal/entry_cells.hpp"
 #include "wal/entry_log.hpp"
@@ -218,6 +219,31 @@ TEST_P(LogReadersOfDamage, SayInTimeThatEntriesAreLostWhichTheyHaveNotReadYet) {
   while (status.ok() && std::chrono::steady_clock::now() < end) status = ask(reader).status;
   EXPECT_EQ(status.code(), Code::corrupt) << status.message();
   flip(path(), head + 2, 3);
+  EXPECT_EQ(ask(reader).newest, kKeysLogged);
+}
+
+TEST_P(LogReadersOfDamage, WaitUntilARepairThatWasCutOffIsMadeAgain) {
+  ASSERT_TRUE(make_logged(path(), GetParam(), 10).ok());
+  {
+    auto pool = pm::Pool::open(path(), {});
+    ASSERT_TRUE(pool.ok()) << pool.status().message();
+    pm::Repairs(*pool).add(std::vector<std::string>{"what it has found"}, true);
+  }
+  auto const refused = [&](Status const& status) {
+    EXPECT_EQ(status.code(), Code::corrupt);
+    EXPECT_NE(status.message().find("was cut off"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("verify --repair"), std::string::npos) << status.message();
+  };
+  refused(PoolReader::open(path(), {.threads = 1}).status());
+  refused(Store::open(path(), {.threads = 1}).status());
+  {
+    OpenOptions repairing;
+    repairing.repair = true;
+    auto store = Store::open(path(), repairing);
+    ASSERT_TRUE(store.ok()) << store.status().message();
+    ASSERT_TRUE(store->close().ok());
+  }
+  auto reader = PoolReader::open(path(), {.threads = 1});
   EXPECT_EQ(ask(reader).newest, kKeysLogged);
 }
 

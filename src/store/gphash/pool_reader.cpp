@@ -15,9 +15,11 @@
 #include "exec/workers.hpp"
 #include "pm/followed_file.hpp"
 #include "pm/pool.hpp"
+#include "pm/repairs.hpp"
 #include "pm/root.hpp"
 #include "store/gphash/log_look.hpp"
 #include "store/gphash/pool_look.hpp"
+#include "store/repair_reports.hpp"
 #include "store/tables/catalogue.hpp"
 #include "store/tables/catalogue_format.hpp"
 
@@ -85,6 +87,7 @@ struct PoolReader::State {
     auto const read = pm::Pool::header_in(path, file.data());
     if (!read) return read.status();
     header = read.value();
+    if (pm::repair_is_open(file.data())) return repair_not_over(path);
     return check_kind(path, header);
   }
 
