@@ -322,6 +322,13 @@ void Pool::publish_clean(std::optional<ClosingNote> note) {
   PERDURE_ASSERT(root_.clean == 1);
 }
 
+std::uint64_t Pool::noted_lsn(int fd) {
+  ClosingNote note{};
+  auto const n = ::pread(fd, &note, sizeof note, static_cast<off_t>(kClosingNoteOffset));
+  bool const whole = n == sizeof note && note.magic == kClosingMagic && note.crc == checksum(note);
+  return whole ? note.log_lsn : 0;
+}
+
 Result<std::optional<ClosingNote>> Pool::closing_note_in(std::byte const* head, Root const& root) {
   ClosingNote note;
   read_bytes(&note, head + kClosingNoteOffset, sizeof note);

@@ -165,15 +165,16 @@ struct ClosingNote {  // bytes
   std::uint64_t sum;  //  24  of all slots, in any order; Dash: of the index superblock's words
   std::uint64_t epoch;  //  32  the epoch word
   std::uint64_t dense;  //  40  the dense room's word; 0 where there is no room
-  std::uint8_t reserved[12];  //  48  zero
+  std::uint64_t log_lsn;  //  48  durability power: where the log ended; 0 where it is not known
+  std::uint32_t reserved;  //  56  zero
   std::uint32_t crc;  //  60  CRC-32C of bytes 0..59
 };
 inline constexpr std::uint32_t kClosingMagic = 0x4e435250u;  // "PRCN"
 static_assert(offsetof(ClosingNote, magic) == 0 && offsetof(ClosingNote, astray) == 4 &&
               offsetof(ClosingNote, sequence) == 8 && offsetof(ClosingNote, records) == 16 &&
               offsetof(ClosingNote, sum) == 24 && offsetof(ClosingNote, epoch) == 32 &&
-              offsetof(ClosingNote, dense) == 40 && offsetof(ClosingNote, reserved) == 48 &&
-              offsetof(ClosingNote, crc) == 60);
+              offsetof(ClosingNote, dense) == 40 && offsetof(ClosingNote, log_lsn) == 48 &&
+              offsetof(ClosingNote, reserved) == 56 && offsetof(ClosingNote, crc) == 60);
 static_assert(sizeof(ClosingNote) == 64 && kClosingNoteOffset + sizeof(ClosingNote) <= kHeadBytes);
 static_assert(std::has_unique_object_representations_v<ClosingNote>);
 

@@ -229,6 +229,46 @@ TEST_F(PowerStoreOne, DamagedAcknowledgedBatchesAreSaidToBeLost) {
   }
 }
 
+/// A backup that was put back, say: the pool's file tells that its log had got further.
+TEST_F(PowerStoreOne, ADirectoryOfAnOlderCloseIsNotTakenForItsOwn) {
+  std::string const pool = scratch_.file("pool");
+  DiskDir const older{"older"}, own{"own"};
+  with_records(100);
+  fs::copy(log_.path, older.path);
+  {
+    auto store = open(config_, pool, log_.path);
+    ASSERT_TRUE(store.ok()) << store.status().message();
+    Driver(config_, std::move(*store)).run_put({config_.key(500)}, {config_.value(500)});
+  }
+  fs::copy(log_.path, own.path);
+  {
+    auto store = open(config_, pool, own.path);
+    ASSERT_TRUE(store.ok()) << store.status().message();
+    copy_as_if_killed(pool, scratch_.file("killed"));
+  }
+  for (std::string const& left : {pool, scratch_.file("killed")}) {
+    auto const before = contents_of(older.path, left);
+    Status const refused = open(config_, left, older.path).status();
+    EXPECT_EQ(refused.code(), Code::corrupt);
+    for (char const* const part : {"older files", "log_dir that it was closed with", "repair=True"})
+      EXPECT_NE(refused.message().find(part), std::string::npos) << refused.message();
+    EXPECT_TRUE(contents_of(older.path, left) == before) << "a refusal changed a file";
+    auto found = open(config_, left, log_.path);
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    EXPECT_EQ(found->stats().records, 101u);
+  }
+  auto elsewhere = open(config_, scratch_.file("elsewhere"), older.path);
+  ASSERT_TRUE(elsewhere.ok()) << elsewhere.status().message();  // no file there tells otherwise
+  EXPECT_EQ(elsewhere->stats().records, 100u);
+  ASSERT_TRUE(elsewhere->close().ok());
+  auto repaired = open(config_, pool, older.path, true);
+  ASSERT_TRUE(repaired.ok()) << repaired.status().message();
+  EXPECT_TRUE(repaired->recovery().lost_acknowledged) << repaired->recovery().log_report;
+  EXPECT_EQ(repaired->stats().records, 100u);
+  ASSERT_TRUE(repaired->close().ok());
+  EXPECT_TRUE(open(config_, pool, older.path).ok());
+}
+
 TEST_F(PowerStoreOne, MisuseIsNamed) {
   CreateOptions options = config_.create();
   options.durability = Durability::power;

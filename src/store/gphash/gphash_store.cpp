@@ -90,7 +90,12 @@ Status GphashStore::close_in() {
   }
   PERDURE_ASSERT(core_.is_exclusive() && !core_.health.half_undoable);
   if (Status s = core_.show_words(); !s.ok()) return s;
-  core_.pool.publish_clean(recovery_.closing_note());
+  auto note = recovery_.closing_note();
+  // The next opening asks for a log that has got so far, and this file may outlive a power loss.
+  LogMoment const end = log_.moment();
+  if (Status s = end.wait_durable(); !s.ok()) return s;
+  note->log_lsn = end.lsn;
+  core_.pool.publish_clean(note);
   // Should it fail, nothing is lost: the log holds what the older image lacks.
   return core_.power ? log_.checkpoint() : Status{};
 }

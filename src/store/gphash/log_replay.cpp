@@ -22,13 +22,18 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-Status LogReplay::run(std::shared_ptr<wal::LogDir> power, wal::Loaded const& loaded) {
+Status LogReplay::run(std::shared_ptr<wal::LogDir> power, wal::Loaded const& loaded,
+                      wal::Lsn noted) {
   PERDURE_ASSERT(power != nullptr && core_.power == nullptr);  // what is run again is not logged
   auto const begin = Clock::now();
   auto report = read_and_run(*power, loaded.image.at);
   if (!report)
     return {report.status().code(), "pool " + core_.path + ", replaying " + power->directory() +
                                         ": " + report.status().message()};
+  if (report->end.lsn < noted && !report->lost_acknowledged)
+    report->lost("the pool's file was closed when the log had reached LSN " +
+                 std::to_string(noted) +
+                 ", so these are older files: name the log_dir that it was closed with");
   tell(*report, loaded, std::chrono::duration<double>(Clock::now() - begin).count());
   bool const lost = report->lost_acknowledged;
   if (lost && !core_.options.repair) return lost_batches(*report);

@@ -17,8 +17,8 @@ class LogReplay {
  public:
   LogReplay(Core& core, BatchWriter& writer) : core_(core), writer_(writer) {}
 
-  /// Then the store logs to it.
-  Status run(std::shared_ptr<wal::LogDir> power, wal::Loaded const& loaded);
+  /// Then the store logs to it. It is known to have reached `noted` once.
+  Status run(std::shared_ptr<wal::LogDir> power, wal::Loaded const& loaded, wal::Lsn noted);
 
  private:
   Result<wal::ReplayReport> read_and_run(wal::LogDir& power, wal::LogPosition from);

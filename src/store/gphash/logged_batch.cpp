@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/assert.hpp"
+#include "pm/pool.hpp"
 #include "pm/pool_format.hpp"
 
 namespace perdure {
@@ -68,11 +69,13 @@ Call call_of(wal::BatchOps const& ops) {
 Result<RestoredPool> restore_pool(wal::LogDir& power, std::string const& path,
                                   pm::MapOptions const& options) {
   std::optional<pm::Mapping> pool;
+  wal::Lsn noted = 0;
   auto loaded = power.load([&](wal::ImageInfo const& image) -> Result<std::span<std::byte>> {
     pool.reset();  // of an image that turned out damaged
     pm::MakeOptions make{.overwrite = true};
     if (pm::id_of(path) == pm::FileId{}) make.mode = power.mode() | 0600;
     make.may_replace = [&](int fd) {
+      noted = pm::Pool::noted_lsn(fd);
       return check_replaceable(fd, path, image.pool_id, power.directory());
     };
     auto made = pm::Mapping::create(path, image.bytes, 0, make, options);
@@ -82,7 +85,7 @@ Result<RestoredPool> restore_pool(wal::LogDir& power, std::string const& path,
   });
   if (!loaded) return loaded.status();
   PERDURE_ASSERT(pool.has_value());  // an image was loaded into it
-  return RestoredPool{std::move(*loaded), std::move(*pool)};
+  return RestoredPool{std::move(*loaded), std::move(*pool), noted};
 }
 
 }  // namespace perdure

@@ -42,6 +42,7 @@ class Effective {
 struct RestoredPool {
   wal::Loaded loaded;
   pm::Mapping file;  // has its name only once it is kept
+  wal::Lsn noted = 0;  // by the file that it replaces: the log had got there
 };
 /// Makes the pool file anew, to stand at `path`, from the newest image in the directory. Refuses to
 /// replace anything but the same pool; its mode is kept, and where it is gone is that of the log.

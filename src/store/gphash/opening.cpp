@@ -134,9 +134,9 @@ struct Opening {
     return with_log(create);
   }
 
-  Status replayed(std::shared_ptr<wal::LogDir> power, wal::Loaded const& loaded) {
+  Status replayed(std::shared_ptr<wal::LogDir> power, RestoredPool const& from) {
     PERDURE_ASSERT(store.core_.engine != nullptr);  // found() came before
-    return LogReplay(store.core_, store.writer_).run(std::move(power), loaded);
+    return LogReplay(store.core_, store.writer_).run(std::move(power), from.loaded, from.noted);
   }
 
   void done() {
@@ -236,7 +236,7 @@ Result<std::unique_ptr<Store::Impl>> GphashStore::open_logged(std::string const&
   Opening opening(*store);
   if (Status s = opening.found(); !s.ok()) return s;
   store->recovery.map_seconds = map_seconds;
-  if (Status s = opening.replayed(std::move(power), restored->loaded); !s.ok()) return s;
+  if (Status s = opening.replayed(std::move(power), *restored); !s.ok()) return s;
   opening.done();
   return std::unique_ptr<Impl>(std::move(store));
 }
