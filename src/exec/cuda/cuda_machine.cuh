@@ -310,15 +310,30 @@ class CudaMachine {
 
   /// By hash, stably, for `items` come in array order.
   Status sort(Sorted* items, std::size_t n) {
-    if (n > kMerged) return sort_by_digits(items, n, radix_sort_by_hash);
-    return with_room("sorting a batch", [&](void* room, std::size_t& bytes) {
-      return merge_sort_by_hash(room, bytes, items, n, stream_);
+    if (n <= kMerged) {
+      return with_room("sorting a batch", [&](void* room, std::size_t& bytes) {
+        return merge_sort_by_hash(room, bytes, items, n, stream_);
+      });
+    }
+    for (int i = 0; i < 2; ++i) {
+      if (Status s = hashes_[i].resize(n); !s.ok()) return s;
+      if (Status s = indices_[i].resize(n); !s.ok()) return s;
+    }
+    HashedIndices const pairs{{hashes_[0].data(), hashes_[1].data()},
+                              {indices_[0].data(), indices_[1].data()}};
+    if (Status s = threads(n, UnzipBody{items, pairs.hashes[0], pairs.indices[0]}); !s.ok())
+      return s;
+    Status const sorted = with_room("sorting a batch", [&](void* room, std::size_t& bytes) {
+      return radix_sort_by_hash(room, bytes, pairs, n, stream_);
     });
+    return sorted.ok() ? threads(n, ZipBody{items, pairs.hashes[1], pairs.indices[1]}) : sorted;
   }
   /// The same, of hashes that are spread evenly.
   Status sort_hashed(Sorted* items, std::size_t n) {
     if (n <= kMerged || n > kByUpperHalf) return sort(items, n);
-    return sort_by_digits(items, n, radix_sort_by_upper_half);
+    return with_room("sorting a batch", [&](void* room, std::size_t& bytes) {
+      return radix_sort_by_upper_half(room, bytes, items, n, stream_);
+    });
   }
 
   Status sums_before(std::uint32_t const* in, std::uint32_t* out, std::size_t n) {
@@ -419,21 +434,6 @@ class CudaMachine {
   static bool must_be_copied(Column const& column) {
     return column.data != nullptr && column.space == MemorySpace::device &&
            column.count * column.width > 0;
-  }
-
-  Status sort_by_digits(Sorted* items, std::size_t n, decltype(radix_sort_by_hash)* sort_pairs) {
-    for (int i = 0; i < 2; ++i) {
-      if (Status s = hashes_[i].resize(n); !s.ok()) return s;
-      if (Status s = indices_[i].resize(n); !s.ok()) return s;
-    }
-    HashedIndices const pairs{{hashes_[0].data(), hashes_[1].data()},
-                              {indices_[0].data(), indices_[1].data()}};
-    if (Status s = threads(n, UnzipBody{items, pairs.hashes[0], pairs.indices[0]}); !s.ok())
-      return s;
-    Status const sorted = with_room("sorting a batch", [&](void* room, std::size_t& bytes) {
-      return sort_pairs(room, bytes, pairs, n, stream_);
-    });
-    return sorted.ok() ? threads(n, ZipBody{items, pairs.hashes[1], pairs.indices[1]}) : sorted;
   }
 
   /// Runs one of CUB's algorithms, which says with no room how much it needs.

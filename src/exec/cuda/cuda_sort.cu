@@ -25,36 +25,35 @@ struct ByHash {
 };
 
 // ------------------------------------------------------------------------------------------------
-// By the upper halves of hashes. Positions are sorted by these, and pairs are gathered by them. A
+// By the upper halves of hashes. Positions are sorted by these, and items are gathered by them. A
 // *mixed run* is what of the result has one upper half and several hashes: 128 runs, mostly of two,
 // in 2^20 hashes that differ. Those alone are put in order afterwards, stably.
 
-__host__ __device__ std::uint32_t upper(std::uint64_t hash) {
-  return static_cast<std::uint32_t>(hash >> 32);
+__host__ __device__ std::uint32_t upper(Sorted const& item) {
+  return static_cast<std::uint32_t>(item.hash >> 32);
 }
 
 struct SplitBody {
-  std::uint64_t const* hashes;
+  Sorted const* items;
+  Sorted* copies;
   std::uint32_t* uppers;
   std::uint32_t* positions;
   __device__ void operator()(std::uint32_t i) const {
-    uppers[i] = upper(hashes[i]);
+    Sorted const item = items[i];
+    copies[i] = item;
+    uppers[i] = upper(item);
     positions[i] = i;
   }
 };
 
-/// `positions` may be where the indices go.
 struct GatherBody {
-  HashedIndices pairs;
+  Sorted const* copies;
   std::uint32_t const* positions;
-  __device__ void operator()(std::uint32_t i) const {
-    std::uint32_t const from = positions[i];
-    pairs.hashes[1][i] = pairs.hashes[0][from];
-    pairs.indices[1][i] = pairs.indices[0][from];
-  }
+  Sorted* items;
+  __device__ void operator()(std::uint32_t i) const { items[i] = copies[positions[i]]; }
 };
 
-/// [x, y), of the pairs in order. Short ones from the front, long ones from the back.
+/// [x, y), of the items in order. Short ones from the front, long ones from the back.
 struct MixedRuns {
   static constexpr std::uint32_t kLong = 64;  // more than one thread should move
 
@@ -72,49 +71,44 @@ struct MixedRuns {
 
 /// Each mixed run is found at the first place where two hashes of it meet.
 struct FindMixedBody {
-  std::uint64_t const* hashes;
+  Sorted const* items;
   std::uint32_t n;
   MixedRuns mixed;
 
   [[nodiscard]] __device__ bool meets(std::uint32_t i) const {
-    return i > 0 && i < n && upper(hashes[i - 1]) == upper(hashes[i]);
+    return i > 0 && i < n && upper(items[i - 1]) == upper(items[i]);
   }
   __device__ void operator()(std::uint32_t i) const {
-    if (!meets(i) || hashes[i - 1] == hashes[i]) return;
+    if (!meets(i) || items[i - 1].hash == items[i].hash) return;
     std::uint32_t begin = i - 1, end = i + 1;
     for (; meets(begin); --begin)
-      if (hashes[begin - 1] != hashes[begin]) return;
+      if (items[begin - 1].hash != items[begin].hash) return;
     while (meets(end)) ++end;
     mixed.add({begin, end});
   }
 };
 
 /// Short runs by insertion, a thread each. Of long ones every item counts what comes before it, and
-/// goes there in the pairs [0].
+/// goes there in the copies.
 struct OrderMixedBody {
-  HashedIndices pairs;
+  Sorted* items;
+  Sorted* copies;
   MixedRuns mixed;
 
   __device__ void insert_all(uint2 run) const {
     for (std::uint32_t i = run.x + 1; i < run.y; ++i) {
-      std::uint64_t const hash = pairs.hashes[1][i];
-      std::uint32_t const index = pairs.indices[1][i];
+      Sorted const item = items[i];
       std::uint32_t to = i;
-      for (; to > run.x && pairs.hashes[1][to - 1] > hash; --to) {
-        pairs.hashes[1][to] = pairs.hashes[1][to - 1];
-        pairs.indices[1][to] = pairs.indices[1][to - 1];
-      }
-      pairs.hashes[1][to] = hash;
-      pairs.indices[1][to] = index;
+      for (; to > run.x && items[to - 1].hash > item.hash; --to) items[to] = items[to - 1];
+      items[to] = item;
     }
   }
   __device__ void place(uint2 run, std::uint32_t i) const {
-    std::uint64_t const hash = pairs.hashes[1][i];
+    Sorted const item = items[i];
     std::uint32_t to = run.x;
     for (std::uint32_t k = run.x; k < run.y; ++k)
-      to += pairs.hashes[1][k] < hash || (pairs.hashes[1][k] == hash && k < i);
-    pairs.hashes[0][to] = hash;
-    pairs.indices[0][to] = pairs.indices[1][i];
+      to += items[k].hash < item.hash || (items[k].hash == item.hash && k < i);
+    copies[to] = item;
   }
   __device__ void operator()(std::uint32_t thread, std::uint32_t threads) const {
     for (std::uint32_t r = thread; r < mixed.counts[0]; r += threads) insert_all(mixed.runs[r]);
@@ -127,15 +121,13 @@ struct OrderMixedBody {
 
 /// Long runs, from where they were put in order.
 struct BringBackBody {
-  HashedIndices pairs;
+  Sorted const* copies;
+  Sorted* items;
   MixedRuns mixed;
   __device__ void operator()(std::uint32_t thread, std::uint32_t threads) const {
     for (std::uint32_t r = 0; r < mixed.counts[1]; ++r) {
       uint2 const run = mixed.long_run(r);
-      for (std::uint32_t i = run.x + thread; i < run.y; i += threads) {
-        pairs.hashes[1][i] = pairs.hashes[0][i];
-        pairs.indices[1][i] = pairs.indices[0][i];
-      }
+      for (std::uint32_t i = run.x + thread; i < run.y; i += threads) items[i] = copies[i];
     }
   }
 };
@@ -184,17 +176,19 @@ cudaError_t radix_sort_by_hash(void* room, std::size_t& bytes, HashedIndices con
                                          64, stream);
 }
 
-cudaError_t radix_sort_by_upper_half(void* room, std::size_t& bytes, HashedIndices const& pairs,
-                                     std::size_t n, cudaStream_t stream) {
+cudaError_t radix_sort_by_upper_half(void* room, std::size_t& bytes, Sorted* items, std::size_t n,
+                                     cudaStream_t stream) {
   auto const count = static_cast<std::uint32_t>(n);
   Parts parts(room);
-  auto* const positions = parts.next<std::uint32_t>(n);
+  auto* const copies = parts.next<Sorted>(n);
+  cub::DoubleBuffer<std::uint32_t> uppers(parts.next<std::uint32_t>(n),
+                                          parts.next<std::uint32_t>(n));
+  cub::DoubleBuffer<std::uint32_t> positions(parts.next<std::uint32_t>(n),
+                                             parts.next<std::uint32_t>(n));
   MixedRuns const mixed{parts.next<uint2>(n / 2), count / 2, parts.next<std::uint32_t>(2)};
-  auto* const uppers = reinterpret_cast<std::uint32_t*>(pairs.hashes[1]);  // two to a hash
-  cub::DoubleBuffer<std::uint32_t> keys(uppers, uppers + n), values(positions, pairs.indices[1]);
   auto const sort = [&](void* at, std::size_t& needed) {
-    return cub::DeviceRadixSort::SortPairs(at, needed, keys, values, static_cast<int>(n), 0, 32,
-                                           stream);
+    return cub::DeviceRadixSort::SortPairs(at, needed, uppers, positions, static_cast<int>(n), 0,
+                                           32, stream);
   };
   std::size_t needed = 0;
   if (cudaError_t const e = sort(nullptr, needed); e != cudaSuccess) return e;
@@ -204,15 +198,16 @@ cudaError_t radix_sort_by_upper_half(void* room, std::size_t& bytes, HashedIndic
     return cudaSuccess;
   }
   unsigned const blocks = (count + kThreads - 1) / kThreads;
-  one_each<<<blocks, kThreads, 0, stream>>>(count, SplitBody{pairs.hashes[0], uppers, positions});
+  one_each<<<blocks, kThreads, 0, stream>>>(
+      count, SplitBody{items, copies, uppers.Current(), positions.Current()});
   if (cudaError_t const e = sort(rest, needed); e != cudaSuccess) return e;
   if (cudaError_t const e = cudaMemsetAsync(mixed.counts, 0, 2 * sizeof *mixed.counts, stream);
       e != cudaSuccess)
     return e;
-  one_each<<<blocks, kThreads, 0, stream>>>(count, GatherBody{pairs, values.Current()});
-  one_each<<<blocks, kThreads, 0, stream>>>(count, FindMixedBody{pairs.hashes[1], count, mixed});
-  all_together<<<kBlocksTogether, kThreads, 0, stream>>>(OrderMixedBody{pairs, mixed});
-  all_together<<<kBlocksTogether, kThreads, 0, stream>>>(BringBackBody{pairs, mixed});
+  one_each<<<blocks, kThreads, 0, stream>>>(count, GatherBody{copies, positions.Current(), items});
+  one_each<<<blocks, kThreads, 0, stream>>>(count, FindMixedBody{items, count, mixed});
+  all_together<<<kBlocksTogether, kThreads, 0, stream>>>(OrderMixedBody{items, copies, mixed});
+  all_together<<<kBlocksTogether, kThreads, 0, stream>>>(BringBackBody{copies, items, mixed});
   return cudaGetLastError();
 }
 

@@ -24,12 +24,6 @@ struct HashedIndices {
 };
 cudaError_t radix_sort_by_hash(void* room, std::size_t& bytes, HashedIndices const& pairs,
                                std::size_t n, cudaStream_t stream);
-/// The same, by half the digits: for hashes that are spread evenly, and no more than 2^21, few of
-/// which have the upper half of another. Takes time quadratic in how many share one. Overwrites the
-/// pairs [0].
-cudaError_t radix_sort_by_upper_half(void* room, std::size_t& bytes, HashedIndices const& pairs,
-                                     std::size_t n, cudaStream_t stream);
-
 // From the items of a batch to pairs, and back.
 struct UnzipBody {
   Sorted* order;
@@ -46,6 +40,12 @@ struct ZipBody {
   std::uint32_t const* indices;
   __device__ void operator()(std::size_t i) const { order[i] = {indices[i], hashes[i]}; }
 };
+
+/// By hash, stably, in place, by half the digits: for hashes that are spread evenly, and no more
+/// than 2^21, few of which have the upper half of another. Takes time quadratic in how many share
+/// one.
+cudaError_t radix_sort_by_upper_half(void* room, std::size_t& bytes, Sorted* items, std::size_t n,
+                                     cudaStream_t stream);
 
 /// Ascending by the bits from `begin` up to `end`; `sorted` is then words or spare.
 cudaError_t radix_sort_words(void* room, std::size_t& bytes, std::uint64_t* words,
