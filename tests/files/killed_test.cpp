@@ -69,11 +69,11 @@ class Holder {
     if (::flock(file, LOCK_EX | LOCK_NB) != 0) ::_exit(1);
     if (::fork() == 0) {
       char end = 0;
-      static_cast<void>(::read(asked, &end, 1));  // until let_go()
+      bool const told_to_end = ::read(asked, &end, 1) >= 0;  // by let_go()
       ::close(file);
-      ::_exit(0);
+      ::_exit(told_to_end ? 0 : 1);
     }
-    static_cast<void>(::write(told, "", 1));
+    if (::write(told, "", 1) != 1) ::_exit(1);
     for (;;) ::pause();
   }
 

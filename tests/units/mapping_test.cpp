@@ -171,7 +171,7 @@ TEST(Mapping, ALockThatOutlivesItsProcessIsWaitedFor) {
     bool const locked = fd >= 0 && ::flock(fd, LOCK_EX | LOCK_NB) == 0;
     if (::fork() == 0) {
       char end = 0;
-      static_cast<void>(::read(go[0], &end, 1));
+      if (::read(go[0], &end, 1) < 0) ::_exit(1);
       ::close(fd);
     }
     ::_exit(locked ? 0 : 1);

@@ -271,7 +271,7 @@ TEST_F(AheadOfNeed, AKillInTheMidstLosesNothingThatTheRootCounts) {
     if (child == 0) {
       auto pool = begin_pool(path_);
       if (!pool.ok() || !take_until_grown(*pool).ok()) ::_exit(1);
-      static_cast<void>(::write(ready[1], "", 1));
+      if (::write(ready[1], "", 1) != 1) ::_exit(1);
       for (int i = 0; i < 300 && take(*pool, 1).ok(); ++i) {
       }
       for (;;) ::pause();
