@@ -68,8 +68,10 @@ def refused(call: Any) -> BaseException:
 
 
 def says(call: Any) -> str:
-    """What a load is refused for: torch.distributed.checkpoint makes an AssertionError of it."""
-    return str(refused(call))
+    """What a load is refused for, by an error of ours."""
+    error = refused(call)
+    assert isinstance(error, perdure.Error), error
+    return str(error)
 
 
 def same(one: Any, other: Any) -> bool:

@@ -239,6 +239,20 @@ class CheckpointWriter(StorageWriter):
         return StorageMeta(checkpoint_id=self.checkpoint_id)
 
 
+class _Unreadable(Metadata):
+    """Metadata that could not be read: raises why once it is used.
+
+    What read_metadata() itself raises, PyTorch up to 2.11 at least drops without a word, and later
+    ones make an AssertionError of it.
+    """
+
+    def __init__(self, why: perdure.Error) -> None:
+        self.why = why
+
+    def __getattr__(self, name: str) -> Any:
+        raise self.why
+
+
 class CheckpointReader(StorageReader):
     """Loads checkpoints that a `CheckpointWriter` saved, on any number of ranks. It takes no lock,
     and may read beside the training that saves.
@@ -300,6 +314,12 @@ class CheckpointReader(StorageReader):
         self._id = None if checkpoint_id is None else os.fspath(checkpoint_id)
 
     def read_metadata(self) -> Metadata:  # no rank has metadata of its own
+        try:
+            return self._found()
+        except perdure.Error as error:
+            return _Unreadable(error)
+
+    def _found(self) -> Metadata:
         asked, self._id = self._id, None  # for this load alone
         self.checkpoint, metadata = Listing(self._where).find(asked, self._number)
         step = self._where.step() if self._step is None else self._step
@@ -315,6 +335,8 @@ class CheckpointReader(StorageReader):
     def set_up_storage_reader(
         self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any
     ) -> None:
+        if isinstance(metadata, _Unreadable):
+            raise metadata.why
         self._stored = metadata.storage_data
 
     def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
