@@ -32,18 +32,13 @@ std::uint32_t checksum_of(RepairNote note) {
 
 }  // namespace
 
-bool repair_is_open(std::byte const* base) {
-  std::uint64_t state = 0;
-  read_bytes(&state, base + kRepairNoteOffset, sizeof state);
-  return state == kRepairing;
-}
-
 Repairs::Lines Repairs::read() const {
   RepairNote note;
   read_bytes(&note, pool_->base() + kRepairNoteOffset, sizeof note);
   Lines lines;
   if (note.state == 0) return lines;
   lines.count = note.count;
+  lines.is_open = note.state == kRepairing;
   lines.damaged = (note.state != kRepaired && note.state != kRepairing) ||
                   note.crc != checksum_of(note) || note.text_bytes > kMostRepairText;
   if (lines.damaged) return lines;
@@ -70,7 +65,7 @@ void Repairs::add(std::span<std::string const> lines, bool is_open) {
   for (std::string const& line : before.text) append(line);
   for (std::string const& line : lines) append(line);
   RepairNote note{};
-  note.state = is_open || open() ? kRepairing : kRepaired;
+  note.state = is_open || before.is_open ? kRepairing : kRepaired;
   note.repaired_unix_s = unix_seconds();
   note.count = (before.damaged ? 1 : before.count) + lines.size();
   note.text_bytes = static_cast<std::uint32_t>(text.size());
@@ -98,6 +93,8 @@ std::vector<std::string> Repairs::waiting() const {
   return std::move(lines.text);
 }
 
+bool Repairs::open() const { return read().is_open; }
+
 void Repairs::finish() {
   PERDURE_ASSERT(open());
   order();
@@ -108,6 +105,12 @@ void Repairs::finish() {
 void Repairs::acknowledge() {
   store_word(reinterpret_cast<std::uint64_t*>(pool_->base() + kRepairNoteOffset), 0);
   order();
+}
+
+bool repair_is_open(std::byte const* base) {
+  std::uint64_t state = 0;
+  read_bytes(&state, base + kRepairNoteOffset, sizeof state);
+  return state == kRepairing;
 }
 
 }  // namespace perdure::pm

@@ -13,16 +13,14 @@
 
 namespace perdure::pm {
 
-/// Whether a repair of the pool at `base` has begun to drop what it must, and has not finished.
-[[nodiscard]] bool repair_is_open(std::byte const* base);
-
 class Repairs {
  public:
   explicit Repairs(Pool& pool) : pool_(&pool) {}
 
   /// Behind those that wait already. From then on, if not before, a repair `is_open`.
   void add(std::span<std::string const> lines, bool is_open = false);
-  [[nodiscard]] bool open() const { return repair_is_open(pool_->base()); }
+  /// Whether a repair has begun to drop what it must, and has not finished.
+  [[nodiscard]] bool open() const;
   /// It has, durably.
   void finish();
   /// What waits to be acknowledged. Lines that are damaged themselves, or had no room, are one line
@@ -36,10 +34,14 @@ class Repairs {
     std::vector<std::string> text;
     std::uint64_t count = 0;
     bool damaged = false;
+    bool is_open = false;
   };
   [[nodiscard]] Lines read() const;
 
   Pool* pool_;
 };
+
+/// As Repairs::open(), of the pool at `base`, which another process may have open.
+[[nodiscard]] bool repair_is_open(std::byte const* base);
 
 }  // namespace perdure::pm
