@@ -53,7 +53,8 @@ struct GatherBody {
   __device__ void operator()(std::uint32_t i) const { items[i] = copies[positions[i]]; }
 };
 
-/// [x, y), of the items in order. Short ones from the front, long ones from the back.
+/// Half-open ranges [x, y) of the sorted items. Short runs fill the array from its front, long runs
+/// from its back.
 struct MixedRuns {
   static constexpr std::uint32_t kLong = 64;  // more than one thread should move
 
