@@ -52,3 +52,20 @@ def test_buckets_are_part_of_the_format_and_even() -> None:
         assert by_bucket.setdefault(bucket, owner) == owner
     assert [by_bucket[b] for b in range(64)] == sorted(by_bucket.values()), "ranges"
     assert set(by_bucket.values()) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("count", [0, 1, 1000, 100_000])
+@pytest.mark.parametrize("width", [66, 68])  # rows that lie at multiples of 8 and of 16 bytes
+def test_rows_are_those_at_the_positions_to_the_last_bit(
+    device: str, count: int, width: int
+) -> None:
+    import torch
+    from perdure.torch.gathers import pairs_at, rows_at
+
+    bits = torch.randint(-(2**31), 2**31, (3000, width), dtype=torch.int32, device=device)
+    rows = bits.view(torch.float32)[:, :32]
+    pairs = torch.randint(-(2**63), 2**63 - 1, (3000, 2), device=device)
+    at = torch.randint(0, 3000, (count,), device=device)
+    assert rows_at(rows, at).view(torch.int32).equal(bits[:, :32].index_select(0, at))
+    assert pairs_at(pairs, at).equal(pairs.index_select(0, at))

@@ -38,7 +38,6 @@ Repairs::Lines Repairs::read() const {
   Lines lines;
   if (note.state == 0) return lines;
   lines.count = note.count;
-  lines.is_open = note.state == kRepairing;
   lines.damaged = (note.state != kRepaired && note.state != kRepairing) ||
                   note.crc != checksum_of(note) || note.text_bytes > kMostRepairText;
   if (lines.damaged) return lines;
@@ -65,7 +64,7 @@ void Repairs::add(std::span<std::string const> lines, bool is_open) {
   for (std::string const& line : before.text) append(line);
   for (std::string const& line : lines) append(line);
   RepairNote note{};
-  note.state = is_open || before.is_open ? kRepairing : kRepaired;
+  note.state = is_open || open() ? kRepairing : kRepaired;
   note.repaired_unix_s = unix_seconds();
   note.count = (before.damaged ? 1 : before.count) + lines.size();
   note.text_bytes = static_cast<std::uint32_t>(text.size());
@@ -93,7 +92,7 @@ std::vector<std::string> Repairs::waiting() const {
   return std::move(lines.text);
 }
 
-bool Repairs::open() const { return read().is_open; }
+bool Repairs::open() const { return repair_is_open(pool_->base()); }
 
 void Repairs::finish() {
   PERDURE_ASSERT(open());

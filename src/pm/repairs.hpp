@@ -34,7 +34,6 @@ class Repairs {
     std::vector<std::string> text;
     std::uint64_t count = 0;
     bool damaged = false;
-    bool is_open = false;
   };
   [[nodiscard]] Lines read() const;
 

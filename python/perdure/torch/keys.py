@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from perdure.torch.gathers import pairs_at, rows_at
+
 # Of most ids and tables, these with the process that has the key: then a key is one number, and
 # sorting sorts once.
 _ID_BITS, _TABLE_BITS = 44, 19
@@ -52,7 +54,7 @@ class Distinct(Keys):
     def sums(self, of_batch: Tensor) -> Tensor:
         """Sums over equal keys, in the order of the batch, of rows that its keys have."""
         if self.keys.shape[0] == of_batch.shape[0]:
-            return of_batch.index_select(0, self.order)
+            return rows_at(of_batch, self.order)
         return nn.functional.embedding_bag(
             self.order, of_batch.contiguous(), self.begins, mode="sum"
         )
@@ -114,7 +116,7 @@ class Sorting:
         inverse = torch.empty_like(self._order).scatter_(0, self._order, self._which)
         if owners is not None:
             owners = owners.index_select(0, first)
-        keys = self._keys.index_select(0, first)
+        keys = pairs_at(self._keys, first)
         return Distinct(keys, inverse, True, self._order, begins, owners)
 
 

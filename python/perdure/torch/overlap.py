@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 import perdure
+from perdure.torch.gathers import rows_at
 from perdure.torch.keys import Among
 from perdure.torch.passes import Looked
 
@@ -83,7 +84,7 @@ def _lay(looked: Looked, among: Among, changed: Tensor) -> None:
     found = among.mask(keys, are_numbers) if _host_waits(keys) else None
     if found is not None:
         there, at = found
-        looked.rows = torch.where(there[:, None], changed.index_select(0, at), looked.rows)
+        looked.rows = torch.where(there[:, None], rows_at(changed, at), looked.rows)
         if looked.missing is not None:
             looked.missing &= ~there
         return

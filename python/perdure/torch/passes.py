@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from perdure.torch.features import Feature
+from perdure.torch.gathers import rows_at
 from perdure.torch.keys import Distinct, Keys, distinct
 from perdure.torch.pooling import Bags
 
@@ -68,7 +69,7 @@ class Looked:
         weights = self.rows[:, :dim]
         if self.batch.inverse is None:
             return weights.contiguous()
-        return weights.index_select(0, self.batch.inverse)
+        return rows_at(weights, self.batch.inverse)
 
 
 def none_of(keys: Tensor) -> Tensor:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from perdure.torch.gathers import rows_at
+
 
 @dataclass(frozen=True)
 class Bags:
@@ -41,7 +43,7 @@ class Bags:
             gradient = gradient / self.divisors
         bags = torch.arange(len(self.lengths), device=self.lengths.device)
         of_each = torch.repeat_interleave(bags, self.lengths, output_size=ids)
-        gradient = gradient.index_select(0, of_each)
+        gradient = rows_at(gradient, of_each)
         if self.of_ids is None:
             return gradient, None
         of_ids = None if weights is None else (gradient * weights).sum(dim=1)
