@@ -104,7 +104,7 @@ def watch(sections: Sections, trainer: Any, bags: Any) -> None:
     sections.watch("gradients added, rows updated", bags, "changed")
     sections.watch("dense state", trainer._dense, "save")
     sections.watch("commit, but for its puts", trainer, "_write_step")
-    sections.watch("puts", trainer.store, "put")
+    sections.watch("puts", trainer.store, "_put_whole")
     if not isinstance(trainer, pt.ShardedTrainer):
         return
     sections.watch("exchange of ids and weights", bags, "_rows_of")

@@ -80,7 +80,7 @@ def costs(store: perdure.Store, bags: Any, trainer: Any, first: int) -> dict[str
             return op(*args, **(kwargs or {}))
 
     with pytest.MonkeyPatch.context() as patch, Counting():
-        count(patch, found, perdure.Store, "put", "puts")
+        count(patch, found, perdure.Store, "_put_whole", "puts")
         count(patch, found, perdure.Store, "_get_rows", "reads")
         count(patch, found, torch.Tensor, "tolist", "waits")
         step_of(bags, trainer, first)
@@ -141,7 +141,7 @@ def test_two_collections_are_one_put_and_train_as_those_of_one_process(pools: Pa
             features = (ids, torch.ones(size, dtype=torch.int64))
             batches: collections.Counter[str] = collections.Counter()
             with pytest.MonkeyPatch.context() as patch:
-                count(patch, batches, perdure.Store, "put", "puts")
+                count(patch, batches, perdure.Store, "_put_whole", "puts")
                 with trainer.step():
                     for bags in both:
                         pooled = bags({config.name: features for config in bags.configs})

@@ -67,8 +67,8 @@ void CrashedMedium::resolve(std::uint32_t word, Chain const& chain) {
     std::size_t const at = trail_.size();
     if (at < wanted_.size()) taken = std::min(least + wanted_[at], most);
     if (arrived_) {
-      auto const end = std::lower_bound(chain.begin(), chain.end(), *arrived_);
-      taken = std::clamp(static_cast<std::size_t>(end - chain.begin()), least, most);
+      auto const n = std::ranges::count_if(chain, [&](std::uint16_t e) { return (*arrived_)[e]; });
+      taken = std::clamp(static_cast<std::size_t>(n), least, most);
     }
     trail_.push_back({word, static_cast<std::uint8_t>(taken - least),
                       static_cast<std::uint8_t>(most - least + 1)});

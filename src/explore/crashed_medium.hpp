@@ -26,10 +26,11 @@ class CrashedMedium {
   /// Words take the choices' values in the order in which they are read, later ones the oldest
   /// possible.
   void crash(std::vector<std::uint8_t> const& choices);
-  /// Instead: the window's first so many writes arrived, and no other.
-  void crash_after(std::size_t writes) {
+  /// Instead: these writes of the window arrived, each with all that must be there before it, and
+  /// no other.
+  void crash_with(EventSet const& arrived) {
     crash({});
-    arrived_ = writes;
+    arrived_ = arrived;
   }
   void end() { crashed_ = false; }
   /// Which of its values each word that was read took, and of how many, in the order of reading.
@@ -66,7 +67,7 @@ class CrashedMedium {
   std::unordered_map<std::uint32_t, Chain> unread_;  // those not decided yet
   EventSet in_, out_;
   std::vector<std::uint8_t> wanted_;
-  std::optional<std::size_t> arrived_;  // of the window's writes, the first so many
+  std::optional<EventSet> arrived_;  // instead of wanted_
   std::vector<Choice> trail_;
   std::vector<std::uint32_t> seen_;  // epoch in which a word was first read or written
   std::uint32_t epoch_ = 0;

@@ -60,11 +60,11 @@ void Crasher::end_run(Forward& forward, SimScheduler const& scheduler) {
 // Crashes
 
 Crasher::Leaf Crasher::crash_once(Window const& window, std::vector<std::uint8_t> const& choices,
-                                  std::optional<std::size_t> arrived, bool record_recovery) {
+                                  EventSet const* arrived, bool record_recovery) {
   Leaf leaf;
   SimScheduler scheduler({});
   Simulated const simulated(scheduler, tracker_);
-  arrived ? tracker_.crashed.crash_after(*arrived) : tracker_.crashed.crash(choices);
+  arrived != nullptr ? tracker_.crashed.crash_with(*arrived) : tracker_.crashed.crash(choices);
   std::uint64_t logical = 0;
   std::uint64_t const expected = hash_of_oracle(window.oracle);
   leaf.wrong = judge(window.oracle, record_recovery, leaf.recovery, logical);
@@ -77,8 +77,18 @@ Crasher::Leaf Crasher::crash_once(Window const& window, std::vector<std::uint8_t
   return leaf;
 }
 
-/// Every crash state of one window: all of them up to a bound, random ones beyond it. `path` leads
-/// here.
+/// Of a window that is not exhausted. What was read last varies first there, so without these the
+/// words that are read early have one value.
+std::vector<EventSet> Crasher::chosen_states(Window const& window, bool nested) const {
+  std::vector<EventSet> states = lone_writes(window, samples_of(nested));
+  std::size_t const prefixes = nested ? this->prefixes() / 8 : this->prefixes();
+  for (std::size_t n = 1; n <= prefixes; ++n)
+    states.push_back(first_writes(window, n * window.events.size() / prefixes));
+  return states;
+}
+
+/// Every crash state of one window: all of them up to a bound, chosen and random ones beyond it.
+/// `path` leads here.
 std::optional<Finding> Crasher::crash_in(Window const& window, std::vector<CrashPoint> path) {
   bool const nested = path.size() > 1;
   if (Totals* const t = progress_.counted()) ++t->explored.windows;
@@ -91,35 +101,38 @@ std::optional<Finding> Crasher::crash_in(Window const& window, std::vector<Crash
     return std::nullopt;
   }
   State const before = medium_.now();
-  std::uint32_t const most = nested ? options_.nested_leaves : options_.leaves;
-  std::uint32_t const samples = nested ? options_.nested_leaves / 4 : options_.samples;
-  std::uint32_t const prefixes = nested ? this->prefixes() / 8 : this->prefixes();
-  std::uint64_t random = mix(hash_of_window(window), medium_.hash());
-  std::vector<std::uint8_t> choices;
-  for (std::uint32_t n = 0; n < most + samples + prefixes && !progress_.enough_here(); ++n) {
-    std::optional<std::size_t> arrived;
-    if (n >= most + samples) {
-      arrived = (n - most - samples + 1) * window.events.size() / prefixes;
-    } else if (n >= most) {  // too many to visit: any of them
-      if (Totals* const t = n == most ? progress_.counted() : nullptr)
-        ++(nested ? t->explored.nested_sampled : t->explored.windows_sampled);
-      choices.assign(kMostEvents, 0);
-      for (auto& c : choices) c = static_cast<std::uint8_t>((random = mix(random, n)) % 3);
-    }
+  std::vector<CrashedMedium::Choice> trail;
+  auto const crash = [&](std::vector<std::uint8_t> const& choices,
+                         EventSet const* arrived) -> std::optional<Finding> {
     tracker_.crashed.prepare(window);
     Leaf const leaf = crash_once(window, choices, arrived, !nested);
-    auto const trail = tracker_.crashed.choices();
+    trail = tracker_.crashed.choices();
     auto const image = tracker_.crashed.image();
     medium_.back_to(before);
     path.back().choices.clear();
     for (auto const& c : trail) path.back().choices.push_back(c.taken);
     if (leaf.wrong) return Finding{*leaf.wrong, seed_, {}, path, ""};
-    if (leaf.fresh && !nested && worth_crashing(leaf.recovery)) {
-      if (auto finding = crash_inside_recovery(leaf.recovery, image, path)) return finding;
-    }
-    if (n >= most) continue;
+    if (nested || !leaf.fresh || !worth_crashing(leaf.recovery)) return std::nullopt;
+    return crash_inside_recovery(leaf.recovery, image, path);
+  };
+  std::vector<std::uint8_t> choices;
+  for (std::uint32_t n = 0; n < (nested ? options_.nested_leaves : options_.leaves); ++n) {
+    if (progress_.enough_here()) return std::nullopt;
+    if (auto finding = crash(choices, nullptr)) return finding;
     choices = next_choices(trail);
-    if (choices.empty()) break;
+    if (choices.empty()) return std::nullopt;
+  }
+  if (Totals* const t = progress_.counted())
+    ++(nested ? t->explored.nested_sampled : t->explored.windows_sampled);
+  for (EventSet const& arrived : chosen_states(window, nested)) {
+    if (progress_.enough_here()) return std::nullopt;
+    if (auto finding = crash({}, &arrived)) return finding;
+  }
+  std::uint64_t random = mix(hash_of_window(window), medium_.hash());
+  choices.assign(kMostEvents, 0);
+  for (std::uint32_t n = 0; n < samples_of(nested) && !progress_.enough_here(); ++n) {
+    for (auto& c : choices) c = static_cast<std::uint8_t>((random = mix(random, n)) % 3);
+    if (auto finding = crash(choices, nullptr)) return finding;
   }
   return std::nullopt;
 }
@@ -255,7 +268,7 @@ std::optional<std::string> Crasher::replay(Finding const& finding) {
     State const before = medium_.now();
     Window const window = windows[crash.window];
     tracker_.crashed.prepare(window);
-    Leaf leaf = crash_once(window, crash.choices, std::nullopt, true);
+    Leaf leaf = crash_once(window, crash.choices, nullptr, true);
     auto const image = tracker_.crashed.image();
     medium_.back_to(before);
     if (leaf.wrong) return leaf.wrong;

@@ -104,9 +104,13 @@ class Crasher {
   std::optional<Finding> crash_inside_recovery(std::vector<Window> const& recovery,
                                                Image const& image,
                                                std::vector<CrashPoint> const& path);
-  /// `arrived`: the window's first so many writes, instead of what the choices say.
+  /// `arrived`: these writes, instead of what the choices say.
   Leaf crash_once(Window const& window, std::vector<std::uint8_t> const& choices,
-                  std::optional<std::size_t> arrived, bool record_recovery);
+                  EventSet const* arrived, bool record_recovery);
+  [[nodiscard]] std::vector<EventSet> chosen_states(Window const& window, bool nested) const;
+  [[nodiscard]] std::uint32_t samples_of(bool nested) const {
+    return nested ? options_.nested_leaves / 4 : options_.samples;
+  }
 
   std::unordered_set<std::uint64_t> seen_windows_;  // of this scenario
 };

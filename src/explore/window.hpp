@@ -27,6 +27,12 @@ struct Window {
   bool too_large = false;  // more writes than kMostEvents: not to be explored
 };
 
+/// The window's first so many writes.
+[[nodiscard]] EventSet first_writes(Window const& window, std::size_t count);
+/// Of at most `most` writes, evenly spread: each with nothing but what must be there before it, and
+/// all writes without it and what must come after it.
+[[nodiscard]] std::vector<EventSet> lone_writes(Window const& window, std::size_t most);
+
 /// Words and their values.
 using Image = std::vector<std::pair<std::uint32_t, std::uint64_t>>;
 

@@ -404,7 +404,7 @@ class Trainer:
                 keys = torch.cat([one.keys for one in several])
                 rows = torch.cat([one.rows for one in several])
             if self.store.value_bytes == width:
-                self.store.put(keys, rows)
+                self.store._put_whole(keys, rows)
             else:
                 self.store._put_rows(keys, rows, width)
 
