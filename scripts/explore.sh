@@ -27,7 +27,7 @@ for kind in "word fence" "word commit" "in_place fence" "word fence --atomic --p
   "log fence --device-ops --long-keys --per-scenario 800" "word fence --long-keys" "word fence --power" "log fence --power" \
   "log fence --repair --per-scenario 100" "log commit --repair --per-scenario 100" "log fence --repair --wide-keys --per-scenario 100" \
   "log fence --repair --any-values --per-scenario 100" "log fence --repair --atomic --per-scenario 100" \
-  "log fence --repair --any-keys --per-scenario 100" "word fence --repair --per-scenario 100"; do  # the last two: see Open
+  "log fence --repair --any-keys --per-scenario 100" "word fence --repair --per-scenario 100"; do
   read -r layout model more <<<"$kind"
   # shellcheck disable=SC2086  # several words
   "$program" --layout "$layout" --model "$model" $more --states "$states" --jobs "$(nproc)"

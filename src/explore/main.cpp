@@ -339,6 +339,7 @@ constexpr Kind kKinds[] = {
     {"repair", "repairs", System::store, Layout::word, &Bounds::repair},
     {"log-repair", "repairs", System::store, Layout::log, &Bounds::repair},
     {"log-repair-any", "", System::store, Layout::log, &Bounds::repair, false, &Bounds::any_values},
+    {"log-repair-keys", "", System::store, Layout::log, &Bounds::repair, false, &Bounds::any_keys},
     {"cached", "", System::store, Layout::in_place, &Bounds::cached},
     {"tables", "", System::tables, Layout::word, nullptr},
     {"gpm-log", "gpm-logs", System::gpm_log, Layout::word, nullptr},

@@ -25,7 +25,8 @@ struct MutantInfo {
   char const*
       layouts;  // "word", "in_place", "both"; of word alone "atomic", "steps", "reverts",
                 // "mirrored", "mirrored-atomic", "mirrored-cached", "device", "full", "power",
-                // "repair"; "log-repair", and "repairs" (both), "log-repair-any";
+                // "repair"; "log-repair", and "repairs" (both), "log-repair-any",
+                // "log-repair-keys";
                 // "log", of it alone "log-atomic", "log-steps", "log-reverts", "log-wide",
                 // "log-any", "log-any-keys", "log-any-keys-atomic", "log-cached", "log-device"; of
                 // in_place "cached"; "tables";

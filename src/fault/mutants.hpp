@@ -41,6 +41,7 @@ inline constexpr char const* kMutantNames[] = {
     "log_reader_by_hash_alone",
     // Repairs.
     "repair_changes_before_note",
+    "repair_forgets_what_was_told",
     "repair_state_before_lines",
     "repair_erases_in_table_alone",
     "repair_heads_with_entries",

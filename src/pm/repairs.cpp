@@ -13,8 +13,18 @@ namespace perdure::pm {
 namespace {
 
 constexpr std::uint64_t kText = kRepairNoteOffset + sizeof(RepairNote);
-/// RepairNote::state of a repair that is not over: what it drops is not all dropped yet.
-constexpr std::uint64_t kRepairing = 0x6e69726961706572u;  // "repairin"
+// RepairNote::state of a repair that is not over.
+constexpr std::uint64_t kDropping = 0x676e6970706f7264u;  // "dropping"
+constexpr std::uint64_t kDoubting = 0x6e69726961706572u;  // "repairin"
+
+Unfinished unfinished_by(std::uint64_t state) {
+  return state == kDoubting   ? Unfinished::doubts
+         : state == kDropping ? Unfinished::drops
+                              : Unfinished::nothing;
+}
+std::uint64_t state_for(Unfinished what) {
+  return what == Unfinished::doubts ? kDoubting : what == Unfinished::drops ? kDropping : kRepaired;
+}
 
 std::uint64_t unix_seconds() {
 #if defined(PERDURE_EXPLORE)
@@ -24,9 +34,9 @@ std::uint64_t unix_seconds() {
 #endif
 }
 
-/// It does not tell the two states apart, for one becomes the other by one store.
+/// It does not tell the states apart, for one becomes another by one store.
 std::uint32_t checksum_of(RepairNote note) {
-  if (note.state == kRepairing) note.state = kRepaired;
+  if (unfinished_by(note.state) != Unfinished::nothing) note.state = kRepaired;
   return checksum(note);
 }
 
@@ -38,8 +48,8 @@ Repairs::Lines Repairs::read() const {
   Lines lines;
   if (note.state == 0) return lines;
   lines.count = note.count;
-  lines.damaged = (note.state != kRepaired && note.state != kRepairing) ||
-                  note.crc != checksum_of(note) || note.text_bytes > kMostRepairText;
+  bool const known = state_for(unfinished_by(note.state)) == note.state;
+  lines.damaged = !known || note.crc != checksum_of(note) || note.text_bytes > kMostRepairText;
   if (lines.damaged) return lines;
   std::string text(note.text_bytes, '\0');
   read_bytes(text.data(), pool_->base() + kText, text.size());
@@ -54,7 +64,7 @@ Repairs::Lines Repairs::read() const {
 
 // The word `state` goes first and comes last: a crash in between leaves a note that is damaged, and
 // so still waits.
-void Repairs::add(std::span<std::string const> lines, bool is_open) {
+void Repairs::add(std::span<std::string const> lines, Unfinished what) {
   Lines const before = read();
   std::string text;
   auto const append = [&](std::string const& line) {
@@ -64,7 +74,7 @@ void Repairs::add(std::span<std::string const> lines, bool is_open) {
   for (std::string const& line : before.text) append(line);
   for (std::string const& line : lines) append(line);
   RepairNote note{};
-  note.state = is_open || open() ? kRepairing : kRepaired;
+  note.state = state_for(std::max(what, unfinished()));
   note.repaired_unix_s = unix_seconds();
   note.count = (before.damaged ? 1 : before.count) + lines.size();
   note.text_bytes = static_cast<std::uint32_t>(text.size());
@@ -92,10 +102,10 @@ std::vector<std::string> Repairs::waiting() const {
   return std::move(lines.text);
 }
 
-bool Repairs::open() const { return repair_is_open(pool_->base()); }
+Unfinished Repairs::unfinished() const { return unfinished_repair(pool_->base()); }
 
 void Repairs::finish() {
-  PERDURE_ASSERT(open());
+  PERDURE_ASSERT(unfinished() != Unfinished::nothing);
   order();
   store_word(reinterpret_cast<std::uint64_t*>(pool_->base() + kRepairNoteOffset), kRepaired);
   order();
@@ -106,10 +116,10 @@ void Repairs::acknowledge() {
   order();
 }
 
-bool repair_is_open(std::byte const* base) {
+Unfinished unfinished_repair(std::byte const* base) {
   std::uint64_t state = 0;
   read_bytes(&state, base + kRepairNoteOffset, sizeof state);
-  return state == kRepairing;
+  return unfinished_by(state);
 }
 
 }  // namespace perdure::pm

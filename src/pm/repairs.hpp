@@ -13,15 +13,21 @@
 
 namespace perdure::pm {
 
+/// What a repair has begun, and has not finished.
+enum class Unfinished : std::uint8_t {
+  nothing,
+  drops,  // of what it must; all else is what it was
+  doubts,  // nothing vouches for what it has not looked at
+};
+
 class Repairs {
  public:
   explicit Repairs(Pool& pool) : pool_(&pool) {}
 
-  /// Behind those that wait already. From then on, if not before, a repair `is_open`.
-  void add(std::span<std::string const> lines, bool is_open = false);
-  /// Whether a repair has begun to drop what it must, and has not finished.
-  [[nodiscard]] bool open() const;
-  /// It has, durably.
+  /// Behind those that wait already. From then on, if no more is, `what` is unfinished.
+  void add(std::span<std::string const> lines, Unfinished what = Unfinished::nothing);
+  [[nodiscard]] Unfinished unfinished() const;
+  /// Nothing is, durably.
   void finish();
   /// What waits to be acknowledged. Lines that are damaged themselves, or had no room, are one line
   /// that says so.
@@ -40,7 +46,7 @@ class Repairs {
   Pool* pool_;
 };
 
-/// As Repairs::open(), of the pool at `base`, which another process may have open.
-[[nodiscard]] bool repair_is_open(std::byte const* base);
+/// As Repairs::unfinished(), of the pool at `base`, which another process may have open.
+[[nodiscard]] Unfinished unfinished_repair(std::byte const* base);
 
 }  // namespace perdure::pm

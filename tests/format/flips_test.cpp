@@ -339,6 +339,7 @@ class Flips : public ::testing::TestWithParam<Kind> {
 class FlipsOfGphash : public Flips {};
 class FlipsOfDash : public Flips {};
 class FlipsOfInPlace : public Flips {};
+class FlipsOfWords : public Flips {};
 
 TEST_P(Flips, OfOneBitAreTold) {
   for (Places const& group : groups()) {
@@ -392,6 +393,28 @@ TEST_P(FlipsOfGphash, OfARecordAndWhatMakesARepairLookAreTold) {
   }
 }
 
+/// However many bits of it are set, a word is known to have been none by the sum. Then all other
+/// words are known to be right, and no damaged record is dropped.
+TEST_P(FlipsOfWords, OfAnEmptySlotAndARecordCostNoKey) {
+  std::vector<Image::Slot> taken, empty;
+  for (auto const& slot : whole_->slots()) (whole_->taken(slot) ? taken : empty).push_back(slot);
+  for (int i = 0; i < 8 && !HasFailure(); ++i) {
+    std::vector<Flip> flips{{whole_->record(taken[draw_() % taken.size()]) + 6, 7}};
+    std::uint64_t const word = empty[draw_() % empty.size()].word_offset;
+    for (std::uint64_t byte = word; byte < word + 8; ++byte)
+      flips.push_back({byte, static_cast<unsigned>(draw_() % 8)});
+    flip(flips);
+    OpenOptions repairing = alone();
+    repairing.repair = true;
+    auto store = Store::open(path_.str(), repairing);
+    must(store.status());
+    EXPECT_EQ(store->recovery().dropped, 0u) << text(flips);
+    EXPECT_EQ(store->stats().records, kRecords);
+    must(store->close());
+    restore();
+  }
+}
+
 /// A key in a slot is put right by its state. Then the sum says which record another slot led to:
 /// records of `in_place` do not say whose they are, and an older version may be one bit away.
 TEST_P(FlipsOfInPlace, OfAKeyAndAnotherSlotsAddressArePutRight) {
@@ -441,6 +464,8 @@ TEST_P(Flips, OfTwoBitsInEveryWordAreTold) {
 auto const kName = [](auto const& one) { return std::string(one.param.name); };
 INSTANTIATE_TEST_SUITE_P(Pools, Flips, ::testing::ValuesIn(kKinds), kName);
 INSTANTIATE_TEST_SUITE_P(Pools, FlipsOfGphash, ::testing::ValuesIn(std::span(kKinds).first(4)),
+                         kName);
+INSTANTIATE_TEST_SUITE_P(Pools, FlipsOfWords, ::testing::ValuesIn(std::span(kKinds).first(2)),
                          kName);
 INSTANTIATE_TEST_SUITE_P(Pools, FlipsOfInPlace,
                          ::testing::ValuesIn(std::span(kKinds).subspan(2, 1)), kName);

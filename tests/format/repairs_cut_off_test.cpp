@@ -144,15 +144,16 @@ TEST_F(RepairsCutOff, LeaveTheLastBatchOfAClosedPoolThoughAValueIsDamaged) {
 }
 
 TEST_F(RepairsCutOff, AreRefusedWithoutARepairAndDoneByTheNext) {
-  for (std::string const& path : {path_, killed_}) {
+  using enum pm::Unfinished;
+  for (auto const& [path, unfinished] : {std::pair{path_, drops}, {killed_, doubts}}) {
     {
       auto pool = pm::Pool::open(path, {false, false, false});
       must(pool.status());
       std::string const line = "some entries were dropped";
       pm::Repairs repairs(*pool);
-      repairs.add(std::span(&line, 1), true);
+      repairs.add(std::span(&line, 1), unfinished);
       repairs.add(std::span(&line, 1));
-      EXPECT_TRUE(repairs.open());
+      EXPECT_EQ(repairs.unfinished(), unfinished);
       EXPECT_EQ(repairs.waiting().size(), 2u);
       pool->close();
     }

@@ -68,14 +68,14 @@ SlotDamage::Change SlotDamage::drop(std::uint64_t number, std::string const& why
 }
 
 /// The one word that is what it was when the sum lacks nothing. In all likelihood: of 2^64 sums,
-/// 2,081 words are two bits apart.
+/// one is that without the word, and 2,081 are of words two bits apart.
 std::optional<SlotDamage::Change> SlotDamage::change_by_sum(std::uint64_t missing) const {
   PERDURE_ASSERT(missing != 0);
   for (std::uint64_t number = 0; number < slots_.slots(); ++number) {
     SlotAt const at = slots_.locate(number);
     if (at.slot >= in_place::level_slots(*at.level, slots_.view().slots)) continue;
     std::uint64_t const word = slots_.word_at(at);
-    if (word != 0 && slots_.sum_of(at, word) + missing == 0 && two_bits_apart(word, 0))
+    if (word != 0 && slots_.sum_of(at, word) + missing == 0)
       return put_right(number, slots_.word_of(at), 0, "was empty");
     if (std::uint64_t const was = unmixed(
             (word != 0 ? mixed(word, slots_.word_of(at)) : 0) + missing, slots_.word_of(at));

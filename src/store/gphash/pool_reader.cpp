@@ -87,7 +87,7 @@ struct PoolReader::State {
     auto const read = pm::Pool::header_in(path, file.data());
     if (!read) return read.status();
     header = read.value();
-    if (pm::repair_is_open(file.data())) return repair_not_over(path);
+    if (pm::unfinished_repair(file.data()) != pm::Unfinished::nothing) return repair_not_over(path);
     return check_kind(path, header);
   }
 

@@ -99,7 +99,8 @@ Status Recovery::run(BatchWriter& writer) {
   report.clean = core_.pool.root().clean == 1;
   bool const grows = table.growing();
   if (core_.pool.read_only() && (!report.clean || grows)) return unrecovered_read_only(core_.path);
-  if (core_.repairs.open() && !core_.options.repair) return repair_cut_off(core_.path);
+  bool const cut_off = core_.repairs.unfinished() != pm::Unfinished::nothing;
+  if (cut_off && !core_.options.repair) return repair_cut_off(core_.path);
   std::vector<std::string> wrong;  // of a pool that was closed in order
   if (report.clean) wrong = changed_words();
   if (left_ && grows && table.sum(core_.workers).sum != left_->sum)

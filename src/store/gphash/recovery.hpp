@@ -53,7 +53,8 @@ class Recovery {
   void compare_slots(gphash::Survey const& found, std::vector<std::string>& wrong);
   gphash::Survey repair(std::vector<std::string> const& wrong);
   /// Notes what a repair is about to change.
-  void say(std::vector<std::string> const& lines, bool is_open = false);
+  void say(std::vector<std::string> const& lines,
+           pm::Unfinished unfinished = pm::Unfinished::nothing);
 
   // Layout `log` (repair_entries.cpp).
   struct Doubtful {
@@ -64,7 +65,7 @@ class Recovery {
                       gphash::Survey& found);
   [[nodiscard]] std::vector<Doubtful> doubtful_slots(gphash::Survey const& found, bool told);
   [[nodiscard]] std::uint64_t older_twin(std::uint64_t number, gphash::Entry const& entry);
-  Status erase_slots(BatchWriter& writer, std::vector<Doubtful> const& slots);
+  Status erase_slots(BatchWriter& writer, std::vector<Doubtful> const& slots, bool told);
   void mend_heads();
   void say_what_is_left(gphash::Survey const& found, bool told);
   void dropped(std::uint64_t slots, char const* what);

@@ -21,6 +21,7 @@
 namespace perdure {
 namespace {
 
+using pm::Unfinished;
 using wal::EntryDamage;
 
 constexpr int kPasses = 64;  // as many slots of one key as a repair drops
@@ -59,10 +60,10 @@ EntryDamage::Word judge_put(pm::Pool& pool, std::byte const* cell) {
 
 }  // namespace
 
-/// `is_open`: what follows from them is not over with the next change.
-void Recovery::say(std::vector<std::string> const& lines, bool is_open) {
+/// `unfinished`: what follows from them, and is not over with the next change.
+void Recovery::say(std::vector<std::string> const& lines, Unfinished unfinished) {
   if (lines.empty()) return;
-  core_.repairs.add(lines, is_open);
+  core_.repairs.add(lines, unfinished);
   note_changes(core_.recovery, lines);
   core_.recovery.repaired = true;
 }
@@ -76,15 +77,16 @@ Status Recovery::repair_entries() {
   EntryDamage damage(core_.pool, core_.workers,
                      [&](std::byte const* cell) { return judge_put(core_.pool, cell); });
   if (Status s = damage.look(); !s.ok()) return named(s);
-  if (core_.repairs
-          .open()) {  // one that was cut off: the log may be whole by now, and its table not
+  Unfinished const left = core_.repairs.unfinished();
+  if (left != Unfinished::nothing) {  // the log may be whole by now, and its table not
     changes_.begin_opening();
-    mended_ = lossy_ = true;
+    mended_ = true;
+    lossy_ = left == Unfinished::doubts;
   }
   if (!damage.lines().empty()) {
     changes_.begin_opening();
     if (mutated("repair_changes_before_note")) damage.apply();
-    say(damage.lines(), damage.lossy());
+    say(damage.lines(), damage.lossy() ? Unfinished::doubts : Unfinished::nothing);
     damage.apply();
     mended_ = true;
     lossy_ |= damage.lossy();
@@ -127,19 +129,20 @@ Status Recovery::repair_table(BatchWriter& writer, std::vector<std::string> cons
   core_.heap.forget();
   mend_heads();
   found = gphash::survey(core_.table, core_.workers);
-  bool const told = left_ ? found.sum == left_->sum : !lossy_;
+  bool const told = core_.repairs.unfinished() == Unfinished::drops ||
+                    (left_ ? found.sum == left_->sum : !lossy_);
   // What one pass drops may have hidden others: of three slots that have one key, for instance.
   for (int pass = 0; pass < kPasses; ++pass) {
     auto const doubtful = doubtful_slots(found, told);
     if (doubtful.empty()) break;
-    if (Status s = erase_slots(writer, doubtful); !s.ok()) return s;
+    if (Status s = erase_slots(writer, doubtful, told); !s.ok()) return s;
     repair_dropped_ += doubtful.size();
     if (Status s = core_.show_words(); !s.ok()) return s;
     core_.heap.forget();
     found = gphash::survey(core_.table, core_.workers);
   }
   say_what_is_left(found, told);
-  if (core_.repairs.open()) core_.repairs.finish();
+  if (core_.repairs.unfinished() != Unfinished::nothing) core_.repairs.finish();
   return {};
 }
 
@@ -201,14 +204,17 @@ std::uint64_t Recovery::older_twin(std::uint64_t number, gphash::Entry const& en
 }
 
 /// An extent says so, and so does the table.
-Status Recovery::erase_slots(BatchWriter& writer, std::vector<Doubtful> const& slots) {
+Status Recovery::erase_slots(BatchWriter& writer, std::vector<Doubtful> const& slots, bool told) {
   wal::EntryLog& log = core_.entries;
   std::uint64_t const n = slots.size();
   std::vector<std::string> lines;
   for (Doubtful const& one : slots)
     lines.push_back(core_.table.name(one.slot) + ": " + one.why + ", dropped");
-  say(lines, true);
-  settle_log(core_.pool.root());  // nothing follows what no commit followed
+  bool const doubts = !told || mutated("repair_forgets_what_was_told");
+  say(lines, doubts ? Unfinished::doubts : Unfinished::drops);
+  pm::Root root = core_.pool.root();
+  root.clean = 0;  // what the last close noted is not so any more
+  settle_log(root);  // nothing follows what no commit followed
   if (Status s = log.reserve(n); !s.ok())
     return {s.code(), "pool " + core_.path + ": the log of its entries: " + s.message()};
   core_.pool_may_have_grown();
