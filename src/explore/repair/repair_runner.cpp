@@ -265,6 +265,21 @@ std::optional<std::string> RepairRunner::settle(Store& store, Answers const& now
   return last == then ? std::nullopt : std::optional("a further repair changes something");
 }
 
+std::optional<std::string> RepairRunner::check_contents(Store& store, Answers& found) {
+  if (auto wrong = ask(store, found)) return "after a crash, " + *wrong;
+  // Of a loss: what stays of a head that is given up may be told once words of it are zero.
+  Contents const& had = session_.states.back();
+  for (std::size_t k = 0; k < kKeys; ++k)
+    if (found.contents[k] != repaired_.answers.contents[k] &&
+        !(repaired_.lossy() && found.contents[k] == had[k]))
+      return "after a crash of a repair, " + shown_key(k, found.contents) + "; else it " +
+             shown_key(k, repaired_.answers.contents).substr(name_of(k).size() + 1);
+  if (store.recovery().records != store.stats().records)
+    return "the report counts " + std::to_string(store.recovery().records) + " records of " +
+           std::to_string(store.stats().records);
+  return std::nullopt;
+}
+
 std::optional<std::string> RepairRunner::judge(std::size_t which, bool record_recovery,
                                                std::vector<Window>& recovery,
                                                std::uint64_t& logical) {
@@ -273,6 +288,7 @@ std::optional<std::string> RepairRunner::judge(std::size_t which, bool record_re
   bool const plainly = seed_ % 2 != 0 && (stage == Stage::over || !repaired_.opens_plainly);
   tracker_.recorder.record(record_recovery);
   auto store = Store::open(kArenaPath, repair_options(!plainly));
+  bool const was_plain = plainly && store;
   if (!store && plainly) {
     Status const s = store.status();
     if (stage == Stage::over) return "a repair is over, and the pool is refused: " + s.message();
@@ -286,17 +302,13 @@ std::optional<std::string> RepairRunner::judge(std::size_t which, bool record_re
     w.oracle = static_cast<std::size_t>(stage == Stage::over ? stage : Stage::said);
   if (!store) return "the next repair fails: " + store.status().message();
   Answers found;
-  if (auto wrong = ask(*store, found)) return "after a crash, " + *wrong;
-  // Of a loss: what stays of a head that is given up may be told once words of it are zero.
-  Contents const& had = session_.states.back();
-  for (std::size_t k = 0; k < kKeys; ++k)
-    if (found.contents[k] != repaired_.answers.contents[k] &&
-        !(repaired_.lossy() && found.contents[k] == had[k]))
-      return "after a crash of a repair, " + shown_key(k, found.contents) + "; else it " +
-             shown_key(k, repaired_.answers.contents).substr(name_of(k).size() + 1);
-  if (store->recovery().records != store->stats().records)
-    return "the report counts " + std::to_string(store->recovery().records) + " records of " +
-           std::to_string(store->stats().records);
+  if (auto wrong = check_contents(*store, found)) return wrong;
+  if (was_plain && stage != Stage::over) {  // a repair may look at more
+    if (Status const s = store->close(); !s.ok()) return "close: " + s.message();
+    store = Store::open(kArenaPath, repair_options(true));
+    if (!store) return "the next repair fails: " + store.status().message();
+    if (auto wrong = check_contents(*store, found)) return wrong;
+  }
   if (auto wrong = check_lines(found.lines, stage)) return wrong;
   logical = mix(hash_of(found.contents), found.lines.size());
   return settle(*store, found);

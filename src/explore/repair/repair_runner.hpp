@@ -59,6 +59,7 @@ class RepairRunner final : public Crasher {
   [[nodiscard]] std::optional<std::string> check_truth() const;
   [[nodiscard]] std::optional<std::string> check_lines(std::vector<std::string> const& lines,
                                                        Stage stage) const;
+  std::optional<std::string> check_contents(Store& store, Answers& found);
   std::optional<std::string> settle(Store& store, Answers const& now);
 
   std::optional<Scenario> scenario_;

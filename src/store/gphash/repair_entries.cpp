@@ -97,13 +97,11 @@ Status Recovery::repair_entries() {
                                    "the repair";
   }
   if (Status s = core_.entries.attach(); !s.ok()) return named(s);
-  // Of a pool that was closed in order, see repair_table(). After a kill the last batch counts only
-  // if its records are there.
-  if (core_.pool.root().clean == 0) mend_heads();
+  mend_heads();  // for after a kill the last batch counts only if its records are there
   return {};
 }
 
-/// Of superblocks of records.
+/// Of superblocks of records, whether or not anything leads there.
 void Recovery::mend_heads() {
   pm::HeapHeaders const heads(core_.pool);
   auto const headers = heads.damaged();
@@ -127,7 +125,6 @@ Status Recovery::repair_table(BatchWriter& writer, std::vector<std::string> cons
   restore_words();
   if (Status s = core_.show_words(); !s.ok()) return s;
   core_.heap.forget();
-  mend_heads();
   found = gphash::survey(core_.table, core_.workers);
   bool const told = core_.repairs.unfinished() == Unfinished::drops ||
                     (left_ ? found.sum == left_->sum : !lossy_);
