@@ -32,6 +32,12 @@ bool note_is_damaged(std::vector<std::string> const& lines) {
   });
 }
 
+/// In layout `log` a schedule says which slot an entry comes to.
+std::string without_slot(std::string line) {
+  std::size_t const at = line.find("slot "), comma = line.find(", ", at);
+  return at == line.npos || comma == line.npos ? line : line.erase(at, comma + 2 - at);
+}
+
 bool hits_records_and_more(Arena const& a, std::vector<Flip> const& damage) {
   constexpr std::uint32_t kEach = pm::kMinSuperblock / 8;
   auto const of_records = [&](Flip const& flip) {
@@ -209,6 +215,10 @@ std::optional<std::string> RepairRunner::ask(Store& store, Answers& answers) {
   for (std::string const& fault : report->faults)
     if (fault.starts_with(kWaits)) answers.lines.push_back(fault.substr(kWaits.size()));
   answers.damaged = report->fault_count - answers.lines.size();
+  if (scenario_->layout == Layout::log) {
+    std::ranges::transform(answers.lines, answers.lines.begin(), without_slot);
+    std::ranges::sort(answers.lines);
+  }
   // A record whose key has changed no get meets; one that looks like another key's, that key's
   // does.
   std::uint64_t const found = count(answers.contents);
