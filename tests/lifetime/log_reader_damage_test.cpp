@@ -227,7 +227,7 @@ TEST_P(LogReadersOfDamage, WaitUntilARepairThatWasCutOffIsMadeAgain) {
   {
     auto pool = pm::Pool::open(path(), {});
     ASSERT_TRUE(pool.ok()) << pool.status().message();
-    pm::Repairs(*pool).add(std::vector<std::string>{"what it has found"}, true);
+    pm::Repairs(*pool).add(std::vector<std::string>{"what it has found"}, pm::Unfinished::doubts);
   }
   auto const refused = [&](Status const& status) {
     EXPECT_EQ(status.code(), Code::corrupt);
