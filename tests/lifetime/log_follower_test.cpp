@@ -8,6 +8,7 @@
 #include "pm/followed_file.hpp"
 #include "pm/pool.hpp"
 #include "store/gphash/log_look.hpp"
+#include "support/sanitized.hpp"
 
 namespace perdure::test {
 namespace {
@@ -63,7 +64,7 @@ TEST(LogFollowers, ThatAreOvertakenBetweenTheRootAndItsSegmentBeginAnew) {
     return file->size();
   });
   ASSERT_TRUE(follower.follow().ok());
-  for (std::uint64_t n = 0; n < 60; ++n) {
+  for (std::uint64_t n = 0; n < (kSanitized ? 20 : 60); ++n) {
     SCOPED_TRACE(n);
     put(1);
     meanwhile = 150 + 37 * n % 400;  // a life of a segment has some 330
