@@ -234,6 +234,7 @@ class Batches(Columns):
     def _put_whole(self, keys: Keys, values: Values) -> None:
         """`put` within a transaction, which takes a batch whole or not at all: nobody asks how each
         key fared, and of millions that takes a millisecond."""
+        assert self._mine() is not None, "else nobody would hear of a key that is refused"
         handle = _arrays.stream_of(None, keys, values)
         given = _arrays.keys_input(keys, self._key_width, handle, self._device)
         rows = self._rows("values", values, given.count, handle)

@@ -1,6 +1,6 @@
 """What a case of bad input prepares: files that are damaged, cut or held elsewhere, and stores.
 
-Invariant: a preparation works in the working directory, and undoes by its stack what is not there.
+Invariant: a preparation works in the working directory; its stack undoes what it changes elsewhere.
 """
 
 from __future__ import annotations
