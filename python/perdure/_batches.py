@@ -234,12 +234,13 @@ class Batches(Columns):
     def _put_whole(self, keys: Keys, values: Values) -> None:
         """`put` within a transaction, which takes a batch whole or not at all: nobody asks how each
         key fared, and of millions that takes a millisecond."""
-        assert self._mine() is not None, "else nobody would hear of a key that is refused"
+        transaction = self._mine()
+        assert transaction is not None, "else nobody would hear of a key that is refused"
         handle = _arrays.stream_of(None, keys, values)
         given = _arrays.keys_input(keys, self._key_width, handle, self._device)
         rows = self._rows("values", values, given.count, handle)
         nothing = np.empty(0, np.uint8)
-        self._engine.put(given.column, rows.column, nothing, handle, False, self._mine())
+        self._engine.put(given.column, rows.column, nothing, handle, False, transaction)
 
     def update(
         self,
