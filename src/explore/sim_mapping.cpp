@@ -31,8 +31,9 @@ Arena::~Arena() {
 }
 
 bool Arena::shadow_agrees() const {
-  // that word is nothing that lasts, and is written by itself
-  constexpr std::uint64_t kAfter = pm::kChangeWordOffset + 8;
+  // that word and the log word are nothing that lasts, and are written by themselves
+  constexpr std::uint64_t kAfter = pm::kLogWordOffset + 8;
+  static_assert(pm::kChangeWordOffset < pm::kLogWordOffset);
   return std::memcmp(data_, shadow_, std::min(file_bytes, pm::kChangeWordOffset)) == 0 &&
          (file_bytes <= kAfter ||
           std::memcmp(data_ + kAfter, shadow_ + kAfter, file_bytes - kAfter) == 0);

@@ -16,6 +16,7 @@
 #include "base/hooks.hpp"
 #include "perdure/survival.h"
 #include "pm/host_verbs.hpp"
+#include "pm/log_word.hpp"
 #include "pm/older_format.hpp"
 #include "pm/root.hpp"
 
@@ -224,6 +225,7 @@ std::vector<std::byte> Pool::closed_head(std::optional<ClosingNote> note) const 
   read_bytes(head.data(), base(), head.size());
   ClosingNote const noted = note ? for_next_root(*note) : ClosingNote{};
   std::memcpy(head.data() + kClosingNoteOffset, &noted, sizeof noted);
+  std::memset(head.data() + kLogWordOffset, 0, sizeof(std::uint64_t));  // it gets a log of its own
   Root root = root_;
   root.clean = 1;
   PERDURE_ASSERT(root.superblocks <= superblocks());
@@ -326,7 +328,9 @@ std::uint64_t Pool::noted_lsn(int fd) {
   ClosingNote note{};
   auto const n = ::pread(fd, &note, sizeof note, static_cast<off_t>(kClosingNoteOffset));
   bool const whole = n == sizeof note && note.magic == kClosingMagic && note.crc == checksum(note);
-  return whole ? note.log_lsn : 0;
+  std::uint64_t word = 0;
+  if (::pread(fd, &word, sizeof word, static_cast<off_t>(kLogWordOffset)) != sizeof word) word = 0;
+  return std::max(whole ? note.log_lsn : 0, lsn_of_log_word(word));
 }
 
 Result<std::optional<ClosingNote>> Pool::closing_note_in(std::byte const* head, Root const& root) {

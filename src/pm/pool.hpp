@@ -93,10 +93,10 @@ class Pool {
   [[nodiscard]] Result<std::optional<ClosingNote>> closing_note() const {
     return closing_note_in(base(), root_);
   }
-  /// The same of the first bytes of a file, kHeadBytes, with this root.
-  /// What the log of the pool in that file had reached when it was closed last, whatever has
-  /// happened to it since; 0: not known.
+  /// How far the log of the pool in that file is known to have been durable, by its last close or
+  /// by its log word, whatever has happened to it since; 0: not known.
   [[nodiscard]] static std::uint64_t noted_lsn(int fd);
+  /// The same of the first bytes of a file, kHeadBytes, with this root.
   [[nodiscard]] static Result<std::optional<ClosingNote>> closing_note_in(std::byte const* head,
                                                                           Root const& root);
 

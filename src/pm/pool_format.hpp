@@ -1,8 +1,8 @@
 // The pool file's own structures. docs/format.md draws them. Little-endian; every struct is free of
 // padding, and reserved bytes are zero and covered by the checksum.
 //
-//   superblock 0   PoolHeader | Root A | Root B | epoch, ClosingNote, change word | RepairNote and
-//                  its lines | unused
+//   superblock 0   PoolHeader | Root A | Root B | epoch, ClosingNote, change word, log word |
+//                  RepairNote and its lines | unused
 //   superblock k   of a run that an entry of the root names, a heap superblock (it begins with a
 //                  SuperblockHeader), or free
 #pragma once
@@ -26,6 +26,8 @@ inline constexpr std::uint64_t kEpochRevertible = std::uint64_t{1} << 63;
 inline constexpr std::uint64_t kClosingNoteOffset = kEpochOffset + 64;  // a line of its own
 // 8 bytes, of no close: changes.hpp
 inline constexpr std::uint64_t kChangeWordOffset = kClosingNoteOffset + 64;
+// 8 bytes, of no close either: log_word.hpp
+inline constexpr std::uint64_t kLogWordOffset = kChangeWordOffset + 64;
 // header, both roots, epoch and closing note: a page each
 inline constexpr std::uint64_t kHeadBytes = 4 * 4096;
 inline constexpr std::uint64_t kRepairNoteOffset = kHeadBytes;

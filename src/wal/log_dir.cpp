@@ -74,10 +74,12 @@ Result<Opened> open_all(std::string const& directory, OpenMode mode) {
 }
 
 /// What a killed process wrote is there to be read, and a power loss may still take it. An opening
-/// shows all that it finds, and begins an epoch after it: so first that lasts. Images need it not:
-/// of two one was synced as a whole.
-Status make_durable(std::string const& directory, BlockFile& log_file) {
-  Status s = mutated("opened_log_not_synced") ? Status{} : log_file.sync();
+/// shows all that it finds, and begins an epoch after it: so first that lasts. Images, too: the
+/// newest may hold a batch that found no room in the log.
+Status make_durable(std::string const& directory, Opened const& files) {
+  Status s = mutated("opened_log_not_synced") ? Status{} : files[0]->sync();
+  for (std::size_t i = 1; s.ok() && i < files.size() && !mutated("opened_images_not_synced"); ++i)
+    s = files[i]->sync();
   if (s.ok() && !mutated("opened_names_not_synced"))
     s = disk().sync_directory_of(name_in(directory, kNames[0]));
   return s.ok() ? s : Status{s.code(), "log directory " + directory + ": " + s.message()};
@@ -171,7 +173,7 @@ Result<std::unique_ptr<LogDir>> LogDir::open(std::string const& directory) {
   if (Status s = check_medium(directory); !s.ok()) return s;
   auto files = open_all(directory, OpenMode::read_write);
   if (!files) return files.status();
-  if (Status s = make_durable(directory, *(*files)[0]); !s.ok()) return s;
+  if (Status s = make_durable(directory, *files); !s.ok()) return s;
   auto const identity = read_identity(*(*files)[0]);
   if (!identity) return identity.status();
   return std::unique_ptr<LogDir>(

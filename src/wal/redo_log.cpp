@@ -84,7 +84,8 @@ RedoLog::RedoLog(std::unique_ptr<BlockFile> file, LogIdentity const& identity, L
       options_(options),
       tail_(end),
       keep_from_(keep_from),
-      durable_(end.lsn) {
+      durable_(end.lsn),
+      whole_(end.lsn) {
   PERDURE_ASSERT(keep_from <= end.lsn);
 }
 
@@ -307,7 +308,7 @@ void RedoLog::seal(Lsn lsn, std::uint64_t payload, std::uint32_t part, bool last
   MutexLock const lock(mutex_);
   PERDURE_ASSERT(sealed_.empty() || sealed_.back().end == lsn);
   PERDURE_ASSERT(lsn + bytes <= tail_.lsn);  // append() has taken the place
-  sealed_.push_back({lsn, lsn + bytes});
+  sealed_.push_back({lsn, lsn + bytes, last ? lsn + bytes : 0});
   begin_writes();
 }
 
@@ -326,6 +327,7 @@ void RedoLog::begin_writes() {
     sealed_.pop_front();
     while (!sealed_.empty() && sealed_.front().end - write.begin <= most) {
       write.end = sealed_.front().end;
+      write.batch_end = std::max(write.batch_end, sealed_.front().batch_end);
       sealed_.pop_front();
     }
     PERDURE_ASSERT(write.end - write.begin <= most && write.begin >= durable_);
@@ -358,13 +360,25 @@ void RedoLog::complete(std::vector<Done> const& done) {
     flying_[d.tag - first_flying_].done = there;
     --in_flight_;
   }
+  bool const more = !flying_.empty() && flying_.front().done;
   while (!flying_.empty() && flying_.front().done) {
     PERDURE_ASSERT(flying_.front().begin == durable_ || mutated("log_durable_when_begun"));
     durable_ = flying_.front().end;
+    whole_ = std::max(whole_, flying_.front().batch_end);
     flying_.pop_front();
     ++first_flying_;
   }
+  if (more) note_whole();
   PERDURE_ASSERT(durable_ <= tail_.lsn && in_flight_ <= flying_.size());
+}
+
+/// Before anybody is told that it is durable: what was acknowledged is counted. A replay ends
+/// behind whole batches, so groups of one that was cut off are not.
+void RedoLog::note_whole() {
+  if (!word_ || mutated("log_word_not_stored")) return;
+  word_->note(mutated("log_word_before_its_log")   ? tail_.lsn
+              : mutated("log_word_inside_a_batch") ? durable_
+                                                   : whole_);
 }
 
 /// The caller holds mutex_.
@@ -433,6 +447,12 @@ void RedoLog::truncate(Lsn lsn) {
   PERDURE_ASSERT(lsn % kBlock == 0);
   keep_from_ = std::max(keep_from_, std::min(lsn, durable_));
   PERDURE_ASSERT(keep_from_ <= tail_.lsn);
+}
+
+void RedoLog::note_in(std::optional<pm::LogWord> word) {
+  MutexLock const lock(mutex_);
+  word_ = word;
+  note_whole();
 }
 
 Lsn RedoLog::durable_lsn() const {

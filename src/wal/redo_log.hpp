@@ -14,12 +14,14 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
 
 #include "base/mutex.hpp"
 #include "perdure/status.h"
+#include "pm/log_word.hpp"
 #include "wal/disk/block_file.hpp"
 #include "wal/log_format.hpp"
 
@@ -106,6 +108,9 @@ class RedoLog {
   Status wait_durable(Lsn lsn);
   /// What lies before `lsn` is in a durable checkpoint. Never moves back.
   void truncate(Lsn lsn);
+  /// From here on the pool says how far the log is durable, to the last whole batch; none: not any
+  /// more, for it is about to be unmapped.
+  void note_in(std::optional<pm::LogWord> word);
 
   [[nodiscard]] Lsn durable_lsn() const;
   [[nodiscard]] LogPosition position() const;
@@ -118,6 +123,7 @@ class RedoLog {
  private:
   struct Extent {
     Lsn begin = 0, end = 0;
+    Lsn batch_end = 0;  // of the last batch that ends in it; 0: none does
     bool done = false;
   };
   RedoLog(std::unique_ptr<BlockFile> file, LogIdentity const& identity, LogPosition end,
@@ -135,6 +141,7 @@ class RedoLog {
   void seal(Lsn lsn, std::uint64_t payload, std::uint32_t part, bool last, std::uint64_t batch);
   void begin_writes() PERDURE_REQUIRES(mutex_);
   void complete(std::vector<Done> const& done) PERDURE_REQUIRES(mutex_);
+  void note_whole() PERDURE_REQUIRES(mutex_);
   void fail(Status const& status) PERDURE_REQUIRES(mutex_);
   // A mutant alone looks at what the lock guards.
   void wake_waiters() PERDURE_NO_THREAD_SAFETY_ANALYSIS;
@@ -153,6 +160,9 @@ class RedoLog {
   LogPosition tail_ PERDURE_GUARDED_BY(mutex_);  // of the next batch
   Lsn keep_from_ PERDURE_GUARDED_BY(mutex_) = 0;
   Lsn durable_ PERDURE_GUARDED_BY(mutex_) = 0;
+  Lsn whole_ PERDURE_GUARDED_BY(mutex_) =
+      0;  // where the last batch ends that is durable as a whole
+  std::optional<pm::LogWord> word_ PERDURE_GUARDED_BY(mutex_);  // that says so
   std::deque<Extent> sealed_ PERDURE_GUARDED_BY(mutex_);  // not yet being written, in order
   std::deque<Extent> flying_ PERDURE_GUARDED_BY(mutex_);  // being written, in order
   std::uint64_t first_flying_ PERDURE_GUARDED_BY(mutex_) = 0;  // tag of flying_.front()

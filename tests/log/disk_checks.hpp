@@ -34,11 +34,11 @@ class HeldStore {
   ~HeldStore() { hold(false); }
 
   [[nodiscard]] Store& store() { return *store_; }
-  /// After a power cut: what lay in memory is gone.
-  Status reopen(bool repair = false) {
+  /// After a power cut: what lay in memory is gone. Or not: after a kill.
+  Status reopen(bool repair = false, bool pool_stays = false) {
     store_ = Status{Code::closed, "no store"};
     disk_.restore();
-    ::unlink(file("pool").c_str());
+    if (!pool_stays) ::unlink(file("pool").c_str());
     OpenOptions open;
     open.threads = 1;
     open.log_dir = "/log";

@@ -9,6 +9,7 @@
 #include "disk_checks.hpp"
 #include "fault/mutants.hpp"
 #include "lifetime/live_checks.hpp"
+#include "log_word_checks.hpp"
 #include "rocks/gwal_power_checks.hpp"
 
 namespace perdure::wal::test {
@@ -97,6 +98,13 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{"log_dir_not_synced", "log_dir_not_synced", power_cuts},
         Planted{"opened_log_not_synced", "opened_log_not_synced",
                 a_batch_that_an_opening_shows_lasts},
+        Planted{"opened_images_not_synced", "opened_images_not_synced",
+                a_batch_that_only_an_image_has_lasts},
+        Planted{"log_word_not_stored", "log_word_not_stored", the_pool_says_what_is_durable},
+        Planted{"log_word_before_its_log", "log_word_before_its_log",
+                a_kill_within_a_batch_is_no_loss},
+        Planted{"log_word_inside_a_batch", "log_word_inside_a_batch",
+                a_kill_within_a_batch_is_no_loss},
         Planted{"opened_names_not_synced", "opened_names_not_synced", kills_in_creations},
         Planted{"log_write_not_durable", "log_write_not_durable", power_cuts},
         Planted{"log_write_error_dropped", "log_write_error_dropped",
@@ -144,8 +152,10 @@ TEST(DiskMutants, NoneIsFoundWhereNoneIsPlanted) {
         a_batch_that_an_opening_shows_lasts, what_lies_beyond_a_lost_group_never_counts,
         damage_is_told_by_what_was_sealed_later, what_was_under_way_is_no_loss,
         the_newest_epoch_needs_no_header, a_loss_is_told_whenever_a_repair_ends,
-        requests_ask_for_durability, plain_writes_are_synced_and_say_so,
-        perdure::test::a_record_waits_for_the_disk, checkpoints_beside_batches}) {
+        the_pool_says_what_is_durable, a_kill_within_a_batch_is_no_loss,
+        a_batch_that_only_an_image_has_lasts, requests_ask_for_durability,
+        plain_writes_are_synced_and_say_so, perdure::test::a_record_waits_for_the_disk,
+        checkpoints_beside_batches}) {
     Wrong const wrong = check();
     EXPECT_FALSE(wrong) << *wrong;
   }

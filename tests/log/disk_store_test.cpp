@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "disk_checks.hpp"
+#include "log_word_checks.hpp"
 
 namespace perdure::wal::test {
 namespace {
@@ -123,6 +124,9 @@ INSTANTIATE_TEST_SUITE_P(
         Check{"RequestsAskForDurability", requests_ask_for_durability},
         Check{"EitherImageServes", either_image_serves},
         Check{"ABatchThatAnOpeningShowsLasts", a_batch_that_an_opening_shows_lasts},
+        Check{"ABatchThatOnlyAnImageHasLasts", a_batch_that_only_an_image_has_lasts},
+        Check{"ThePoolSaysWhatIsDurable", the_pool_says_what_is_durable},
+        Check{"AKillWithinABatchIsNoLoss", a_kill_within_a_batch_is_no_loss},
         Check{"WhatLiesBeyondALostGroupNeverCounts", what_lies_beyond_a_lost_group_never_counts},
         Check{"DamageIsToldByWhatWasSealedLater", damage_is_told_by_what_was_sealed_later},
         Check{"WhatWasUnderWayIsNoLoss", what_was_under_way_is_no_loss},

@@ -250,7 +250,8 @@ TEST_F(PowerStoreOne, ADirectoryOfAnOlderCloseIsNotTakenForItsOwn) {
     auto const before = contents_of(older.path, left);
     Status const refused = open(config_, left, older.path).status();
     EXPECT_EQ(refused.code(), Code::corrupt);
-    for (char const* const part : {"older files", "log_dir that it was closed with", "repair=True"})
+    for (char const* const part :
+         {"older files", "log_dir that it was used with last", "repair=True"})
       EXPECT_NE(refused.message().find(part), std::string::npos) << refused.message();
     EXPECT_TRUE(contents_of(older.path, left) == before) << "a refusal changed a file";
     auto found = open(config_, left, log_.path);

@@ -8,6 +8,22 @@
 #include "base/hooks.hpp"
 
 namespace perdure {
+namespace {
+
+/// All of a superblock but the log word, which the log's thread may be storing: an opening replays
+/// the log, and knows it anew.
+void copy(std::byte* to, std::byte const* pool, std::uint64_t at, std::uint64_t bytes) {
+  constexpr std::uint64_t kBehind = pm::kLogWordOffset + sizeof(std::uint64_t);
+  if (at != 0) {
+    std::memcpy(to, pool + at, bytes);
+    return;
+  }
+  std::memcpy(to, pool, pm::kLogWordOffset);
+  std::memset(to + pm::kLogWordOffset, 0, sizeof(std::uint64_t));
+  std::memcpy(to + kBehind, pool + kBehind, bytes - kBehind);
+}
+
+}  // namespace
 
 Status FrozenPool::freeze(pm::Pool& pool, pm::RecordHeap const& heap, exec::Workers& workers) {
   std::uint64_t const each = pool.superblock_bytes();
@@ -33,7 +49,7 @@ Status FrozenPool::freeze(pm::Pool& pool, pm::RecordHeap const& heap, exec::Work
   copy_of_ = std::move(copied);
   workers.for_chunks(which.size(), 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t k = begin; k < end; ++k)
-      std::memcpy(copies_.data() + k * each, pool.base() + which[k] * each, each);
+      copy(copies_.data() + k * each, pool.base(), which[k] * each, each);
   });
   return {};
 }

@@ -65,6 +65,7 @@ Status GphashStore::close() {
   core_.sessions.clear();
   shared_gets_.clear();
   core_.engine.reset();
+  if (core_.power) core_.power->log().note_in({});  // others may still wait for it
   core_.power.reset();
   changes_.end(true);
   core_.viewed->keep(core_.pool.close_but_for_mapping());

@@ -31,18 +31,21 @@ Status LogReplay::run(std::shared_ptr<wal::LogDir> power, wal::Loaded const& loa
     return {report.status().code(), "pool " + core_.path + ", replaying " + power->directory() +
                                         ": " + report.status().message()};
   if (report->end.lsn < noted && !report->lost_acknowledged)
-    report->lost("the pool's file was closed when the log had reached LSN " +
-                 std::to_string(noted) +
-                 ", so these are older files: name the log_dir that it was closed with");
+    report->lost("the pool's file says that the log had reached LSN " + std::to_string(noted) +
+                 ", so these are older files: name the log_dir that it was used with last");
   tell(*report, loaded, std::chrono::duration<double>(Clock::now() - begin).count());
   bool const lost = report->lost_acknowledged;
   if (lost && !core_.options.repair) return lost_batches(*report);
+  // With the file's name, which takes the place of one that may say more: where the log ends now.
+  pm::LogWord word(core_.pool.base());
+  word.note(report->end.lsn);
   if (Status s = core_.pool.keep(); !s.ok()) return s;
   if (lost) {
     if (Status s = note_loss(*power, *report); !s.ok()) return s;
   }
   PERDURE_ASSERT(!core_.lock.announced());
   if (Status s = power->start(report->end); !s.ok()) return s;
+  power->log().note_in(word);
   core_.power = std::move(power);
   return {};
 }

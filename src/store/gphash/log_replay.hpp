@@ -17,7 +17,7 @@ class LogReplay {
  public:
   LogReplay(Core& core, BatchWriter& writer) : core_(core), writer_(writer) {}
 
-  /// Then the store logs to it. It is known to have reached `noted` once.
+  /// Then the store logs to it. It is known to have been durable up to `noted`.
   Status run(std::shared_ptr<wal::LogDir> power, wal::Loaded const& loaded, wal::Lsn noted);
 
  private:

@@ -1,6 +1,6 @@
 // When a pool is being changed, as those see it who look at it live from another process.
 // Invariants: an opening is one change, from its first write on; afterwards each exclusive hold of
-// the store lock is one; nothing is written outside them.
+// the store lock is one; nothing is written outside them but the log word (pm/log_word.hpp).
 #pragma once
 
 #include "base/assert.hpp"

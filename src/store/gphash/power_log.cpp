@@ -18,6 +18,7 @@ Status PowerLog::create(CreateOptions const& create) {
   if (!power) return power.status();
   return caught([&]() -> Status {
     core_.power = std::move(*power);
+    core_.power->log().note_in(pm::LogWord(core_.pool.base()));
     return checkpoint();  // of the empty pool: from here on it can be made anew
   });
 }

@@ -1,0 +1,77 @@
+// What a pool says of the log beside it (pm/log_word.hpp), and what an opening makes of that and of
+// the images, check by check, as in disk_checks.hpp. Include it in one source of a program.
+#pragma once
+
+#include "disk_checks.hpp"
+#include "pm/pool.hpp"
+
+namespace perdure::wal::test {
+
+inline Lsn said_by(std::string const& pool) {
+  int const fd = ::open(pool.c_str(), O_RDONLY | O_CLOEXEC);
+  Lsn const said = pm::Pool::noted_lsn(fd);
+  ::close(fd);
+  return said;
+}
+
+/// Each batch that was acknowledged, and none whose write is under way.
+inline Wrong the_pool_says_what_is_durable() {
+  HeldStore held;
+  Lsn said = 0;
+  for (std::uint64_t value = 1; value <= 8; ++value) {
+    if (Status s = held.put(1, value); !s.ok()) return s.message();
+    Lsn const now = said_by(held.file("pool"));
+    if (now <= said) return "a batch that was acknowledged is not said to be durable";
+    said = now;
+  }
+  held.hold(true);
+  std::size_t const before = held.log_writes();
+  auto put = held.aside([&] { return held.put(1, 11); });
+  if (!held.writes_to_log(before)) return "a put writes nothing to the log";
+  bool const early = said_by(held.file("pool")) != said;
+  held.hold(false);
+  if (!put.get().ok()) return "a put fails on a slow disk";
+  return early ? Wrong("a batch is said to be durable while its write is under way") : std::nullopt;
+}
+
+/// Of a batch of several groups, a kill leaves the first ones. Nobody was told of it, so the next
+/// opening misses nothing.
+inline Wrong a_kill_within_a_batch_is_no_loss() {
+  constexpr std::size_t kValues = 400;  // four groups
+  HeldStore held;
+  std::uint64_t value = 0;
+  for (std::uint64_t at = 1; at <= 12; ++at) {
+    if (Status s = held.put(1, ++value); !s.ok()) return s.message();
+    held.disk().plan(Mishap::kill, at % 6 + 1);
+    bool const acknowledged = held.put(1, ++value, kValues).ok();
+    held.disk().kill();
+    if (Status s = held.reopen(false, true); !s.ok()) return "after a kill: " + s.message();
+    auto const found = held.get(1);
+    if (found != value && (acknowledged || found != value - 1))
+      return "after a kill a batch is lost, or there in part";
+  }
+  return std::nullopt;
+}
+
+/// A batch that the log had no room for, and whose checkpoint a kill cut off or did not: what the
+/// next opening finds of it, and shows, no power cut takes.
+inline Wrong a_batch_that_only_an_image_has_lasts() {
+  constexpr std::size_t kValues = 600;  // more than the log
+  std::uint64_t shown = 0;
+  for (std::uint64_t at = 1; at < 200; ++at) {
+    HeldStore held;
+    if (Status s = held.put(1, 1); !s.ok()) return s.message();
+    held.disk().plan(Mishap::kill, at);
+    if (held.put(1, 2, kValues).ok())
+      return shown > 0 ? Wrong{} : Wrong("the kills are of one kind");
+    if (Status s = held.reopen(); !s.ok()) return "after a kill: " + s.message();
+    auto const before = held.get(1);
+    shown += before == 2 ? 1 : 0;
+    held.disk().cut_power();
+    if (Status s = held.reopen(); !s.ok()) return "after a kill and a power cut: " + s.message();
+    if (held.get(1) != before) return "what was shown is not there any more";
+  }
+  return "a checkpoint does not end";
+}
+
+}  // namespace perdure::wal::test
