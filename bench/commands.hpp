@@ -34,6 +34,7 @@ struct Command {
 [[nodiscard]] Command add_hetero(CommandLine& program);
 [[nodiscard]] Command add_shared_gets(CommandLine& program);
 [[nodiscard]] Command add_calls(CommandLine& program);
+[[nodiscard]] Command add_reader_revert(CommandLine& program);
 [[nodiscard]] Command add_limits(CommandLine& program);
 
 }  // namespace perdure::bench

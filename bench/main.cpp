@@ -15,18 +15,18 @@ int run(int argc, char** argv) {
   using namespace perdure::bench;
   CommandLine program("Measures Perdure. Every value read is checked.", "perdure-bench",
                       std::string(perdure::version()));
-  std::array const commands{add_ycsb(program),         add_load_factor(program),
-                            add_accesses(program),     add_reopen(program),
-                            add_log(program),          add_durability(program),
-                            add_replay(program),       add_batches(program),
-                            add_baselines(program),    add_fill(program),
-                            add_cache_load(program),   add_indexes(program),
-                            add_index_load(program),   add_index_segments(program),
-                            add_index_reopen(program), add_emulation(program),
-                            add_ordered(program),      add_prestores(program),
-                            add_hetero(program),       add_kv(program),
-                            add_shared_gets(program),  add_calls(program),
-                            add_limits(program)};
+  std::array const commands{add_ycsb(program),          add_load_factor(program),
+                            add_accesses(program),      add_reopen(program),
+                            add_log(program),           add_durability(program),
+                            add_replay(program),        add_batches(program),
+                            add_baselines(program),     add_fill(program),
+                            add_cache_load(program),    add_indexes(program),
+                            add_index_load(program),    add_index_segments(program),
+                            add_index_reopen(program),  add_emulation(program),
+                            add_ordered(program),       add_prestores(program),
+                            add_hetero(program),        add_kv(program),
+                            add_shared_gets(program),   add_calls(program),
+                            add_reader_revert(program), add_limits(program)};
   int status = kUsage;
   if (!program.parse(argc, argv, status)) return status;
   if (PERDURE_UNMEASURED)

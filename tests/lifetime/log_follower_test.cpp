@@ -1,7 +1,9 @@
 // What the writer does between two of a follower's looks at one pool of layout `log`
 // (store/gphash/log_follower.hpp).
 #include <cstring>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lifetime/lifetime_store.hpp"
@@ -71,6 +73,91 @@ TEST(LogFollowers, ThatAreOvertakenBetweenTheRootAndItsSegmentBeginAnew) {
     Status const s = follower.follow();
     ASSERT_TRUE(s.ok()) << s.message();
     ASSERT_NO_FATAL_FAILURE(expect_all(follower, version));
+  }
+}
+
+/// Who reads a log, and what it finds in it: a reader by itself, and by workers.
+struct Followed {
+  Followed(std::string const& path, std::uint32_t threads)
+      : file(std::move(*pm::FollowedFile::open(path))),
+        workers(threads),
+        follower(path, *pm::Pool::header_in(path, file.data()), file.data(),
+                 [this]() -> Result<std::uint64_t> {
+                   if (Status s = file.follow(); !s.ok()) return s;
+                   return file.size();
+                 }) {}
+
+  pm::FollowedFile file;
+  exec::Workers workers;
+  gphash::LogFollower follower;
+};
+
+class LogFollowersOf : public testing::TestWithParam<std::uint32_t> {  // key bytes; 0: any length
+ protected:
+  [[nodiscard]] std::vector<Bytes> keys(std::uint64_t first, std::uint64_t n) const {
+    std::vector<Bytes> all;
+    for (; n > 0; --n, ++first) all.push_back(config_.key(first));
+    return all;
+  }
+  Status put(std::uint64_t first, std::uint64_t n, std::uint64_t version, CallOptions const& how) {
+    std::vector<Bytes> values;
+    for (std::uint64_t i = first; i < first + n; ++i) values.push_back(config_.value(i, version));
+    return store_->put(Packed(keys(first, n), config_.key_bytes).column(),
+                       Packed(values, config_.value_bytes).column(), {}, how);
+  }
+  Status erase(std::uint64_t first, std::uint64_t n) {
+    return store_->erase(Packed(keys(first, n), config_.key_bytes).column());
+  }
+  /// All that each has of a key.
+  void expect_the_same(Followed const& a, Followed const& b) const {
+    auto const x = a.follower.seen(), y = b.follower.seen();
+    ASSERT_EQ(x.index->keys(), y.index->keys());
+    EXPECT_GT(x.index->keys(), kRecords / 2);
+    for (Bytes const& key : keys(0, kRecords)) {
+      std::vector<std::uint64_t> whats[2];
+      auto const bytes = std::as_bytes(std::span(key));
+      x.index->each(x.index->key_of(bytes), [&](std::uint64_t what) { whats[0].push_back(what); });
+      y.index->each(y.index->key_of(bytes), [&](std::uint64_t what) { whats[1].push_back(what); });
+      ASSERT_EQ(whats[0], whats[1]);
+    }
+  }
+
+  static constexpr std::uint64_t kRecords = 60'000;
+  Config config_;
+  std::optional<Store> store_;
+};
+
+INSTANTIATE_TEST_SUITE_P(All, LogFollowersOf, testing::Values(8, 24, 0));
+
+// Batches large and small, whose keys come again, and go; and a commit that is taken back, so that
+// the index is built anew.
+TEST_P(LogFollowersOf, OneLogFindTheSameHoweverManyReadIt) {
+  ScratchDir const scratch;
+  std::string const path = scratch.file("pool");
+  config_.key_bytes = GetParam();
+  config_.value_bytes = 8;
+  config_.layout = Layout::log;
+  store_.emplace(std::move(*Store::create(path, config_.create(kRecords), {.threads = 1})));
+  Followed alone(path, 1), two(path, 2), many(path, 100);  // more than the index has parts for
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    SCOPED_TRACE(round);
+    ASSERT_TRUE(put(0, kRecords, round, {}).ok());
+    for (std::uint64_t first = 0; first < kRecords; first += 997)
+      ASSERT_TRUE(put(first, 50, round + 10, {}).ok());
+    ASSERT_TRUE(erase(kRecords / 4 * round, kRecords / 8).ok());
+    auto transaction = store_->begin({.max_operations = 400, .revertible = true});
+    ASSERT_TRUE(transaction.ok()) << transaction.status().message();
+    ASSERT_TRUE(put(100, 300, round + 20, {.transaction = &*transaction}).ok());
+    ASSERT_TRUE(transaction->commit().ok());
+    for (int times = 0; times < 2; ++times) {
+      ASSERT_TRUE(alone.follower.follow().ok());
+      ASSERT_TRUE(two.follower.follow(&two.workers).ok());
+      ASSERT_TRUE(many.follower.follow(&many.workers).ok());
+      ASSERT_NO_FATAL_FAILURE(expect_the_same(alone, two));
+      ASSERT_NO_FATAL_FAILURE(expect_the_same(alone, many));
+      if (times != 0) break;
+      ASSERT_TRUE(store_->revert().ok());
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "base/hash.hpp"
@@ -91,19 +92,25 @@ std::uint64_t EntryIndex::slot_of(Part const& p, Key const& key) const {
   }
 }
 
-void EntryIndex::apply(std::span<std::byte const> entries) {
-  std::size_t const bytes = cell_words_ * 8, n = entries.size() / bytes;
-  PERDURE_ASSERT(entries.size() % bytes == 0);
-  Key some[kAhead];
-  for (std::size_t from = 0; from < n; from += kAhead) {
-    std::size_t const here = std::min(kAhead, n - from);
-    for (std::size_t i = 0; i < here; ++i) {
-      std::memcpy(some[i].cell.data(), &entries[(from + i) * bytes], bytes);
-      some[i].hash = hash_of(some[i].cell.data());
-      prefetch(some[i]);
-    }
-    for (std::size_t i = 0; i < here; ++i) apply_one(some[i]);
+/// All that an entry does is done in one part, and a part is of one share.
+void EntryIndex::apply(std::span<std::byte const> entries, std::uint32_t share,
+                       std::uint32_t shares) {
+  std::size_t const bytes = cell_words_ * 8;
+  PERDURE_ASSERT(entries.size() % bytes == 0 && share < shares);
+  std::array<Key, kAhead> some;
+  std::size_t n = 0;
+  auto const do_some = [&] {
+    for (Key const& entry : std::span(some).first(std::exchange(n, 0))) apply_one(entry);
+  };
+  for (std::size_t at = 0; at < entries.size(); at += bytes) {
+    Key& entry = some[n];
+    std::memcpy(entry.cell.data(), &entries[at], bytes);
+    entry.hash = hash_of(entry.cell.data());
+    if ((entry.hash >> (64 - kPartBits)) * shares >> kPartBits != share) continue;
+    prefetch(entry);
+    if (++n == kAhead) do_some();
   }
+  do_some();
 }
 
 void EntryIndex::apply_one(Key const& entry) {
@@ -168,6 +175,13 @@ void EntryIndex::erase(Part& p, std::uint64_t slot) const {
 
 void EntryIndex::clear() {
   for (Part& p : parts_) p = Part{};
+}
+
+void EntryIndex::empty() {
+  for (Part& p : parts_) {
+    std::ranges::fill(p.words, 0);
+    p.used = 0;
+  }
 }
 
 std::uint64_t EntryIndex::keys() const {

@@ -45,9 +45,14 @@ class EntryIndex {
   }
 
   /// Does what entries say, which lie one behind the other. Throws where there is no memory.
-  void apply(std::span<std::byte const> entries);
+  void apply(std::span<std::byte const> entries) { apply(entries, 0, 1); }
+  /// Does that share, of so many, of what they say. All entries of one key are of one share, so
+  /// each may be done by another thread beside the others.
+  void apply(std::span<std::byte const> entries, std::uint32_t share, std::uint32_t shares);
   /// Nothing is there, and no memory is kept.
   void clear();
+  /// Nothing is there, but room for as much as there was: it will be so again, or nearly.
+  void empty();
 
   [[nodiscard]] std::uint64_t keys() const;
   [[nodiscard]] std::uint64_t bytes() const;

@@ -17,6 +17,8 @@ namespace {
 
 constexpr int kAttempts = 64;  // while the log is written anew under the reader
 constexpr int kDamaged = 4;  // of them, that find the same damage
+// Entries that workers put into the index at a time, and those that are worth their while.
+constexpr std::uint64_t kMany = 1u << 20, kFew = 1u << 14;
 
 std::uint64_t load_now(std::byte const* at) {
   auto* const word = reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(at));
@@ -111,13 +113,15 @@ bool LogFollower::stands(std::uint64_t version) const {
 // ------------------------------------------------------------------------------------------------
 // Following
 
-Status LogFollower::follow() {
+Status LogFollower::follow(exec::Workers* workers) {
   std::lock_guard const following(following_);
   {
     std::shared_lock const lock(mutex_);
     if (stands(mark_) && !check_is_due()) return {};  // perhaps somebody else has followed
   }
+  workers_ = workers != nullptr ? workers : &alone_;
   Status s = caught([&] { return follow_log(); });
+  workers_ = &alone_;
   if (!s.ok()) forget();
   return s;
 }
@@ -149,7 +153,9 @@ Result<bool> LogFollower::attempt() {
   if (root_words() != next_.roots) return false;
   if (!continues(begin)) begin_anew(begin);
   auto const read = read_on();
+  bool const applied = apply_waiting();
   if (!read || !read.value()) return read;
+  if (!applied) return false;
   if (anew_ || check_is_due()) {
     if (Status s = check_end(); !s.ok()) return s;
     anew_ = false;
@@ -222,10 +228,12 @@ void LogFollower::begin_anew(Begin const& begin) {
     std::unique_lock const lock(mutex_);
     mark_.known = false;
     ++version_;
-    index_.clear();
+    index_.empty();
   }
   anchor(begin);
   next_.known = anew_ = touched_ = true;
+  waiting_.clear();
+  waiting_entries_ = 0;
 }
 
 void LogFollower::set_newest() {
@@ -412,16 +420,41 @@ bool LogFollower::apply_parts() {
   return true;
 }
 
-/// What changes while it is read was let go.
+/// Of many extents together, where there are workers: most have too few entries to be shared.
 bool LogFollower::apply(Extent const& extent) {
   touched_ = true;
-  auto const sum =
-      next_.cells.sum_of_cells(extent, 0, extent.entries, [&](std::span<std::byte const> cells) {
-        std::unique_lock const lock(mutex_);
-        index_.apply(cells);
-      });
-  if (sum != extent.sum) next_.known = false;
-  return sum == extent.sum;
+  waiting_.push_back(extent);
+  waiting_entries_ += extent.entries;
+  return (workers_->threads() > 1 && waiting_entries_ < kMany) || apply_waiting();
+}
+
+/// Each worker reads all of them, and puts its share into the index. What changes while it is read
+/// was let go.
+bool LogFollower::apply_waiting() {
+  exec::Workers& workers = waiting_entries_ < kFew ? alone_ : *workers_;
+  std::uint32_t const shares = workers.threads();
+  std::atomic<bool> same{true};
+  auto const read_all = [&](auto put_in) {
+    for (Extent const& extent : waiting_)
+      if (next_.cells.sum_of_cells(extent, 0, extent.entries, put_in) != extent.sum) same = false;
+  };
+  using Cells = std::span<std::byte const>;
+  if (shares == 1) {
+    read_all([&](Cells cells) {
+      std::unique_lock const lock(mutex_);
+      index_.apply(cells);
+    });
+  } else {
+    std::unique_lock const lock(mutex_);
+    workers.for_chunks(shares, 1, [&](std::size_t begin, std::size_t end) {
+      for (auto share = static_cast<std::uint32_t>(begin); share < end; ++share)
+        read_all([&](Cells cells) { index_.apply(cells, share, shares); });
+    });
+  }
+  waiting_.clear();
+  waiting_entries_ = 0;
+  if (!same) next_.known = false;
+  return same;
 }
 
 /// What is damaged at the log's end looks as if nothing were there. Now and then, after changes.

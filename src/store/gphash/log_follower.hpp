@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/workers.hpp"
 #include "perdure/status.h"
 #include "pm/pool_format.hpp"
 #include "store/gphash/entry_index.hpp"
@@ -38,8 +39,9 @@ class LogFollower {
   using Map = std::function<Result<std::uint64_t>()>;
   LogFollower(std::string path, pm::PoolHeader const& h, std::byte const* base, Map map);
 
-  /// Afterwards the index has at least what counted when it was called.
-  Status follow();
+  /// Afterwards the index has at least what counted when it was called. By workers, where that is
+  /// much; none: by the caller alone, who may be one of them.
+  Status follow(exec::Workers* workers = nullptr);
 
   /// While it lives nobody changes the index.
   struct Seen {
@@ -106,6 +108,7 @@ class LogFollower {
   Result<bool> take(Extent const& extent);
   [[nodiscard]] bool apply_parts();
   [[nodiscard]] bool apply(Extent const& extent);
+  [[nodiscard]] bool apply_waiting();
   [[nodiscard]] bool check_is_due() const;
   Status check_end();
   Status find_behind_end();
@@ -134,6 +137,10 @@ class LogFollower {
   std::uint64_t checked_ = 0;  // the change word, when the log's end was checked
   Clock::time_point next_check_;
   bool touched_ = false;  // the index is of no version yet
+  exec::Workers alone_{1};
+  exec::Workers* workers_ = &alone_;  // of the follow() that is under way
+  std::vector<Extent> waiting_;  // that were taken, and are not in the index yet
+  std::uint64_t waiting_entries_ = 0;
 };
 
 }  // namespace perdure::gphash

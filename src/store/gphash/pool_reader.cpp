@@ -95,7 +95,7 @@ struct PoolReader::State {
     if (!header.logged()) return now().status();
     log = std::make_unique<gphash::LogFollower>(path, header, file.data(),
                                                 [this] { return mapped(); });
-    return log->follow();
+    return log->follow(&workers);
   }
 
   Result<std::uint64_t> mapped() {
@@ -158,7 +158,8 @@ struct PoolReader::State {
   }
 
   Status get_logged(Answers const& to) {
-    if (Status s = log->follow(); !s.ok()) return s;  // so that most is found at the first look
+    if (Status s = log->follow(&workers); !s.ok())
+      return s;  // so that most is found at the first look
     std::mutex failing;
     Status failed;  // guarded by it
     workers.for_chunks(to.keys.count, keys_a_chunk(), [&](std::size_t begin, std::size_t end) {
