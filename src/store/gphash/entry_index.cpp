@@ -100,15 +100,16 @@ void EntryIndex::apply(std::span<std::byte const> entries, std::uint32_t share,
   std::array<Key, kAhead> some;
   std::size_t n = 0;
   auto const do_some = [&] {
-    for (Key const& entry : std::span(some).first(std::exchange(n, 0))) apply_one(entry);
+    auto const these = std::span(some).first(std::exchange(n, 0));
+    for (Key const& entry : these) prefetch(entry);
+    for (Key const& entry : these) apply_one(entry);
   };
   for (std::size_t at = 0; at < entries.size(); at += bytes) {
     Key& entry = some[n];
     std::memcpy(entry.cell.data(), &entries[at], bytes);
     entry.hash = hash_of(entry.cell.data());
-    if ((entry.hash >> (64 - kPartBits)) * shares >> kPartBits != share) continue;
-    prefetch(entry);
-    if (++n == kAhead) do_some();
+    n += (entry.hash >> (64 - kPartBits)) * shares >> kPartBits == share;  // no branch to guess
+    if (n == kAhead) do_some();
   }
   do_some();
 }
