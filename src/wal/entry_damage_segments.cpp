@@ -1,6 +1,7 @@
 // The chain of a damaged log's segments: headers by one or two flipped bits, or by what leads to
 // them and follows them; links by the numbers of segments.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <set>
@@ -17,6 +18,16 @@ constexpr int kFewBits = 2;
 
 bool says_segment(SegmentHeader const& header) {
   return header.magic == kSegmentMagic && header.crc == EntryCells::crc_of(header);
+}
+
+/// 0: the header's check matches.
+std::uint32_t off_by(SegmentHeader const& header) {
+  return header.crc ^ EntryCells::crc_of(header);
+}
+
+SegmentHeader flipped(SegmentHeader header, std::uint32_t bit) {
+  reinterpret_cast<std::uint8_t*>(&header)[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
+  return header;
 }
 
 Status no_log(std::string const& what) {
@@ -78,20 +89,19 @@ bool EntryDamage::is_segment(std::uint64_t at, std::uint64_t number) const {
 }
 
 /// What stood there, if one or two bits flipped back make a header of it. No check covers `next`.
+/// By how much the check is off is a sum of what each bit does to it, whatever the others are: so
+/// there is one check to compute for a bit, and none for two of them.
 std::optional<SegmentHeader> EntryDamage::near_header(std::uint64_t at) const {
   SegmentHeader const damaged = cells_.header_at(at);
-  SegmentHeader header = damaged;
-  auto* const bytes = reinterpret_cast<std::uint8_t*>(&header);
-  auto const flip = [&](std::uint32_t bit) {
-    bytes[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
-  };
-  for (std::uint32_t a = 0; a < 8 * sizeof header; ++a) {
-    for (std::uint32_t b = a; b < 8 * sizeof header; ++b) {
-      flip(a);
-      if (b != a) flip(b);
-      bool const whole = says_segment(header) && header.next == damaged.next;
-      if (whole) return header;
-      header = damaged;
+  std::uint32_t const off = off_by(damaged);
+  std::array<std::uint32_t, 8 * sizeof damaged> by_bit;
+  for (std::uint32_t bit = 0; bit < by_bit.size(); ++bit)
+    by_bit[bit] = off ^ off_by(flipped(damaged, bit));
+  for (std::uint32_t a = 0; a < by_bit.size(); ++a) {
+    for (std::uint32_t b = a; b < by_bit.size(); ++b) {
+      if ((b == a ? by_bit[a] : by_bit[a] ^ by_bit[b]) != off) continue;
+      SegmentHeader const header = b == a ? flipped(damaged, a) : flipped(flipped(damaged, a), b);
+      if (says_segment(header) && header.next == damaged.next) return header;
     }
   }
   return std::nullopt;
