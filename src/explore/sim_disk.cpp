@@ -232,9 +232,12 @@ class SimDisk final : public wal::RenamingDisk {
 }  // namespace
 
 DiskBlock make_block(std::byte const* bytes) {
-  auto copy = std::make_shared<std::byte[]>(kBlock);
-  std::memcpy(copy.get(), bytes, kBlock);
-  return {std::move(copy), hash_bytes(bytes, kBlock)};
+  // An array of that size costs nothing to make and to drop; one whose size is not known is set to
+  // zero first, and visited byte by byte when it goes.
+  using Bytes = std::array<std::byte, kBlock>;
+  auto const copy = std::make_shared_for_overwrite<Bytes>();
+  std::memcpy(copy->data(), bytes, kBlock);
+  return {{copy, copy->data()}, hash_bytes(bytes, kBlock)};
 }
 
 std::optional<std::uint32_t> DiskImage::find(std::string const& path) const {
