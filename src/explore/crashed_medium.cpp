@@ -7,12 +7,17 @@ namespace perdure::explore {
 void CrashedMedium::prepare(Window const& window) {
   std::size_t const n = window.events.size();
   window_ = &window;
+  for (Chain const& chain : chains_) chain_of_[chain.word] = kNone;
   chains_.clear();
-  base_.clear();
   after_.assign(n, {});
   for (std::size_t e = 0; e < n; ++e) {
-    chains_[window.events[e].word].push_back(static_cast<std::uint16_t>(e));
-    base_[window.events[e].word] = arena_->now(window.events[e].word);
+    std::uint32_t const word = window.events[e].word;
+    std::uint32_t& chain = chain_of_[word];
+    if (chain == kNone) {
+      chain = static_cast<std::uint32_t>(chains_.size());
+      chains_.push_back({word, arena_->now(word), {}});
+    }
+    chains_[chain].writes.push_back(static_cast<std::uint16_t>(e));
     for (std::size_t b = 0; b < e; ++b)
       if (window.events[e].before[b]) after_[b].set(e);
   }
@@ -20,8 +25,10 @@ void CrashedMedium::prepare(Window const& window) {
 
 void CrashedMedium::crash(std::vector<std::uint8_t> const& choices) {
   crashed_ = true;
-  unread_ = chains_;
-  for (auto const& [word, chain] : chains_) arena_->set(word, kPoison);
+  for (Chain& chain : chains_) {
+    chain.unread = true;
+    arena_->set(chain.word, kPoison);
+  }
   in_.reset();
   out_.reset();
   wanted_ = choices;
@@ -34,10 +41,10 @@ void CrashedMedium::crash(std::vector<std::uint8_t> const& choices) {
 
 void CrashedMedium::bounds(Chain const& chain, std::size_t& least, std::size_t& most) const {
   least = 0;
-  most = chain.size();
-  for (std::size_t k = 0; k < chain.size(); ++k) {
-    if (in_[chain[k]]) least = k + 1;
-    if (out_[chain[k]]) most = std::min(most, k);
+  most = chain.writes.size();
+  for (std::size_t k = 0; k < chain.writes.size(); ++k) {
+    if (in_[chain.writes[k]]) least = k + 1;
+    if (out_[chain.writes[k]]) most = std::min(most, k);
   }
 }
 
@@ -45,21 +52,21 @@ void CrashedMedium::bounds(Chain const& chain, std::size_t& least, std::size_t& 
 /// are not, nor is what comes after. Closed this way, any further choice within bounds() can be
 /// completed.
 void CrashedMedium::take(Chain const& chain, std::size_t arrived) {
-  std::uint32_t const word = window_->events[chain[0]].word;
   if (arrived > 0) {
-    in_.set(chain[arrived - 1]);
-    in_ |= window_->events[chain[arrived - 1]].before;
-    arena_->set(word, window_->events[chain[arrived - 1]].value);
+    Event const& last = window_->events[chain.writes[arrived - 1]];
+    in_.set(chain.writes[arrived - 1]);
+    in_ |= last.before;
+    arena_->set(chain.word, last.value);
   } else {
-    arena_->set(word, base_.at(word));
+    arena_->set(chain.word, chain.base);
   }
-  if (arrived < chain.size()) {
-    out_.set(chain[arrived]);
-    out_ |= after_[chain[arrived]];
+  if (arrived < chain.writes.size()) {
+    out_.set(chain.writes[arrived]);
+    out_ |= after_[chain.writes[arrived]];
   }
 }
 
-void CrashedMedium::resolve(std::uint32_t word, Chain const& chain) {
+void CrashedMedium::resolve(Chain const& chain) {
   std::size_t least = 0, most = 0;
   bounds(chain, least, most);
   std::size_t taken = least;
@@ -67,10 +74,11 @@ void CrashedMedium::resolve(std::uint32_t word, Chain const& chain) {
     std::size_t const at = trail_.size();
     if (at < wanted_.size()) taken = std::min(least + wanted_[at], most);
     if (arrived_) {
-      auto const n = std::ranges::count_if(chain, [&](std::uint16_t e) { return (*arrived_)[e]; });
+      auto const n =
+          std::ranges::count_if(chain.writes, [&](std::uint16_t e) { return (*arrived_)[e]; });
       taken = std::clamp(static_cast<std::size_t>(n), least, most);
     }
-    trail_.push_back({word, static_cast<std::uint8_t>(taken - least),
+    trail_.push_back({chain.word, static_cast<std::uint8_t>(taken - least),
                       static_cast<std::uint8_t>(most - least + 1)});
   }
   take(chain, taken);
@@ -78,10 +86,10 @@ void CrashedMedium::resolve(std::uint32_t word, Chain const& chain) {
 
 Image CrashedMedium::image() const {
   Image words;
-  for (auto const& [word, chain] : chains_) {
+  for (Chain const& chain : chains_) {
     std::size_t least = 0, most = 0;
     bounds(chain, least, most);
-    if (least > 0) words.emplace_back(word, window_->events[chain[least - 1]].value);
+    if (least > 0) words.emplace_back(chain.word, window_->events[chain.writes[least - 1]].value);
   }
   return words;
 }
@@ -89,9 +97,9 @@ Image CrashedMedium::image() const {
 void CrashedMedium::will_read_word(std::uint32_t word) {
   if (!crashed_ || seen_[word] == epoch_) return;
   seen_[word] = epoch_;
-  if (auto const unread = unread_.find(word); unread != unread_.end()) {
-    resolve(word, unread->second);
-    unread_.erase(unread);
+  if (std::uint32_t const c = chain_of_[word]; c != kNone && chains_[c].unread) {
+    chains_[c].unread = false;
+    resolve(chains_[c]);
   }
   if (arena_->now(word) != 0) read_hash_ += mix(word, arena_->now(word));
 }
@@ -99,7 +107,7 @@ void CrashedMedium::will_read_word(std::uint32_t word) {
 void CrashedMedium::overwritten(std::uint32_t word) {
   if (!crashed_) return;
   seen_[word] = epoch_;
-  unread_.erase(word);
+  if (std::uint32_t const c = chain_of_[word]; c != kNone) chains_[c].unread = false;
 }
 
 }  // namespace perdure::explore

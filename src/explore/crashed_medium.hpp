@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -18,9 +17,9 @@ inline constexpr std::uint64_t kPoison = 0xdddddddddddddddd;
 
 class CrashedMedium {
  public:
-  explicit CrashedMedium(Arena& a) : arena_(&a), seen_(a.words(), 0) {}
+  explicit CrashedMedium(Arena& a) : arena_(&a), chain_of_(a.words(), kNone), seen_(a.words(), 0) {}
 
-  /// For crashes within `window`, over the state before it.
+  /// For crashes within `window`, over the state before it, which is there again before each.
   void prepare(Window const& window);
   /// Until it is read, a word of the window is poison: who reads it without saying so sees that.
   /// Words take the choices' values in the order in which they are read, later ones the oldest
@@ -51,20 +50,26 @@ class CrashedMedium {
   void overwritten(std::uint32_t word);
 
  private:
-  using Chain = std::vector<std::uint16_t>;  // the window's writes to one word
-  void resolve(std::uint32_t word, Chain const& chain);
+  /// The window's writes to one word.
+  struct Chain {
+    std::uint32_t word;
+    std::uint64_t base;  // what it was before them
+    std::vector<std::uint16_t> writes;
+    bool unread = false;  // not decided yet
+  };
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  void resolve(Chain const& chain);
   void take(Chain const& chain, std::size_t arrived);
   void bounds(Chain const& chain, std::size_t& least, std::size_t& most) const;
 
   Arena* arena_;
   // Of the window:
   Window const* window_ = nullptr;
-  std::unordered_map<std::uint32_t, Chain> chains_;  // by word
-  std::unordered_map<std::uint32_t, std::uint64_t> base_;  // what the word was before them
+  std::vector<Chain> chains_;
+  std::vector<std::uint32_t> chain_of_;  // by word: which of them, or kNone
   std::vector<EventSet> after_;  // of each event those that it must be there before
   // Of the crash:
   bool crashed_ = false;
-  std::unordered_map<std::uint32_t, Chain> unread_;  // those not decided yet
   EventSet in_, out_;
   std::vector<std::uint8_t> wanted_;
   std::optional<EventSet> arrived_;  // instead of wanted_

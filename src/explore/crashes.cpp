@@ -102,9 +102,11 @@ std::optional<Finding> Crasher::crash_in(Window const& window, std::vector<Crash
   }
   State const before = medium_.now();
   std::vector<CrashedMedium::Choice> trail;
+  bool prepared = false;  // crashes of a recovery prepare for other windows
   auto const crash = [&](std::vector<std::uint8_t> const& choices,
                          EventSet const* arrived) -> std::optional<Finding> {
-    tracker_.crashed.prepare(window);
+    if (!prepared) tracker_.crashed.prepare(window);
+    prepared = true;
     Leaf const leaf = crash_once(window, choices, arrived, !nested);
     trail = tracker_.crashed.choices();
     auto const image = tracker_.crashed.image();
@@ -113,6 +115,7 @@ std::optional<Finding> Crasher::crash_in(Window const& window, std::vector<Crash
     for (auto const& c : trail) path.back().choices.push_back(c.taken);
     if (leaf.wrong) return Finding{*leaf.wrong, seed_, {}, path, ""};
     if (nested || !leaf.fresh || !worth_crashing(leaf.recovery)) return std::nullopt;
+    prepared = false;
     return crash_inside_recovery(leaf.recovery, image, path);
   };
   std::vector<std::uint8_t> choices;
