@@ -1,10 +1,7 @@
 #include "wal/entry_cells.hpp"
 
-#include <cstring>
-
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
-#include "base/hash.hpp"
 #include "pm/host_verbs.hpp"
 
 namespace perdure::wal {
@@ -40,13 +37,6 @@ bool EntryCells::is_segment(std::uint64_t at, std::uint64_t number) const {
   SegmentHeader const header = header_at(at);
   return header.magic == kSegmentMagic && header.crc == crc_of(header) && header.log_id == id &&
          header.number == number;
-}
-
-std::uint64_t EntryCells::check_of(ExtentHead const& head) const {
-  std::byte bytes[sizeof head];
-  std::memcpy(bytes, &head, sizeof head);
-  std::memcpy(bytes + offsetof(ExtentHead, check), &id, sizeof id);
-  return hash_bytes(bytes, sizeof bytes);
 }
 
 std::optional<EntryExtent> EntryCells::head_at(std::uint64_t position, std::uint64_t above) const {

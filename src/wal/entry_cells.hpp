@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "pm/pool_format.hpp"
 #include "wal/entries.hpp"
 
@@ -62,7 +63,11 @@ class EntryCells {
   /// Whether a segment of this log with that number begins there, in the pool.
   [[nodiscard]] bool is_segment(std::uint64_t at, std::uint64_t number) const;
 
-  [[nodiscard]] std::uint64_t check_of(ExtentHead const& head) const;
+  /// Of its other words, and of the log's id in place of the check. Repairs try it very often.
+  [[nodiscard]] std::uint64_t check_of(ExtentHead head) const {
+    head.check = id;
+    return hash_bytes(reinterpret_cast<std::byte const*>(&head), sizeof head);
+  }
   /// That begins there, if its number is above that one. Only its head has been looked at: its
   /// entries may go on behind the segments.
   [[nodiscard]] std::optional<EntryExtent> head_at(std::uint64_t position,

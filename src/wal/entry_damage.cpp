@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -179,30 +180,31 @@ void EntryDamage::put_head(std::uint64_t position, ExtentHead head, std::vector<
   });
 }
 
-/// Whether such an extent may begin there, whatever its entries are.
-bool EntryDamage::fits(ExtentHead const& head, std::uint64_t position) const {
+/// Whether such an extent may begin there, whatever its entries and its check are.
+bool EntryDamage::may_stand(ExtentHead const& head, std::uint64_t position) const {
   return head.number > last_ && head.kind <= kLastExtentKind &&
-         head.entries <= cells_.cells() - position - cells_.head_cells() &&
-         head.check == cells_.check_of(head);
+         head.entries <= cells_.cells() - position - cells_.head_cells();
 }
 
-/// That stood there: by one or two bits, or by a word of it.
+bool EntryDamage::fits(ExtentHead const& head, std::uint64_t position) const {
+  return may_stand(head, position) && head.check == cells_.check_of(head);
+}
+
+/// That stood there: by one or two bits, or by a word of it. What the check should be does not
+/// follow from its own bits, so there is one to compute for all of those.
 std::optional<ExtentHead> EntryDamage::near_head(std::uint64_t position,
                                                  std::optional<Found> const& next) const {
   if (position + cells_.head_cells() > cells_.cells()) return std::nullopt;
   ExtentHead const damaged = head_at(position);
-  ExtentHead head = damaged;
-  auto* const bytes = reinterpret_cast<std::uint8_t*>(&head);
-  auto const flip = [&](std::uint32_t bit) {
-    bytes[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
-  };
-  constexpr std::uint32_t kBits = 8 * sizeof head;
+  constexpr std::uint32_t kBits = 8 * sizeof damaged, kOfCheck = 8 * offsetof(ExtentHead, check);
   for (std::uint32_t a = 0; a < kBits; ++a) {
-    for (std::uint32_t b = a; b < kBits; ++b) {
-      flip(a);
-      if (b != a) flip(b);
-      if (fits(head, position)) return head;
-      head = damaged;
+    ExtentHead const one = flipped(damaged, a);
+    if (fits(one, position)) return one;
+    std::uint64_t const check = cells_.check_of(one);
+    for (std::uint32_t b = a + 1; b < kBits; ++b) {
+      ExtentHead const two = flipped(one, b);
+      if (!may_stand(two, position)) continue;
+      if (two.check == (b < kOfCheck ? cells_.check_of(two) : check)) return two;
     }
   }
   return head_of_words(damaged, position, next);
@@ -234,10 +236,11 @@ std::optional<ExtentHead> EntryDamage::head_of_words(ExtentHead const& damaged,
   };
   // A check that matches says more than one that may be what changed.
   ExtentHead head = damaged;
-  bool const tries = !mutated("repair_believes_any_number");
+  head.number = last_ + 1;
+  bool const tries = !mutated("repair_believes_any_number") && may_stand(head, position);
   for (std::uint64_t i = 1; tries && i <= kNumbersTried && last_ + i <= most; ++i) {
     head.number = last_ + i;
-    if (fits(head, position)) return head;
+    if (head.check == cells_.check_of(head)) return head;
   }
   if (auto const as_it_is = told(damaged)) return as_it_is;
   auto const of_session = head_of_session(damaged, position, next);

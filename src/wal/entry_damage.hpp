@@ -22,6 +22,13 @@
 
 namespace perdure::wal {
 
+/// A header or a head with one bit the other way round.
+template <class Head>
+[[nodiscard]] Head flipped(Head head, std::uint32_t bit) {
+  reinterpret_cast<std::uint8_t*>(&head)[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
+  return head;
+}
+
 class EntryDamage {
  public:
   /// What is known of a put without its extent. Asked by several threads.
@@ -98,6 +105,7 @@ class EntryDamage {
   [[nodiscard]] std::optional<ExtentHead> head_of_words(ExtentHead const& damaged,
                                                         std::uint64_t position,
                                                         std::optional<Found> const& next) const;
+  [[nodiscard]] bool may_stand(ExtentHead const& head, std::uint64_t position) const;
   [[nodiscard]] bool fits(ExtentHead const& head, std::uint64_t position) const;
   Status bridge(std::uint64_t position, Found const& next);
   [[nodiscard]] std::optional<ExtentHead> head_of_session(ExtentHead head, std::uint64_t position,

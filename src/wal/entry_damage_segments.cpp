@@ -25,11 +25,6 @@ std::uint32_t off_by(SegmentHeader const& header) {
   return header.crc ^ EntryCells::crc_of(header);
 }
 
-SegmentHeader flipped(SegmentHeader header, std::uint32_t bit) {
-  reinterpret_cast<std::uint8_t*>(&header)[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
-  return header;
-}
-
 Status no_log(std::string const& what) {
   return {Code::corrupt,
           what + ", which is beyond repair; nothing was changed: restore a snapshot"};
