@@ -38,25 +38,41 @@ constexpr CrcPowers make_crc_powers() {
   return p;
 }
 
-/// Products of each bit, from the highest on, with what four words that follow each other, and a
-/// sum of what is 32 words before, count for: x^128, x^96, x^64, x^32 and x^1024.
-inline constexpr std::uint32_t kCrcProducts = 5;
-inline constexpr std::uint32_t kCrcWords[kCrcProducts] = {4, 3, 2, 1, 32};
-struct CrcColumns {
-  std::uint32_t of_bit[32][kCrcProducts];
-};
-constexpr CrcColumns make_crc_columns() {
-  CrcPowers const powers = make_crc_powers();
-  CrcColumns c{};
-  for (int bit = 0; bit < 32; ++bit) {
-    for (std::uint32_t w = 0; w < kCrcProducts; ++w)
-      c.of_bit[bit][w] = crc_multiply(0x80000000u >> bit, powers.of_x_to_32[kCrcWords[w]]);
+/// What each half of a byte of a word comes to, moved on by so many words: the word times x^(32 n)
+/// is the sum of eight of these, one a half. Two tables of 16 sums are one value a lane of a warp,
+/// and lanes look up what they like by a shuffle.
+struct alignas(128) CrcMoves {
+  static constexpr std::uint32_t kHalves = 8;
+  static constexpr std::uint32_t kWords[] = {4, 3, 2, 1, 8, 16, 32, 32};
+  static constexpr std::uint32_t kPairs = sizeof kWords / sizeof kWords[0] / 2;
+  std::uint32_t sum[kHalves][kPairs][32];
+
+  [[nodiscard]] constexpr std::uint32_t of(std::uint32_t move, std::uint32_t half,
+                                           std::uint32_t bits) const {
+    return sum[half][move / 2][move % 2 * 16 + bits];
   }
-  return c;
+};
+constexpr CrcMoves make_crc_moves() {
+  CrcPowers const powers = make_crc_powers();
+  CrcMoves m{};
+  for (std::uint32_t move = 0; move < 2 * CrcMoves::kPairs; ++move) {
+    std::uint32_t of_bit = powers.of_x_to_32[CrcMoves::kWords[move]];
+    for (std::uint32_t bit = 32; bit-- > 0; of_bit = crc_times_x(of_bit)) {
+      for (std::uint32_t bits = 0; bits < 16; ++bits) {
+        if ((bits >> bit % 4 & 1) != 0) m.sum[bit / 4][move / 2][move % 2 * 16 + bits] ^= of_bit;
+      }
+    }
+  }
+  return m;
+}
+constexpr std::uint32_t crc_move_by(std::uint32_t words) {
+  std::uint32_t move = 0;
+  while (CrcMoves::kWords[move] != words) ++move;
+  return move;
 }
 
 #if defined(__CUDACC__)
-static __constant__ CrcColumns const kCrcColumns = make_crc_columns();
+static __device__ CrcMoves const kCrcMoves = make_crc_moves();
 static __constant__ CrcPowers const kCrcPowers = make_crc_powers();
 static __device__ std::uint32_t crc_power(std::uint32_t words) {
   return kCrcPowers.of_x_to_32[words];

@@ -54,6 +54,7 @@ concept Warp =
              std::byte* (*to_of)(std::uint32_t), std::byte const* (*from_of)(std::uint32_t),
              typename W::template Each<std::uint32_t> each) {
       { W::kReadsBackCheaply } -> std::convertible_to<bool>;
+      { W::kPrefetches } -> std::convertible_to<bool>;
       { W::kJoinsEach } -> std::convertible_to<bool>;
       { warp.rows(n, n, row_of) } -> std::same_as<typename W::Lanes>;
       { warp.match(lanes, word, word) } -> std::same_as<std::uint32_t>;

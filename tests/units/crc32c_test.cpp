@@ -82,13 +82,13 @@ RC_GTEST_PROP(Crc32c, ByteByByteArithmeticAgrees,
   RC_ASSERT(~state == crc32c(start, bytes.data(), bytes.size()));
 }
 
-RC_GTEST_PROP(Crc32c, ColumnsOfBitsMultiplyAsPowersDo, (std::uint32_t word)) {
-  exec::CrcColumns const columns = exec::make_crc_columns();
-  for (std::uint32_t w = 0; w < exec::kCrcProducts; ++w) {
+RC_GTEST_PROP(Crc32c, WhatHalvesOfBytesComeToMultipliesAsPowersDo, (std::uint32_t word)) {
+  exec::CrcMoves const moves = exec::make_crc_moves();
+  for (std::uint32_t const words : exec::CrcMoves::kWords) {
     std::uint32_t product = 0;
-    for (std::uint32_t bit = 0; bit < 32; ++bit)
-      if ((word << bit >> 31) != 0) product ^= columns.of_bit[bit][w];
-    std::vector<std::uint8_t> const zeros(exec::kCrcWords[w] * 4, 0);
+    for (std::uint32_t half = 0; half < exec::CrcMoves::kHalves; ++half)
+      product ^= moves.of(exec::crc_move_by(words), half, word >> 4 * half & 15);
+    std::vector<std::uint8_t> const zeros(words * 4, 0);
     RC_ASSERT(product == ~crc32c(~word, zeros.data(), zeros.size()));
   }
 }

@@ -51,6 +51,8 @@ class CpuWarp {
   static constexpr std::uint32_t kLanes = 32;
   static constexpr bool kJoinsEach = false;  // else see cuda_warp.cuh
   static constexpr bool kReadsBackCheaply = true;  // what it just wrote is in its cache
+  // A core has no other warps that could run while it waits.
+  static constexpr bool kPrefetches = true;
   static constexpr std::size_t kLine = 64;
   // bytes up to which a CRC by instruction, and a copy without a call, is cheaper
   static constexpr std::size_t kShort = 224;

@@ -74,6 +74,7 @@ class CudaWarp : public CudaAtoms {
  public:
   static constexpr std::uint32_t kLanes = 32;
   static constexpr bool kReadsBackCheaply = false;  // the pool lies across the link
+  static constexpr bool kPrefetches = false;  // other warps run while it waits
   static constexpr bool kJoinsEach = true;
   using Lanes = std::uint64_t;  // each thread holds its own lane's
 
@@ -291,7 +292,7 @@ class CudaWarp : public CudaAtoms {
     return ~crc;
   }
 
-  __device__ void prefetch(void const*, std::size_t) const {}  // other warps hide the latency
+  __device__ void prefetch(void const*, std::size_t) const {}
 
   __device__ void prefetch_to_write(void const*, std::size_t) const {}
 
@@ -319,35 +320,59 @@ class CudaWarp : public CudaAtoms {
       from[k] = __shfl_sync(kAllLanes, my_from, item);
       part[k] = 0;
     }
-    for (std::size_t at = thread * 16; at < bytes; at += kTile * 16) {
+    for (std::size_t done = 0; done < bytes; done += kTile * 16) {
+      std::size_t const at = done + thread * 16;
       uint4 data[kUnrolled]{};
 #pragma unroll
       for (std::uint32_t k = 0; k < kUnrolled; ++k)
-        if (from[k] != 0) data[k] = *reinterpret_cast<uint4 const*>(from[k] + at);
+        if (from[k] != 0 && at < bytes) data[k] = *reinterpret_cast<uint4 const*>(from[k] + at);
+#pragma unroll
+      for (std::uint32_t k = 0; k < kUnrolled; ++k)
+        if (to[k] != 0 && at < bytes) *reinterpret_cast<uint4*>(to[k] + at) = data[k];
+      if (sums == nullptr) continue;
+      std::uint32_t sum[kUnrolled];
 #pragma unroll
       for (std::uint32_t k = 0; k < kUnrolled; ++k) {
-        if (from[k] == 0) continue;
-        if (to[k] != 0) *reinterpret_cast<uint4*>(to[k] + at) = data[k];
+        if (at == 0) data[k].x = ~data[k].x;
+        sum[k] = part[k];
       }
-      if (sums != nullptr) add_to_crcs(part, data, at == 0);
+      add_to_crcs(sum, data, done != 0);
+#pragma unroll
+      for (std::uint32_t k = 0; k < kUnrolled; ++k)
+        if (at < bytes) part[k] = sum[k];
     }
     if (sums == nullptr) return;
-    std::uint32_t const behind = words_behind(thread, bytes);
-#pragma unroll
-    for (std::uint32_t k = 0; k < kUnrolled; ++k) {
-      part[k] = crc_multiply(part[k], crc_power(behind));
-      for (std::uint32_t step = kTile / 2; step > 0; step /= 2)
-        part[k] ^= __shfl_xor_sync(kAllLanes, part[k], step);
-      std::uint32_t const sum =
-          __shfl_sync(kAllLanes, part[k], static_cast<int>(lane_ % kTiles * kTile));
-      if (lane_ / kTiles == first / kTiles + k && (mask >> lane_ & 1) != 0) sums->value = ~sum;
-    }
+    std::uint32_t const sum = joined_parts(part, bytes);
+    // which thread of which tile has it
+    std::uint32_t const item = lane_ - first;
+    auto const owner = static_cast<int>(item % kTiles * kTile + item / kTiles);
+    std::uint32_t const my_sum = __shfl_sync(kAllLanes, sum, owner);
+    if (item < kUnrolled * kTiles && (mask >> lane_ & 1) != 0) sums->value = ~my_sum;
   }
 
-  /// Words of a message that follow the last 16 bytes which this thread of a tile has of it.
-  static __device__ std::uint32_t words_behind(std::uint32_t thread, std::size_t bytes) {
-    std::size_t const pieces = bytes / 16;
-    return pieces <= thread ? 0 : static_cast<std::uint32_t>((pieces - 1 - thread) % kTile * 4);
+  /// Of a tile's sums of four items, of which each thread has its parts': thread k and thread k + 4
+  /// get item k's. Threads hand each other half of what they have, so that each joins as few as can
+  /// be.
+  __device__ std::uint32_t joined_parts(std::uint32_t (&part)[kUnrolled], std::size_t bytes) const {
+    static_assert(kTile == 8 && kUnrolled == 4);
+    std::uint32_t const thread = lane_ % kTile;
+    // The message's last piece comes to the last thread.
+    auto const from = static_cast<int>(lane_ - thread + (thread + bytes / 16) % kTile);
+#pragma unroll
+    for (std::uint32_t k = 0; k < kUnrolled; ++k) part[k] = __shfl_sync(kAllLanes, part[k], from);
+    bool const odd = (thread & 1) != 0, upper = (thread & 2) != 0;
+    std::uint32_t two[] = {odd ? part[1] : part[0], odd ? part[3] : part[2]};
+    std::uint32_t const ones[] = {
+        __shfl_xor_sync(kAllLanes, odd ? part[0] : part[1], 1),
+        __shfl_xor_sync(kAllLanes, odd ? part[2] : part[3], 1),
+    };
+    join_crcs<4>(two, ones, odd);
+    std::uint32_t four[] = {upper ? two[1] : two[0]};
+    std::uint32_t const twos[] = {__shfl_xor_sync(kAllLanes, upper ? two[0] : two[1], 2)};
+    join_crcs<8>(four, twos, upper);
+    std::uint32_t const fours[] = {__shfl_xor_sync(kAllLanes, four[0], 4)};
+    join_crcs<16>(four, fours, (thread & 4) != 0);
+    return four[0];
   }
 
   /// Any size, any place: one item after the other.
@@ -372,6 +397,22 @@ class CudaWarp : public CudaAtoms {
   }
 
   std::uint32_t lane_;
+};
+
+/// A warp that has few others beside it. What it prefetches is the GPU's own.
+class CudaLoneWarp : public CudaWarp {
+ public:
+  static constexpr bool kPrefetches = true;
+  __device__ CudaLoneWarp() { prefetch_crc_moves(); }
+  __device__ void prefetch(void const* from, std::size_t bytes) const {
+    constexpr std::size_t kLine = 128;
+    for (std::size_t at = 0; at < bytes; at += kLine)
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(
+          __cvta_generic_to_global(static_cast<std::byte const*>(from) + at)));
+  }
+  __device__ void prefetch_to_write(void const* to, std::size_t bytes) const {
+    prefetch(to, bytes);
+  }
 };
 
 /// One thread by itself, for bodies that never compare lanes.
@@ -436,6 +477,6 @@ class CudaSolo : public CudaAtoms {
   }
 };
 
-static_assert(Warp<CudaWarp> && Solo<CudaSolo>);
+static_assert(Warp<CudaWarp> && Warp<CudaLoneWarp> && Solo<CudaSolo>);
 
 }  // namespace perdure::exec

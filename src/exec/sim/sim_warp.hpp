@@ -20,6 +20,7 @@ class SimWarp {
   static constexpr std::uint32_t kLanes = 32;
   static constexpr bool kJoinsEach = false;  // else see cuda_warp.cuh
   static constexpr bool kReadsBackCheaply = false;
+  static constexpr bool kPrefetches = false;
 
   struct Lanes {
     std::uint64_t word[kLanes] = {};
