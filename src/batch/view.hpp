@@ -90,6 +90,12 @@ struct BatchView {
   }
 };
 
+/// What a body has of its batch and its table: copies, or whoever runs it has them.
+template <class T>
+using Held = T;
+template <class T>
+using Lent = T const&;
+
 /// Hashes keys and makes the unsorted `order`; nothing is decided or used yet.
 struct HashBody {
   BatchView batch;
@@ -109,7 +115,7 @@ struct BeginPassBody {
   std::uint64_t counter_n;
   std::uint64_t* planned;  // so many, of gets; or null
   std::uint64_t planned_n;
-  [[nodiscard]] std::uint64_t items() const {
+  [[nodiscard]] PERDURE_FN std::uint64_t items() const {
     return planned_n < exec::Counts::kNames ? exec::Counts::kNames : planned_n;
   }
   PERDURE_FN void operator()(std::uint64_t i) const {
@@ -126,7 +132,7 @@ struct TellHostBody {
   std::uint8_t const* status;
   std::uint8_t* status_there;
   std::uint64_t n;
-  [[nodiscard]] std::uint64_t items() const {
+  [[nodiscard]] PERDURE_FN std::uint64_t items() const {
     return n < exec::Counts::kNames ? exec::Counts::kNames : n;
   }
   PERDURE_FN void operator()(std::uint64_t i) const {

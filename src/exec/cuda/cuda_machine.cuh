@@ -55,6 +55,7 @@ struct OrderingBody {
 class CudaMachine {
  public:
   using Warp = CudaWarp;
+  using LoneWarp = CudaLoneWarp;
   using Solo = CudaSolo;
 
   static constexpr bool kPoolIsFar = true;  // across a link, and memory of its own is nearer
@@ -284,28 +285,30 @@ class CudaMachine {
     return std::size_t{kStepThreads} * shared_->step_blocks;
   }
   template <class W, class M, class F>
-  static WarpsStep<W, M, F> warps_step(std::size_t n, F body, M mem, Counts* total,
-                                       std::uint64_t const* listed = nullptr) {
+  static PERDURE_FN WarpsStep<W, M, F> warps_step(std::size_t n, F body, M mem, Counts* total,
+                                                  std::uint64_t const* listed = nullptr) {
     return {n, body, mem, total, listed};
   }
   template <class F>
-  static ThreadsStep<F> threads_step(std::size_t n, F body) {
+  static PERDURE_FN ThreadsStep<F> threads_step(std::size_t n, F body) {
     return {n, body};
   }
   template <class A, class B>
-  static BothSteps<A, B> both_steps(A a, B b) {
+  static PERDURE_FN BothSteps<A, B> both_steps(A a, B b) {
     return {a, b};
   }
-  static SortStep sort_step(Sorted* items, std::size_t n) { return {items, n}; }
-  static OrderStep order_step() { return {}; }
-  /// Of a batch of n.
-  template <class... Steps>
-  Status chain(std::size_t n, Steps... steps) {
+  static PERDURE_FN GroupStep group_step(Sorted* items, std::size_t n, std::uint64_t* repeated) {
+    return {items, n, repeated};
+  }
+  static PERDURE_FN OrderStep order_step() { return {}; }
+  /// Of a batch of n; steps.each(run) runs one after the other.
+  template <class Steps>
+  Status chain(std::size_t n, Steps const& steps) {
     PERDURE_ASSERT(n <= most_chained());
     if (fault::lost_device.strikes())
       return cuda_status(cudaErrorLaunchFailure, "launching a kernel");
     fault::kernel_launched();
-    return cuda_status(launch_steps(n, stream_, steps...), "launching a kernel");
+    return cuda_status(launch_steps(n, stream_, steps), "launching a kernel");
   }
 
   /// By hash, stably, for `items` come in array order.

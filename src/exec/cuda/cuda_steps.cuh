@@ -31,12 +31,21 @@ __device__ void run_item(W& warp, M& mem, F const& body, std::size_t i, State& s
   if constexpr (kStage + 1 < F::kStages) run_item<kStage + 1>(warp, mem, body, i, state, counts);
 }
 
+static __device__ unsigned long long sum_of_lanes(unsigned long long sum) {
+#if __CUDA_ARCH__ >= 800
+  if (!__any_sync(kAllLanes, sum >> 27 != 0))
+    return __reduce_add_sync(kAllLanes, static_cast<unsigned>(sum));
+#endif
+  for (unsigned step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
+  return sum;
+}
+
 /// Items me, me + all, ... of n, by one warp (or, for CudaSolo, thread) of them; the counts of each
 /// are kept in registers and added up at the end.
 template <class W, class M, class F>
 __device__ void run_items(std::size_t n, F const& body, M& mem, Counts* total, std::size_t me,
                           std::size_t all) {
-  constexpr bool kWarp = std::is_same_v<W, CudaWarp>;
+  constexpr bool kWarp = !std::is_same_v<W, CudaSolo>;
   W warp;
   Counts counts;
   for (std::size_t i = me; i < n; i += all) {
@@ -50,9 +59,9 @@ __device__ void run_items(std::size_t n, F const& body, M& mem, Counts* total, s
   __syncwarp();
   for (std::uint32_t k = 0; k < Counts::kNames; ++k) {
     unsigned long long sum = counts.value[k];
-    // Threads by themselves sum up first: additions to one word wait for each other.
-    for (unsigned step = 16; !kWarp && step > 0; step /= 2)
-      sum += __shfl_xor_sync(kAllLanes, sum, step);
+    // Threads by themselves sum up first: additions to one word wait for each other. Most counts
+    // are 0.
+    if (!kWarp && __any_sync(kAllLanes, sum != 0)) sum = sum_of_lanes(sum);
     if (sum != 0 && threadIdx.x % 32 == 0)
       atomicAdd(reinterpret_cast<unsigned long long*>(&total->value[k]), sum);
   }
@@ -85,7 +94,7 @@ struct WarpsStep {
   Counts* total;
   std::uint64_t const* listed = nullptr;
   __device__ bool operator()() const {
-    constexpr bool kWarp = std::is_same_v<W, CudaWarp>;
+    constexpr bool kWarp = !std::is_same_v<W, CudaSolo>;
     std::size_t const items = listed != nullptr && *listed < n ? *listed : n;
     if (items == 0) return false;
     M mine = mem;
@@ -117,17 +126,58 @@ struct BothSteps {
   }
 };
 
-/// As sort(), of a block's threads times the blocks at most. Each block sorts its own items,
-/// bitonic. Then each item goes behind all that are less, of which it finds how many there are
-/// among each block's: among equal hashes those of the blocks before, for items come in array
-/// order. (Counting all that are less took 105 us of 4,096 items, this takes 23.)
-struct SortStep {
+/// Notes whether two hashes are equal: each block looks for that in a hash table of its share of
+/// them, by their upper bits. So it may say of more than it has room for.
+struct RepeatedHash {
+  Sorted const* items;
+  std::size_t n;
+  std::uint64_t* noted;  // no longer 0
+
+  __device__ void operator()() const {
+    __shared__ unsigned long long slots[kSlots];
+    for (std::uint32_t i = threadIdx.x; i < kSlots; i += kStepThreads) slots[i] = kNone;
+    __syncthreads();
+    for (std::size_t i = threadIdx.x; i < n; i += kStepThreads) {
+      std::uint64_t const hash = items[i].hash;
+      std::uint64_t const share = (hash >> 32) * gridDim.x >> 32;
+      if (share == blockIdx.x && !is_new(slots, hash)) *noted = 1;
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kSlots = 4 * kStepThreads;  // of a block, for its share
+  static constexpr std::uint32_t kMostProbes = 16;
+  static constexpr unsigned long long kNone = ~0ull;  // a hash that is this counts as repeated
+
+  static __device__ bool is_new(unsigned long long* slots, std::uint64_t hash) {
+    if (hash == kNone) return false;
+    auto at = static_cast<std::uint32_t>(hash) % kSlots;
+    for (std::uint32_t probe = 0; probe < kMostProbes; ++probe, at = (at + 1) % kSlots) {
+      unsigned long long const there = atomicCAS(slots + at, kNone, hash);
+      if (there == kNone) return true;
+      if (there == hash) return false;
+    }
+    return false;
+  }
+};
+
+/// Equal hashes side by side, in array order, of a block's threads times the blocks at most. Where
+/// none are equal, as in most batches, nothing is moved. Else the items are sorted: each block
+/// sorts its own, bitonic. Then each item goes behind all that are less, of which it finds how many
+/// there are among each block's: among equal hashes those of the blocks before, for items come in
+/// array order. (Counting all that are less took 105 us of 4,096 items, this takes 23.)
+struct GroupStep {
   Sorted* items;
   std::size_t n;
+  std::uint64_t* repeated;  // 0, and stays so if no hash repeats
   __device__ bool operator()() const {
+    if (n == 0) return false;
+    RepeatedHash{items, n, repeated}();
+    step_barrier();
+    if (*static_cast<std::uint64_t volatile const*>(repeated) == 0) return false;
     std::uint32_t const first = blockIdx.x * kStepThreads, me = first + threadIdx.x;
     if (first < n) sort_block(first);
-    if (n <= kStepThreads) return n != 0;
+    if (n <= kStepThreads) return true;
     step_barrier();
     Sorted const mine = me < n ? items[me] : Sorted{};
     std::uint32_t const rank = rank_of(mine.hash);
@@ -196,9 +246,15 @@ struct OrderStep {
   }
 };
 
-template <class... Steps>
-__global__ void __launch_bounds__(kStepThreads) run_steps(Steps... steps) {
-  ((steps() ? step_barrier() : void()), ...);
+struct RunStep {
+  template <class Step>
+  __device__ void operator()(Step const& step) const {
+    if (step()) step_barrier();
+  }
+};
+template <class Steps>
+__global__ void __launch_bounds__(kStepThreads) run_steps(__grid_constant__ Steps const steps) {
+  steps.each(RunStep{});
 }
 
 /// A launch of one cluster.
@@ -220,16 +276,25 @@ struct StepLaunch {
 
 inline constexpr unsigned kPortableCluster = 8;  // blocks that every GPU with clusters can have
 
-template <class... Steps>
-cudaError_t allow_cluster(unsigned blocks, void (*kernel)(Steps...)) {
+template <class Steps>
+cudaError_t allow_cluster(unsigned blocks, void (*kernel)(Steps)) {
   if (blocks <= kPortableCluster) return cudaSuccess;
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
 }
 
+struct GroupAlone {
+  GroupStep step;
+  template <class Run>
+  __device__ void each(Run run) const {
+    run(step);
+  }
+};
+
 /// Of a cluster on the current GPU. It needs one that has clusters, as many multiprocessors side by
 /// side, and code that was compiled for it. What cannot be had is no failure: no error is left.
 inline unsigned most_step_blocks() {
-  auto* const kernel = run_steps<SortStep>;  // which has the memory of a block that all chains have
+  auto* const kernel =
+      run_steps<GroupAlone>;  // which has the memory of a block that all chains have
   cudaFuncAttributes code{};
   bool const knows = cudaFuncGetAttributes(&code, kernel) == cudaSuccess && code.ptxVersion >= 90;
   for (unsigned blocks = knows ? kMostStepBlocks : 1; blocks > 1; blocks /= 2) {
@@ -246,13 +311,13 @@ inline unsigned most_step_blocks() {
 }
 
 /// The steps of a batch of n, with a thread for each operation.
-template <class... Steps>
-cudaError_t launch_steps(std::size_t n, cudaStream_t stream, Steps... steps) {
-  auto* const kernel = run_steps<Steps...>;
+template <class Steps>
+cudaError_t launch_steps(std::size_t n, cudaStream_t stream, Steps const& steps) {
+  auto* const kernel = run_steps<Steps>;
   auto const blocks = static_cast<unsigned>(n == 0 ? 1 : (n + kStepThreads - 1) / kStepThreads);
   cudaError_t error = allow_cluster(blocks, kernel);
   StepLaunch const launch(blocks, stream);
-  if (error == cudaSuccess) error = cudaLaunchKernelEx(&launch.config, kernel, steps...);
+  if (error == cudaSuccess) error = cudaLaunchKernelEx(&launch.config, kernel, steps);
   static_cast<void>(cudaGetLastError());  // it is answered here, and later launches begin clean
   return error;
 }

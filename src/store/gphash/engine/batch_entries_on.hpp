@@ -18,26 +18,22 @@ Status show_entries(Launcher<Machine>& launcher, WriteBuffers<Machine>& writes,
   batch.entries = reservation.entries;
   batch.undoable = reservation.undoable;
   if (reservation.segments.empty()) return {};
-  if (Status s = launcher.send(writes.segments, reservation.segments); !s.ok()) return s;
+  if (!writes.segments_sent.are(reservation.segments)) {
+    writes.segments_sent = {};
+    if (Status s = launcher.send(writes.segments, reservation.segments); !s.ok()) return s;
+    writes.segments_sent.note(reservation.segments);
+  }
   batch.entries.segments = writes.segments.data();
   return {};
 }
 
 /// Whether a launch of their own writes them.
 template <class Machine, class Ops>
-bool entries_apart(WriteView const& batch) {
+PERDURE_FN bool entries_apart(WriteView const& batch) {
   return Machine::kPoolIsFar && Ops::kLogged && batch.entries.segments != nullptr &&
          batch.entries.cell_bytes > sizeof(wal::LogEntry);
 }
 
-/// That launch, as a step of a chain; of no items where phase two writes them.
-template <class Ops, class Machine>
-auto entries_step(Launcher<Machine>& launcher, WriteView const& batch,
-                  gphash::TableView const& table) {
-  std::uint64_t const items = entries_apart<Machine, Ops>(batch) ? items_of(batch.n) : 0;
-  return launcher.template count_step<typename Machine::Warp>(LogEntriesBody<Ops>{batch, table},
-                                                              items);
-}
 template <class Ops, class Machine>
 Status log_entries_apart(Launcher<Machine>& launcher, WriteView const& batch,
                          gphash::TableView const& table) {
@@ -49,11 +45,9 @@ Status log_entries_apart(Launcher<Machine>& launcher, WriteView const& batch,
   return {};
 }
 
-template <class Machine, class Ops>
-PublishBody<Ops> phase_two(WriteView const& batch, gphash::TableView const& table) {
-  PublishBody<Ops> body{batch, table};
-  if (entries_apart<Machine, Ops>(batch)) body.batch.entries.segments = nullptr;
-  return body;
+template <class Machine, class Ops, template <class> class Has = Held>
+PERDURE_FN PublishBody<Ops, Has> phase_two(WriteView const& batch, gphash::TableView const& table) {
+  return {batch, table, entries_apart<Machine, Ops>(batch)};
 }
 
 }  // namespace perdure

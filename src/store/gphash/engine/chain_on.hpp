@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "store/gphash/engine/batch_entries_on.hpp"
 #include "store/gphash/engine/launcher.hpp"
@@ -21,55 +20,108 @@ struct Chain {
   std::uint64_t* left = nullptr;  // positions that lanes leave
   std::uint64_t* counters = nullptr;
   Deferred planned;  // gets
-  std::optional<wal::UndoRegion> undo;
+  wal::UndoRegion undo;
+  bool undoes = false;
   std::uint64_t follows = 0;  // items of FollowChangesBody
   bool releases = false;  // the records of the batch, once nothing of it is pending
   std::uint8_t* statuses = nullptr;  // of the host
 };
 
-/// What stands between the phases: entries of the log, or what undoes them.
+/// All that a launch is given. The steps' bodies are made where they run, and it lends them the
+/// batch and the table: a launch takes longer the more it is given, and a kernel that copies a
+/// table to its threads takes 6 us more each time.
 template <class Ops, class Machine>
-auto between_phases(Launcher<Machine>& launcher, gphash::TableView const& table,
-                    WriteView const& batch, std::optional<wal::UndoRegion> const& undo) {
-  if constexpr (Ops::kLogged) {
-    return entries_step<Ops>(launcher, batch, table);
-  } else {
-    UndoBody<Ops> const body{batch, undo.value_or(wal::UndoRegion{})};
-    return launcher.template count_step<typename Machine::Solo>(body, undo ? batch.n : 0);
+struct ChainSteps {
+  using Solo = typename Machine::Solo;
+  WriteView batch;
+  gphash::TableView table;
+  Chain chain;
+  RecordMap records;
+  exec::Counts* counts;
+  exec::Counts* counts_twin;
+  pm::Memory memory;
+
+  /// run(step) for one after the other.
+  template <class Run>
+  PERDURE_FN void each(Run run) const {
+    group(run);
+    plan(run);
+    between_phases(run);
+    run(Machine::order_step());
+    run(counted<Solo>(phase_two<Machine, Ops, Lent>(batch, table), batch.n));
+    run(Machine::order_step());
+    end(run);
   }
-}
+
+ private:
+  /// Of so many items at most, where `listed` says how many there are.
+  template <class W, class Body>
+  PERDURE_FN auto counted(Body const& body, std::uint64_t items,
+                          std::uint64_t const* listed = nullptr) const {
+    return Machine::template warps_step<W>(items, body, memory, counts, listed);
+  }
+  template <class W, class Body>
+  PERDURE_FN auto uncounted(Body const& body, std::uint64_t items) const {
+    return Machine::template warps_step<W>(items, body, memory, nullptr);
+  }
+  [[nodiscard]] PERDURE_FN std::uint64_t gets() const {
+    return chain.planned.entries != nullptr ? batch.n : 0;
+  }
+
+  template <class Run>
+  PERDURE_FN void group(Run run) const {
+    BeginPassBody const begin{counts, chain.counters, 3, chain.planned.entries, 2 * gets()};
+    run(Machine::both_steps(Machine::threads_step(chain.grouped, HashBody{batch}),
+                            Machine::threads_step(begin.items(), begin)));
+    run(Machine::group_step(batch.order, chain.grouped, chain.counters + 2));
+  }
+
+  template <class Run>
+  PERDURE_FN void plan(Run run) const {
+    using Warp = typename Machine::Warp;
+    using Lone = typename Machine::LoneWarp;
+    LanePerKeyPlanBody<Ops, Lent> const lanes{batch, table, chain.left, chain.counters,
+                                              chain.planned};
+    run(counted<Lone>(lanes, items_of(batch.n)));
+    PlanBody<Ops, Lent> const rest{batch, table, chain.left, chain.counters};
+    run(counted<Warp>(rest, batch.n, chain.counters));
+    run(counted<Warp>(GatherBody<Ops, Lent>{batch, table, chain.planned, gets()},
+                      items_of(gets())));
+  }
+
+  /// Entries of the log, or what undoes them; and what the cache is to know.
+  template <class Run>
+  PERDURE_FN void between_phases(Run run) const {
+    using Warp = typename Machine::Warp;
+    auto const follow = uncounted<Warp>(FollowChangesBody<Ops, Lent>{batch, table}, chain.follows);
+    if constexpr (Ops::kLogged) {
+      std::uint64_t const items = entries_apart<Machine, Ops>(batch) ? items_of(batch.n) : 0;
+      run(Machine::both_steps(counted<Warp>(LogEntriesBody<Ops, Lent>{batch, table}, items),
+                              follow));
+    } else {
+      UndoBody<Ops, Lent> const body{batch, chain.undo};
+      run(Machine::both_steps(counted<Solo>(body, chain.undoes ? batch.n : 0), follow));
+    }
+  }
+
+  template <class Run>
+  PERDURE_FN void end(Run run) const {
+    GiveBackWhenDoneBody const release{{records, batch.reserved, batch.unlinked, batch.used},
+                                       counts};
+    TellHostBody const tell{counts, counts_twin, batch.status, chain.statuses, batch.n};
+    // what crosses the link first
+    run(Machine::both_steps(Machine::threads_step(tell.items(), tell),
+                            uncounted<Solo>(release, chain.releases ? batch.n : 0)));
+  }
+};
 
 template <class Ops, class Machine>
 Status launch_chain(Launcher<Machine>& launcher, EngineState<Machine>& state,
                     WriteView const& batch, Chain const& chain) {
-  using Warp = typename Machine::Warp;
-  using Solo = typename Machine::Solo;
-  gphash::TableView const& table = state.table;
-  std::uint64_t const n = batch.n, gets = chain.planned.entries != nullptr ? n : 0;
-  BeginPassBody const begin{launcher.counts_here(), chain.counters, 2, chain.planned.entries,
-                            2 * gets};
-  LanePerKeyPlanBody<Ops> const plan{batch, table, chain.left, chain.counters, chain.planned};
-  PlanBody<Ops> const rest{batch, table, chain.left, chain.counters};
-  GatherBody<Ops> const gather{batch, table, chain.planned, gets};
-  FollowChangesBody<Ops> const follow{batch, table};
-  PublishBody<Ops> const publish = phase_two<Machine, Ops>(batch, table);
-  GiveBackWhenDoneBody const release{{state.records, batch.reserved, batch.unlinked, batch.used},
-                                     launcher.counts_here()};
-  TellHostBody const tell{launcher.counts_here(), launcher.counts_twin(), batch.status,
-                          chain.statuses, n};
   return launcher.machine.chain(
-      n,
-      Machine::both_steps(Machine::threads_step(chain.grouped, HashBody{batch}),
-                          Machine::threads_step(begin.items(), begin)),
-      Machine::sort_step(batch.order, chain.grouped),
-      launcher.template count_step<Warp>(plan, items_of(n)),
-      launcher.template count_step<Warp>(rest, n, chain.counters),
-      launcher.template count_step<Warp>(gather, items_of(gets)),
-      Machine::both_steps(between_phases<Ops>(launcher, table, batch, chain.undo),
-                          launcher.template run_step<Warp>(follow, chain.follows)),
-      Machine::order_step(), launcher.template count_step<Solo>(publish, n), Machine::order_step(),
-      Machine::both_steps(launcher.template run_step<Solo>(release, chain.releases ? n : 0),
-                          Machine::threads_step(tell.items(), tell)));
+      batch.n,
+      ChainSteps<Ops, Machine>{batch, state.table, chain, state.records, launcher.counts_here(),
+                               launcher.counts_twin(), launcher.memory()});
 }
 
 }  // namespace perdure

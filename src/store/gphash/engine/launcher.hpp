@@ -38,16 +38,7 @@ class Launcher {
   Status count(Body const& body, std::uint64_t items) {
     return machine.template warps<W>(items, body, memory_, counts_.data());
   }
-  /// The same as a step of a chain; of so many items at most, where `listed` says how many there
-  /// are.
-  template <class W, class Body>
-  auto count_step(Body const& body, std::uint64_t items, std::uint64_t const* listed = nullptr) {
-    return Machine::template warps_step<W>(items, body, memory_, counts_.data(), listed);
-  }
-  template <class W, class Body>
-  auto run_step(Body const& body, std::uint64_t items) {
-    return Machine::template warps_step<W>(items, body, memory_, nullptr);
-  }
+  [[nodiscard]] pm::Memory const& memory() const { return memory_; }
   [[nodiscard]] exec::Counts* counts_here() const { return counts_.data(); }
   [[nodiscard]] exec::Counts* counts_twin() const { return counts_.twin(); }
   /// Waits for what was launched, and says what it counted.

@@ -263,8 +263,12 @@ class SessionOn final : public Session {
   Status finish() override {
     PERDURE_ASSERT(step_ == Step::uploaded || step_ == Step::published);
     step_ = Step::none;
-    if (Status s = download_values(); !s.ok()) return s;
-    if (Status s = launcher_.machine.wait(); !s.ok()) return s;
+    // A chain has been waited for.
+    bool const quiet = chained_ && released_ && !Machine::must_be_downloaded(call_.out);
+    if (!quiet) {
+      if (Status s = download_values(); !s.ok()) return s;
+      if (Status s = launcher_.machine.wait(); !s.ok()) return s;
+    }
     gets_.ended();
     return {};
   }
@@ -339,7 +343,8 @@ class SessionOn final : public Session {
                       lists_.entries.data(),
                       writes_.counters.data(),
                       planned_,
-                      undo_,
+                      undo_.value_or(wal::UndoRegion{}),
+                      undo_.has_value(),
                       changes_to_follow(),
                       from_lease_ && !undo_ && !batch_.undoable && state_->records.bits != nullptr,
                       status_.twin()};

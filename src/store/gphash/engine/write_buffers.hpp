@@ -1,13 +1,33 @@
 // What a batch of writes needs of its machine's memory, an element an operation.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <span>
 
 #include "batch/groups.hpp"
 #include "index/gphash/ops.hpp"
 #include "store/gphash/kernels/batch_ops.hpp"
 
 namespace perdure {
+
+/// The segments that a machine has in its buffer, where they are few: a small batch, which is to
+/// take some microseconds, mostly has the same ones as the batch before.
+class SegmentsSent {
+ public:
+  [[nodiscard]] bool are(std::span<std::uint64_t const> segments) const {
+    return count_ != 0 && std::ranges::equal(segments, std::span(kept_.data(), count_));
+  }
+  void note(std::span<std::uint64_t const> segments) {
+    count_ = segments.size() <= kept_.size() ? segments.size() : 0;
+    std::ranges::copy(segments.first(count_), kept_.begin());
+  }
+
+ private:
+  std::array<std::uint64_t, 8> kept_{};
+  std::size_t count_ = 0;
+};
 
 template <class Machine>
 struct WriteBuffers {
@@ -20,16 +40,17 @@ struct WriteBuffers {
   Buffer<std::uint8_t> used, decided;
   Buffer<PieceToAnswer> pieces;
   Buffer<PieceSum> sums;
-  Buffer<std::uint64_t> counters;  // of positions that lanes leave, and of pieces
+  Buffer<std::uint64_t> counters;  // of positions that lanes leave, of pieces, of equal hashes
   Buffer<std::uint32_t> free, before;  // to take records by
   Buffer<std::uint64_t> segments;  // of the log of entries
+  SegmentsSent segments_sent;
 
   Status resize(std::uint64_t n) {
     if (Status s = order.resize(n); !s.ok()) return s;
     if (Status s = plans.resize(n); !s.ok()) return s;
     if (Status s = unlinked.resize(n); !s.ok()) return s;
     if (Status s = used.resize(n); !s.ok()) return s;
-    if (Status s = counters.resize(2); !s.ok()) return s;
+    if (Status s = counters.resize(3); !s.ok()) return s;
     if (n >= kAnsweredApart) {
       if (Status s = pieces.resize(most_pieces(n)); !s.ok()) return s;
       if (Status s = sums.resize(n / kRunPiece + 1); !s.ok()) return s;

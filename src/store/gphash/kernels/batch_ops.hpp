@@ -78,12 +78,12 @@ PERDURE_FN std::uint64_t leave(WriteView const& batch, std::uint64_t j) {
 }
 
 /// Phase one of a write batch: folds groups, claims slots, writes records. Nothing becomes visible.
-template <class Ops>
+template <class Ops, template <class> class Has = Held>
 struct PlanBody {
   using Where = typename Ops::Where;
   static constexpr int kStages = 4;
-  WriteView batch;
-  gphash::TableView table;
+  Has<WriteView> batch;
+  Has<gphash::TableView> table;
   std::uint64_t const* positions = nullptr;  // of `order`, one an item; null: all of them
   std::uint64_t const* count = nullptr;  // so many positions there are; items behind do nothing
 
@@ -280,10 +280,10 @@ struct PlanBody {
 };
 
 /// Between the phases of a batch that must be undoable: what phase two will overwrite.
-template <class Ops>
+template <class Ops, template <class> class Has = Held>
 struct UndoBody {
   static constexpr int kStages = 1;
-  WriteView batch;
+  Has<WriteView> batch;
   wal::UndoRegion region;
   // Positions that change nothing have zeros, an entry of no transaction. A row with holes crosses
   // a link in as many packets as it has parts.
@@ -369,11 +369,11 @@ struct EntriesOf {
 
 /// Before phase two, where the pool is across a link: entries of more than 16 bytes, 32 positions
 /// an item. Single threads would write each in parts that lie apart, every one a packet of its own.
-template <class Ops>
+template <class Ops, template <class> class Has = Held>
 struct LogEntriesBody {
   static constexpr int kStages = 1;
-  WriteView batch;
-  gphash::TableView table;
+  Has<WriteView> batch;
+  Has<gphash::TableView> table;
   template <class W>
   struct State {};
 
@@ -410,19 +410,24 @@ struct LogEntriesBody {
 };
 
 /// Phase two: makes each group's change visible.
-template <class Ops>
+template <class Ops, template <class> class Has = Held>
 struct PublishBody {
   static constexpr int kStages = 3;
-  WriteView batch;
-  gphash::TableView table;
+  Has<WriteView> batch;
+  Has<gphash::TableView> table;
+  bool entries_apart = false;  // another launch wrote them
   template <class W>
-  struct State {};
+  struct State {
+    Plan plan;
+  };
 
   template <int kStage, class W, class M>
-  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t j, State<W>&, Counts& counts) const {
-    Plan const plan = batch.plans[j];
-    if constexpr (Ops::kLogged && kStage == 0)
-      EntriesOf<Ops>{batch, table}.log(warp, mem, j, plan, counts);
+  PERDURE_FN void stage(W& warp, M& mem, std::uint64_t j, State<W>& s, Counts& counts) const {
+    if constexpr (kStage == 0) s.plan = batch.plans[j];
+    Plan const& plan = s.plan;
+    if constexpr (Ops::kLogged && kStage == 0) {
+      if (!entries_apart) EntriesOf<Ops>{batch, table}.log(warp, mem, j, plan, counts);
+    }
     if (plan.change == Change::none) return;
     PERDURE_ASSERT(!kCostlyAssertions || batch.order[j].index < batch.n);
     if constexpr (kStage == 0) {

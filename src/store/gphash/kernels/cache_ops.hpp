@@ -177,12 +177,12 @@ struct FillCacheBody {
 /// so that they stay in the cache (WordOps::reflect). Until phase two the slots' words lead to the
 /// old ones; where that does not come, a refresh finds entries that lead elsewhere than their
 /// slots, and lets them go. No get runs.
-template <class Ops>
+template <class Ops, template <class> class Has = Held>
 struct FollowChangesBody {
   static constexpr int kStages = 1;
   static constexpr std::uint32_t kKeys = kKeysPerItem;
-  WriteView batch;
-  gphash::TableView table;
+  Has<WriteView> batch;
+  Has<gphash::TableView> table;
   template <class W>
   struct State {};
 

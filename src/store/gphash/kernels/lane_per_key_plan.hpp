@@ -16,13 +16,13 @@
 
 namespace perdure {
 
-template <class Ops>
+template <class Ops, template <class> class Has = Held>
 struct LanePerKeyPlanBody {
   using Where = typename Ops::Where;
   static constexpr int kStages = 3;
   static constexpr std::uint32_t kKeys = kKeysPerItem;
-  WriteView batch;
-  gphash::TableView table;
+  Has<WriteView> batch;
+  Has<gphash::TableView> table;
   std::uint64_t* left = nullptr;  // positions for PlanBody
   std::uint64_t* left_count = nullptr;
   Deferred gets;  // where the batch has some
@@ -51,14 +51,14 @@ struct LanePerKeyPlanBody {
         s.where[lane].set(table, s.hash[lane]);
         for (std::uint32_t g = 0; g < Where::groups(table); ++g)
           warp.prefetch(search().row(s.where[lane], g), 1);
-        if constexpr (W::kReadsBackCheaply) prefetch_operation(warp, batch.order[j].index);
+        if constexpr (W::kPrefetches) prefetch_operation(warp, j);
       });
     } else if constexpr (kStage == 1) {
       warp.each([&](std::uint32_t lane) {
         s.candidates[lane] = s.empties[lane] = 0;
         if (!in(s.heads, lane)) return;
         s.candidates[lane] = search().template candidates<W>(s.where[lane], s.hash[lane]);
-        if constexpr (W::kReadsBackCheaply) {
+        if constexpr (W::kPrefetches) {
           s.empties[lane] = search().template empties<W>(s.where[lane]);
           prefetch_to_claim(warp, s, lane);
         }
@@ -89,20 +89,22 @@ struct LanePerKeyPlanBody {
     return (mask >> lane & 1) != 0;
   }
 
-  // A core has no other warps that could run while it waits for these.
   template <class W>
-  PERDURE_FN void prefetch_operation(W& warp, std::uint64_t i) const {
+  PERDURE_FN void prefetch_operation(W& warp, std::uint64_t j) const {
+    std::uint64_t const i = batch.order[j].index;
     warp.prefetch(batch.keys.at(i), table.key_bytes);
+    warp.prefetch(batch.reserved + batch.reservation(j, i), sizeof *batch.reserved);
     if (batch.values.data != nullptr) warp.prefetch(batch.values.at(i), table.value_bytes);
   }
   template <class W>
   PERDURE_FN void prefetch_to_claim(W& warp, State<W> const& s, std::uint32_t lane) const {
     auto const& where = s.where[lane];
-    if (s.candidates[lane] != 0)
-      return search().prefetch_identity(
-          warp, where.slot_number(table, exec::lowest_bit(s.candidates[lane])));
-    if (s.empties[lane] == 0) return;
-    std::uint64_t const slot = where.slot_number(table, Where::less_loaded(table, s.empties[lane]));
+    bool const there = s.candidates[lane] != 0;
+    if (!there && s.empties[lane] == 0) return;
+    std::uint64_t const slot =
+        where.slot_number(table, there ? exec::lowest_bit(s.candidates[lane])
+                                       : Where::less_loaded(table, s.empties[lane]));
+    if (there) search().prefetch_identity(warp, slot);
     warp.prefetch_to_write(table.claims + slot / 32, 4);
   }
   PERDURE_FN MirrorSearch<Ops> search() const { return {table}; }
@@ -148,8 +150,7 @@ struct LanePerKeyPlanBody {
     s.plan.lane = hit.lane;
     if (change == Change::insert) {
       // A GPU looks for them here, for it has other warps to run and registers to save.
-      std::uint32_t const some =
-          W::kReadsBackCheaply ? empties : search().template empties<W>(where);
+      std::uint32_t const some = W::kPrefetches ? empties : search().template empties<W>(where);
       if (!Ops::template claim_empty<W>(table, where, some, s.plan.lane)) {
         s.full = !batch.displacement;
         return s.full;

@@ -307,14 +307,14 @@ struct MirrorGetBody {
 
 /// Copies what was put aside, 32 entries an item, sorted by place, or from where the host has
 /// `staged` their values. Of entries with one place side by side, those of an item cost one access.
-template <class Ops>
+template <class Ops, template <class> class Has = Held>
 struct GatherBody {
   static constexpr int kStages = 2;
   static constexpr std::uint32_t kKeys = kKeysPerItem;
   // a few warps keep it busy, and leave room for kernels beside
   static constexpr bool kWaitsForLink = true;
-  BatchView batch;
-  gphash::TableView table;
+  Has<BatchView> batch;
+  Has<gphash::TableView> table;
   Deferred deferred;
   std::uint64_t n = 0;
   std::byte const* staged = nullptr;
