@@ -137,21 +137,32 @@ struct RepeatedHash {
     __shared__ unsigned long long slots[kSlots];
     for (std::uint32_t i = threadIdx.x; i < kSlots; i += kStepThreads) slots[i] = kNone;
     __syncthreads();
-    for (std::size_t i = threadIdx.x; i < n; i += kStepThreads) {
-      std::uint64_t const hash = items[i].hash;
-      std::uint64_t const share = (hash >> 32) * gridDim.x >> 32;
-      if (share == blockIdx.x && !is_new(slots, hash)) *noted = 1;
+    for (std::size_t i = threadIdx.x; i < n; i += kAtOnce * kStepThreads) {
+      std::uint64_t hash[kAtOnce];  // loads wait for each other across what is atomic
+#pragma unroll
+      for (std::uint32_t k = 0; k < kAtOnce; ++k)
+        hash[k] = i + k * kStepThreads < n ? items[i + k * kStepThreads].hash : 0;
+#pragma unroll
+      for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+        bool const mine = i + k * kStepThreads < n && share_of(hash[k]) == blockIdx.x;
+        if (mine && !is_new(slots, hash[k])) *noted = 1;
+      }
     }
   }
 
  private:
   static constexpr std::uint32_t kSlots = 4 * kStepThreads;  // of a block, for its share
-  static constexpr std::uint32_t kMostProbes = 16;
+  static constexpr std::uint32_t kMostProbes = 16, kAtOnce = 4;
   static constexpr unsigned long long kNone = ~0ull;  // a hash that is this counts as repeated
+
+  static __device__ unsigned share_of(std::uint64_t hash) {
+    return static_cast<unsigned>((hash >> 32) * gridDim.x >> 32);
+  }
 
   static __device__ bool is_new(unsigned long long* slots, std::uint64_t hash) {
     if (hash == kNone) return false;
     auto at = static_cast<std::uint32_t>(hash) % kSlots;
+#pragma unroll 1
     for (std::uint32_t probe = 0; probe < kMostProbes; ++probe, at = (at + 1) % kSlots) {
       unsigned long long const there = atomicCAS(slots + at, kNone, hash);
       if (there == kNone) return true;
