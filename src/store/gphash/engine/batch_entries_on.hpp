@@ -18,11 +18,7 @@ Status show_entries(Launcher<Machine>& launcher, WriteBuffers<Machine>& writes,
   batch.entries = reservation.entries;
   batch.undoable = reservation.undoable;
   if (reservation.segments.empty()) return {};
-  if (!writes.segments_sent.are(reservation.segments)) {
-    writes.segments_sent = {};
-    if (Status s = launcher.send(writes.segments, reservation.segments); !s.ok()) return s;
-    writes.segments_sent.note(reservation.segments);
-  }
+  if (Status s = writes.segments.send(launcher, reservation.segments); !s.ok()) return s;
   batch.entries.segments = writes.segments.data();
   return {};
 }

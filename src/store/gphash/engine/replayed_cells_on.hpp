@@ -32,7 +32,7 @@ class ReplayedCellsOn {
     if (Status s = kinds_.resize(batch.n); !s.ok()) return s;
     if (Status s = status.resize(batch.n); !s.ok()) return s;
     if (Status s = writes.reserved.resize(batch.n); !s.ok()) return s;
-    if (Status s = launcher_->send(writes.segments, cells.segments); !s.ok()) return s;
+    if (Status s = writes.segments.send(*launcher_, cells.segments); !s.ok()) return s;
     if (Status s = launcher_->send(heads_, cells.heads); !s.ok()) return s;
     batch.keys = {keys_.data(), nullptr, key_bytes()};
     batch.values = {nullptr, nullptr, state_->table.value_bytes};

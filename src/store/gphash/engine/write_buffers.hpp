@@ -12,19 +12,26 @@
 
 namespace perdure {
 
-/// The segments that a machine has in its buffer, where they are few: a small batch, which is to
-/// take some microseconds, mostly has the same ones as the batch before.
-class SegmentsSent {
+/// Segments of the log of entries, in the machine's memory. Where they are few it remembers them: a
+/// small batch, which is to take some microseconds, mostly has the same ones as the batch before.
+/// Invariant: what it remembers is what was sent last, by whomever.
+template <class Machine>
+class SegmentsThere {
  public:
-  [[nodiscard]] bool are(std::span<std::uint64_t const> segments) const {
-    return count_ != 0 && std::ranges::equal(segments, std::span(kept_.data(), count_));
+  template <class Launcher>
+  Status send(Launcher& launcher, std::span<std::uint64_t const> segments) {
+    if (count_ != 0 && std::ranges::equal(segments, std::span(kept_.data(), count_))) return {};
+    count_ = 0;
+    if (Status s = launcher.send(buffer_, segments); !s.ok()) return s;
+    if (segments.size() > kept_.size()) return {};
+    count_ = segments.size();
+    std::ranges::copy(segments, kept_.begin());
+    return {};
   }
-  void note(std::span<std::uint64_t const> segments) {
-    count_ = segments.size() <= kept_.size() ? segments.size() : 0;
-    std::ranges::copy(segments.first(count_), kept_.begin());
-  }
+  [[nodiscard]] std::uint64_t const* data() const { return buffer_.data(); }
 
  private:
+  typename Machine::template Buffer<std::uint64_t> buffer_;
   std::array<std::uint64_t, 8> kept_{};
   std::size_t count_ = 0;
 };
@@ -42,8 +49,7 @@ struct WriteBuffers {
   Buffer<PieceSum> sums;
   Buffer<std::uint64_t> counters;  // of positions that lanes leave, of pieces, of equal hashes
   Buffer<std::uint32_t> free, before;  // to take records by
-  Buffer<std::uint64_t> segments;  // of the log of entries
-  SegmentsSent segments_sent;
+  SegmentsThere<Machine> segments;
 
   Status resize(std::uint64_t n) {
     if (Status s = order.resize(n); !s.ok()) return s;
