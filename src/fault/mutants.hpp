@@ -73,6 +73,7 @@ inline constexpr char const* kMutantNames[] = {
     "scan_ignores_displacement",
     // Log of entries.
     "entry_skipped",
+    "segments_taken_for_sent",
     "entry_segment_linked_early",
     "torn_extent_counts",
     "last_records_not_checked",

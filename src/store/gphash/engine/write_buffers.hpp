@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/hooks.hpp"
 #include "batch/groups.hpp"
 #include "index/gphash/ops.hpp"
 #include "store/gphash/kernels/batch_ops.hpp"
@@ -20,7 +21,10 @@ class SegmentsThere {
  public:
   template <class Launcher>
   Status send(Launcher& launcher, std::span<std::uint64_t const> segments) {
-    if (count_ != 0 && std::ranges::equal(segments, std::span(kept_.data(), count_))) return {};
+    bool const alike = count_ != 0 && segments.size() == count_;
+    if (alike && (std::ranges::equal(segments, std::span(kept_.data(), count_)) ||
+                  mutated("segments_taken_for_sent")))
+      return {};
     count_ = 0;
     if (Status s = launcher.send(buffer_, segments); !s.ok()) return s;
     if (segments.size() > kept_.size()) return {};
