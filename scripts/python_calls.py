@@ -36,6 +36,9 @@ def measured(store: perdure.Store, count: int, options: argparse.Namespace) -> N
     """A put and a get of so many keys: others each time."""
     width, calls = options.value_bytes, WARM_UPS + options.repeats
     keys = torch.randint(options.records, (calls, count), device=options.device)
+    if options.distinct:
+        for row in keys:
+            row.copy_(torch.randperm(options.records, device=options.device)[:count])
     values = torch.randint(256, (calls, count, width), dtype=torch.uint8, device=options.device)
     out = torch.zeros(count, width, dtype=torch.uint8, device=options.device)
     put = microseconds(lambda number: store.put(keys[number], values[number]), options.repeats)
@@ -58,6 +61,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=4_000_000)
     parser.add_argument("--value-bytes", type=int, default=128)
     parser.add_argument("--batches", default="256,4096")
+    parser.add_argument("--distinct", action="store_true", help="no call has a key twice")
     parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument("--pool", default="/dev/shm/perdure-python-calls")
     options = parser.parse_args()
