@@ -16,7 +16,7 @@ namespace perdure {
 
 /// What it works with beside the batch.
 struct Chain {
-  std::uint64_t grouped = 0;  // operations that are to be hashed and sorted
+  std::uint64_t grouped = 0;  // operations that are to be hashed and brought together
   std::uint64_t* left = nullptr;  // positions that lanes leave
   std::uint64_t* counters = nullptr;
   Deferred planned;  // gets
