@@ -353,16 +353,16 @@ TEST_P(EntryRepairs, OfTwoBitsLoseNothing) {
 
 /// Many bits, lines of zeros, pages of anything.
 TEST_P(EntryRepairs, OfAnythingElseSayWhatTheyDropped) {
-  std::size_t kept = 0, opened = 0, n = volume(60);
-  for (std::size_t i = 0; i < n && !HasFailure(); ++i) {
-    SCOPED_TRACE("damage " + std::to_string(i));
-    write(spoilt(i));
+  std::size_t kept = 0, opened = 0, n = 0;  // a few by chance say little: then as many as a release
+  for (; (n < volume(60) || (n < 60 && opened * 10 <= n * 8)) && !HasFailure(); ++n) {
+    SCOPED_TRACE("damage " + std::to_string(n));
+    write(spoilt(n));
     if (auto const left = expect_told()) {
       ++opened;
       kept += *left;
     }
   }
-  EXPECT_GT(opened, n < 60 ? n / 2 : n * 8 / 10) << "most damage of the log can be repaired";
+  EXPECT_GT(opened * 10, n * 8) << "most that is damaged in the log can be repaired";
   EXPECT_GT(kept, 0u);
 }
 
