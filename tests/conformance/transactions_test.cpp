@@ -1,6 +1,10 @@
 // Atomic batches and transactions: all of one or nothing of it, whatever happens.
 #include <atomic>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "conformance/conformance.hpp"
 
@@ -36,6 +40,20 @@ class Transactions : public Conformance {
     CallOptions how;
     how.transaction = &t;
     return how;
+  }
+  /// Where in the pool's file these bytes lie.
+  [[nodiscard]] std::vector<std::uint64_t> places_of(Bytes const& bytes) const {
+    std::ifstream file(pool(), std::ios::binary);
+    std::string const all((std::istreambuf_iterator<char>(file)), {});
+    std::vector<std::uint64_t> places;
+    for (auto at = all.find(bytes); at != std::string::npos; at = all.find(bytes, at + 1))
+      places.push_back(at);
+    return places;
+  }
+  void overwrite(std::uint64_t place, char byte) const {
+    std::fstream file(pool(), std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(static_cast<std::streamoff>(place));
+    ASSERT_TRUE(file.put(byte).flush());
   }
   static CallOptions atomic() {
     CallOptions how;
@@ -95,6 +113,31 @@ TEST_P(Transactions, AnAtomicBatchWithOneImpossibleOperationLeavesNothing) {
   EXPECT_EQ(s.code(), Code::invalid_argument) << s.message();
   EXPECT_NE(s.message().find("for operation "), std::string::npos) << s.message();
   EXPECT_EQ(statuses_[7], KeyStatus::size_mismatch);
+  driver_->check_all();
+}
+
+/// Of a small batch on a GPU the launch itself gives records back, unless the batch is undone.
+TEST_P(Transactions, AnAtomicBatchThatFindsADamagedRecordLeavesNothing) {
+  Bytes const damaged = value(7);
+  if (damaged.size() < 12) GTEST_SKIP() << "too short to be found in the pool's file";
+  std::vector<std::uint64_t> const at = places_of(damaged);
+  ASSERT_FALSE(at.empty());
+  for (std::uint64_t const place : at) overwrite(place, static_cast<char>(damaged[0] ^ 1));
+  for (int again = 0; again < 3; ++again) {
+    driver_->how = atomic();
+    Status const s = driver_->update(keys(0, 20), values(0, 20), Rmw::add, Element::u8, statuses_);
+    driver_->how = {};
+    EXPECT_EQ(s.code(), Code::corrupt) << s.message();
+    EXPECT_EQ(statuses_[7], KeyStatus::corrupt);
+  }
+  for (std::uint64_t const place : at) overwrite(place, damaged[0]);
+  ASSERT_NO_FATAL_FAILURE(driver_->check_all());
+  ASSERT_NO_FATAL_FAILURE(fill(100, 200));
+  ASSERT_TRUE(put(0, 60, 4, atomic()).ok());
+  believe(0, 60, 4);
+  ASSERT_NO_FATAL_FAILURE(fill(200, 300));
+  ASSERT_NO_FATAL_FAILURE(driver_->check_all());
+  ASSERT_NO_FATAL_FAILURE(reopen_killed(GetParam().open()));
   driver_->check_all();
 }
 

@@ -6,50 +6,31 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
-#include <random>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "base/crc32c.hpp"
-#include "exec/cuda/cuda_machine.cuh"
-#include "support/store_driver.hpp"
+#include "on_cuda_machine.cuh"
 
 namespace perdure::exec {
 namespace {
 
-class GroupedBatch : public testing::Test {
+class GroupedBatch : public OnCudaMachine {
  protected:
-  void SetUp() override {
-    std::string why_not;
-    if (!test::available(Device::cuda, why_not)) GTEST_SKIP() << "no GPU to run on: " << why_not;
-    auto described = CudaMachine::describe_device(workers_);
-    ASSERT_TRUE(described.ok()) << described.status().message();
-    shared_ = *described;
-    machine_.emplace(shared_);
-  }
-
   [[nodiscard]] std::size_t most() const { return machine_->most_chained(); }
 
   void group(std::vector<Sorted>& items) {
-    CudaBuffer<Sorted> here;
     CudaBuffer<std::uint64_t> repeated;
-    std::size_t const bytes = items.size() * sizeof(Sorted);
-    ASSERT_TRUE(here.resize(items.size()).ok() && repeated.resize(1).ok());
-    ASSERT_EQ(cudaMemcpy(here.data(), items.data(), bytes, cudaMemcpyDefault), cudaSuccess);
+    ASSERT_TRUE(repeated.resize(1).ok());
     ASSERT_EQ(cudaMemset(repeated.data(), 0, sizeof(std::uint64_t)), cudaSuccess);
-    ASSERT_TRUE(machine_->begin().ok());
-    GroupAlone const steps{CudaMachine::group_step(here.data(), items.size(), repeated.data())};
-    Status const grouped = machine_->chain(items.size(), steps);
-    ASSERT_TRUE(grouped.ok()) << grouped.message();
-    ASSERT_TRUE(machine_->wait().ok());
-    ASSERT_EQ(cudaMemcpy(items.data(), here.data(), bytes, cudaMemcpyDefault), cudaSuccess);
+    on_gpu(items, [&](Sorted* here, std::size_t n) {
+      GroupAlone const steps{CudaMachine::group_step(here, n, repeated.data())};
+      return machine_->chain(n, steps);
+    });
   }
 
   void groups(std::vector<std::uint64_t> const& hashes) {
-    std::vector<Sorted> items(hashes.size());
-    for (std::size_t i = 0; i < hashes.size(); ++i) items[i] = {i, hashes[i]};
+    std::vector<Sorted> items = in_array_order(hashes);
     ASSERT_NO_FATAL_FAILURE(group(items));
     std::set<std::uint64_t> seen, left;
     for (std::size_t i = 0; i < items.size(); ++i) {
@@ -62,24 +43,11 @@ class GroupedBatch : public testing::Test {
         ASSERT_TRUE(left.insert(items[i].hash).second) << "apart: " << items[i].hash;
     }
   }
-
-  template <class F>
-  std::vector<std::uint64_t> drawn(std::size_t n, F hash) {
-    std::vector<std::uint64_t> hashes(n);
-    for (std::uint64_t& h : hashes) h = hash();
-    return hashes;
-  }
-
-  std::mt19937_64 random_{7};
-  Workers workers_{1};
-  CudaMachine::Shared shared_;
-  std::optional<CudaMachine> machine_;
 };
 
 TEST_F(GroupedBatch, WithoutEqualHashesStaysAsItIs) {
   for (std::size_t const n : {std::size_t{1}, std::size_t{255}, std::size_t{256}, most()}) {
-    std::vector<Sorted> items(n);
-    for (std::size_t i = 0; i < n; ++i) items[i] = {i, random_()};
+    std::vector<Sorted> items = in_array_order(drawn(n, random_));
     std::vector<Sorted> const before = items;
     ASSERT_NO_FATAL_FAILURE(group(items));
     for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(items[i].index, before[i].index) << n;
@@ -95,12 +63,22 @@ TEST_F(GroupedBatch, FindsASinglePairWhereverItLies) {
   }
 }
 
-TEST_F(GroupedBatch, OfFewHashesKeepsTheOrderOfEach) {
-  for (std::size_t const different : {1u, 2u, 50u, 1000u}) {
+TEST_F(GroupedBatch, OfFewOrManyHashesKeepsTheOrderOfEach) {
+  for (std::size_t const different : {1u, 2u, 50u, 400u, 1000u, 100'000u}) {
     auto const some = drawn(different, random_);
     auto const one = [&] { return some[random_() % some.size()]; };
-    for (std::size_t const n : {std::size_t{2}, std::size_t{256}, std::size_t{257}, most()})
-      ASSERT_NO_FATAL_FAILURE(groups(drawn(n, one))) << n;
+    for (std::size_t const n :
+         {std::size_t{2}, std::size_t{256}, std::size_t{257}, std::size_t{1500}, most()})
+      ASSERT_NO_FATAL_FAILURE(groups(drawn(n, one))) << n << " of " << different;
+  }
+}
+
+TEST_F(GroupedBatch, OfOneHashThatIsManyTimesThereKeepsItsOrderWhetherItsShareHasRoomOrNot) {
+  for (std::size_t const often : {100u, 250u, 400u, 700u, 3000u}) {
+    auto hashes = drawn(most(), random_);
+    std::uint64_t const one = random_();
+    for (std::size_t i = 0; i < often; ++i) hashes[random_() % hashes.size()] = one;
+    ASSERT_NO_FATAL_FAILURE(groups(hashes)) << often;
   }
 }
 

@@ -4,42 +4,20 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
-#include <random>
-#include <string>
 #include <tuple>
 #include <vector>
 
-#include "exec/cuda/cuda_machine.cuh"
-#include "support/store_driver.hpp"
+#include "on_cuda_machine.cuh"
 
 namespace perdure::exec {
 namespace {
 
-class HashedSort : public testing::Test {
+class HashedSort : public OnCudaMachine {
  protected:
-  void SetUp() override {
-    std::string why_not;
-    if (!test::available(Device::cuda, why_not)) GTEST_SKIP() << "no GPU to run on: " << why_not;
-    auto described = CudaMachine::describe_device(workers_);
-    ASSERT_TRUE(described.ok()) << described.status().message();
-    shared_ = *described;
-    machine_.emplace(shared_);
-  }
-
   void sorts(std::vector<std::uint64_t> const& hashes) {
-    std::vector<Sorted> expected(hashes.size());
-    for (std::size_t i = 0; i < hashes.size(); ++i) expected[i] = {i, hashes[i]};
-    CudaBuffer<Sorted> items;
-    std::size_t const bytes = hashes.size() * sizeof(Sorted);
-    ASSERT_TRUE(items.resize(hashes.size()).ok());
-    ASSERT_EQ(cudaMemcpy(items.data(), expected.data(), bytes, cudaMemcpyDefault), cudaSuccess);
-    ASSERT_TRUE(machine_->begin().ok());
-    Status const sorted = machine_->sort_hashed(items.data(), hashes.size());
-    ASSERT_TRUE(sorted.ok()) << sorted.message();
-    ASSERT_TRUE(machine_->wait().ok());
-    std::vector<Sorted> found(hashes.size());
-    ASSERT_EQ(cudaMemcpy(found.data(), items.data(), bytes, cudaMemcpyDefault), cudaSuccess);
+    std::vector<Sorted> expected = in_array_order(hashes), found = expected;
+    ASSERT_NO_FATAL_FAILURE(on_gpu(
+        found, [&](Sorted* items, std::size_t n) { return machine_->sort_hashed(items, n); }));
     std::ranges::sort(expected, [](Sorted const& a, Sorted const& b) {
       return std::tie(a.hash, a.index) < std::tie(b.hash, b.index);
     });
@@ -48,18 +26,6 @@ class HashedSort : public testing::Test {
                 std::tie(expected[i].hash, expected[i].index))
           << "at " << i << " of " << hashes.size();
   }
-
-  template <class F>
-  std::vector<std::uint64_t> drawn(std::size_t n, F hash) {
-    std::vector<std::uint64_t> hashes(n);
-    for (std::uint64_t& h : hashes) h = hash();
-    return hashes;
-  }
-
-  std::mt19937_64 random_{7};
-  Workers workers_{1};
-  CudaMachine::Shared shared_;
-  std::optional<CudaMachine> machine_;
 };
 
 TEST_F(HashedSort, OfAnyNumberOfSpreadHashesIsThatOfAllBits) {

@@ -15,6 +15,7 @@
 #include "base/hooks.hpp"
 #include "exec/counts.hpp"
 #include "exec/cuda/cuda_buffer.cuh"
+#include "exec/cuda/cuda_groups.cuh"
 #include "exec/cuda/cuda_sort.cuh"
 #include "exec/cuda/cuda_staging.cuh"
 #include "exec/cuda/cuda_status.cuh"

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/hooks.hpp"
 #include "exec/counts.hpp"
 #include "exec/cuda/cuda_warp.cuh"
 #include "fault/planted_faults.hpp"
@@ -126,128 +127,6 @@ struct BothSteps {
   }
 };
 
-/// Notes whether two hashes are equal: each block looks for that in a hash table of its share of
-/// them, by their upper bits. So it may say of more than it has room for.
-struct RepeatedHash {
-  Sorted const* items;
-  std::size_t n;
-  std::uint64_t* noted;  // no longer 0
-
-  __device__ void operator()() const {
-    __shared__ unsigned long long slots[kSlots];
-    for (std::uint32_t i = threadIdx.x; i < kSlots; i += kStepThreads) slots[i] = kNone;
-    __syncthreads();
-    for (std::size_t i = threadIdx.x; i < n; i += kAtOnce * kStepThreads) {
-      std::uint64_t hash[kAtOnce];  // loads wait for each other across what is atomic
-#pragma unroll
-      for (std::uint32_t k = 0; k < kAtOnce; ++k)
-        hash[k] = i + k * kStepThreads < n ? items[i + k * kStepThreads].hash : 0;
-#pragma unroll
-      for (std::uint32_t k = 0; k < kAtOnce; ++k) {
-        bool const mine = i + k * kStepThreads < n && share_of(hash[k]) == blockIdx.x;
-        if (mine && !is_new(slots, hash[k])) *noted = 1;
-      }
-    }
-  }
-
- private:
-  static constexpr std::uint32_t kSlots = 4 * kStepThreads;  // of a block, for its share
-  static constexpr std::uint32_t kMostProbes = 16, kAtOnce = 4;
-  static constexpr unsigned long long kNone = ~0ull;  // a hash that is this counts as repeated
-
-  static __device__ unsigned share_of(std::uint64_t hash) {
-    return static_cast<unsigned>((hash >> 32) * gridDim.x >> 32);
-  }
-
-  static __device__ bool is_new(unsigned long long* slots, std::uint64_t hash) {
-    if (hash == kNone) return false;
-    auto at = static_cast<std::uint32_t>(hash) % kSlots;
-#pragma unroll 1
-    for (std::uint32_t probe = 0; probe < kMostProbes; ++probe, at = (at + 1) % kSlots) {
-      unsigned long long const there = atomicCAS(slots + at, kNone, hash);
-      if (there == kNone) return true;
-      if (there == hash) return false;
-    }
-    return false;
-  }
-};
-
-/// Equal hashes side by side, in array order, of a block's threads times the blocks at most. Where
-/// none are equal, as in most batches, nothing is moved. Else the items are sorted: each block
-/// sorts its own, bitonic. Then each item goes behind all that are less, of which it finds how many
-/// there are among each block's: among equal hashes those of the blocks before, for items come in
-/// array order. (Counting all that are less took 105 us of 4,096 items, this takes 23.)
-struct GroupStep {
-  Sorted* items;
-  std::size_t n;
-  std::uint64_t* repeated;  // 0, and stays so if no hash repeats
-  __device__ bool operator()() const {
-    if (n == 0) return false;
-    RepeatedHash{items, n, repeated}();
-    step_barrier();
-    if (*static_cast<std::uint64_t volatile const*>(repeated) == 0) return false;
-    std::uint32_t const first = blockIdx.x * kStepThreads, me = first + threadIdx.x;
-    if (first < n) sort_block(first);
-    if (n <= kStepThreads) return true;
-    step_barrier();
-    Sorted const mine = me < n ? items[me] : Sorted{};
-    std::uint32_t const rank = rank_of(mine.hash);
-    step_barrier();
-    if (me < n) items[rank] = mine;
-    return true;
-  }
-
- private:
-  __device__ void sort_block(std::uint32_t first) const {
-    __shared__ Sorted kept[kStepThreads];
-    auto const left = static_cast<std::uint32_t>(n - first);
-    std::uint32_t const i = threadIdx.x, here = left < kStepThreads ? left : kStepThreads;
-    std::uint32_t room = 1;
-    while (room < here) room *= 2;
-    kept[i] = i < here ? items[first + i] : Sorted{~std::uint64_t{0}, ~std::uint64_t{0}};
-    for (std::uint32_t size = 2; size <= room; size *= 2) {
-      for (std::uint32_t apart = size / 2; apart > 0; apart /= 2) {
-        __syncthreads();
-        std::uint32_t const low = 2 * i - (i & (apart - 1));
-        if (i < room / 2) exchange(kept[low], kept[low + apart], (low & size) == 0);
-      }
-    }
-    __syncthreads();
-    if (i < here) items[first + i] = kept[i];
-  }
-
-  /// Of this thread's item. The searches among all blocks' items go on side by side, in the block's
-  /// own memory: each of their steps waits for it.
-  __device__ std::uint32_t rank_of(std::uint64_t hash) const {
-    __shared__ std::uint64_t hashes[kMostChained];
-    for (std::uint32_t i = threadIdx.x; i < n; i += kStepThreads) hashes[i] = items[i].hash;
-    __syncthreads();
-    std::uint32_t below[kMostStepBlocks] = {};
-    for (std::uint32_t step = kStepThreads; step > 0; step /= 2) {
-#pragma unroll
-      for (std::uint32_t block = 0; block < kMostStepBlocks; ++block) {
-        std::uint32_t const last = below[block] + step - 1, at = block * kStepThreads + last;
-        if (last >= kStepThreads || at >= n) continue;
-        if (block < blockIdx.x ? hashes[at] <= hash : hashes[at] < hash) below[block] += step;
-      }
-    }
-    std::uint32_t rank = threadIdx.x;
-#pragma unroll
-    for (std::uint32_t block = 0; block < kMostStepBlocks; ++block)
-      if (block != blockIdx.x) rank += below[block];
-    return rank;
-  }
-
-  /// No two are equal, for the index is compared as well.
-  static __device__ void exchange(Sorted& a, Sorted& b, bool ascending) {
-    bool const less = b.hash < a.hash || (b.hash == a.hash && b.index < a.index);
-    if (less != ascending) return;
-    Sorted const kept = a;
-    a = b;
-    b = kept;
-  }
-};
-
 /// As order_launches(): every thread's stores before those of later steps.
 struct OrderStep {
   __device__ bool operator()() const {
@@ -291,34 +170,6 @@ template <class Steps>
 cudaError_t allow_cluster(unsigned blocks, void (*kernel)(Steps)) {
   if (blocks <= kPortableCluster) return cudaSuccess;
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
-}
-
-struct GroupAlone {
-  GroupStep step;
-  template <class Run>
-  __device__ void each(Run run) const {
-    run(step);
-  }
-};
-
-/// Of a cluster on the current GPU. It needs one that has clusters, as many multiprocessors side by
-/// side, and code that was compiled for it. What cannot be had is no failure: no error is left.
-inline unsigned most_step_blocks() {
-  auto* const kernel =
-      run_steps<GroupAlone>;  // which has the memory of a block that all chains have
-  cudaFuncAttributes code{};
-  bool const knows = cudaFuncGetAttributes(&code, kernel) == cudaSuccess && code.ptxVersion >= 90;
-  for (unsigned blocks = knows ? kMostStepBlocks : 1; blocks > 1; blocks /= 2) {
-    StepLaunch const launch(blocks, nullptr);
-    int clusters = 0;
-    if (allow_cluster(blocks, kernel) == cudaSuccess &&
-        cudaOccupancyMaxActiveClusters(&clusters, kernel, &launch.config) == cudaSuccess &&
-        clusters > 0)
-      return blocks;
-    static_cast<void>(cudaGetLastError());
-  }
-  static_cast<void>(cudaGetLastError());
-  return 1;
 }
 
 /// The steps of a batch of n, with a thread for each operation.

@@ -212,6 +212,7 @@ Status Transactions::attempt(OpenTransaction& tx, Call const& call, std::span<Ke
   Health& health = core_.health;
   WriteBatch batch(call, statuses);
   batch.undoable = true;
+  batch.alone = tx.alone;
   if (tx.leased.size() == kMostLeased || tx.leased_operations >= kMostLeasedOperations) {
     if (Status s = take_over(tx); !s.ok()) return health.fail(s);
   }

@@ -184,7 +184,8 @@ Status BatchWriter::prepare_leased(WriteBatch& batch) {
   Reservation reservation{.leased = records_for(batch.call),
                           .from_lease = true,
                           .sequence = batch.sequence,
-                          .told = batch.undoable};
+                          .told = batch.undoable,
+                          .kept = !batch.alone};
   if (core_.logged()) entries_.show_room(batch, reservation);
   if (Status s = begin_session(batch, {}); !s.ok()) return s;
   Status const taken = records_.take_leased(reservation.leased, [&]() -> Result<bool> {

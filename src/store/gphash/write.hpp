@@ -36,6 +36,7 @@ struct WriteBatch {
   bool any_fits = false;  // each of the records fits every operation
   std::uint64_t sequence = 0;  // its number
   bool undoable = false;  // of a transaction; layout `log`: what it does can be undone
+  bool alone = true;  // or others may come before its transaction ends
   bool replays =
       false;  // what the log of entries says: all of it has a place, refused growth or not
   exec::Counts done;  // by all its passes

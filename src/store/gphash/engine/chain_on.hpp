@@ -24,10 +24,12 @@ struct Chain {
   bool undoes = false;
   std::uint64_t follows = 0;  // items of FollowChangesBody
   bool releases = false;  // the records of the batch, once nothing of it is pending
+  bool undoable = false;
   std::uint8_t* statuses = nullptr;  // of the host
 };
 
-/// All that a launch is given. The steps' bodies are made where they run, and it lends them the
+/// Its end is an ordering point, and the host waits for it; layout `log` needs no other. All that a
+/// launch is given. The steps' bodies are made where they run, and it lends them the
 /// batch and the table: a launch takes longer the more it is given, and a kernel that copies a
 /// table to its threads takes 6 us more each time.
 template <class Ops, class Machine>
@@ -47,9 +49,8 @@ struct ChainSteps {
     group(run);
     plan(run);
     between_phases(run);
-    run(Machine::order_step());
+    if constexpr (!Ops::kLogged) run(Machine::order_step());
     run(counted<Solo>(phase_two<Machine, Ops, Lent>(batch, table), batch.n));
-    run(Machine::order_step());
     end(run);
   }
 
@@ -106,8 +107,8 @@ struct ChainSteps {
 
   template <class Run>
   PERDURE_FN void end(Run run) const {
-    GiveBackWhenDoneBody const release{{records, batch.reserved, batch.unlinked, batch.used},
-                                       counts};
+    GiveBackWhenDoneBody const release{
+        {records, batch.reserved, batch.unlinked, batch.used}, counts, chain.undoable};
     TellHostBody const tell{counts, counts_twin, batch.status, chain.statuses, batch.n};
     // what crosses the link first
     run(Machine::both_steps(Machine::threads_step(tell.items(), tell),

@@ -37,6 +37,7 @@ struct Reservation {
   wal::EntryRegion entries = {};
   bool undoable = false;  // behind them it writes as many that undo them
   bool told = false;  // download() may be asked for its records, and then needs no more memory
+  bool kept = false;  // others come before release_records(): see keep_records()
 };
 
 /// Layout `log`: cells to put into the table again.
@@ -104,7 +105,8 @@ class Session {
   virtual Result<exec::Counts> pass_counts(bool statuses) = 0;
   /// All that was written before is durable before anything that is written afterwards.
   virtual Status order() = 0;
-  /// Once the batch is durable: releases to the lease what it unlinked, and what it did not use.
+  /// Once the batch is durable: releases to the lease what it unlinked, and what it did not use. Of
+  /// a small batch, which is alone on the pool until it is durable, its last pass may have.
   virtual Status release_records() = 0;
   /// Results are in the caller's arrays, and what is left to the session are the records that its
   /// batch took: release_records(), or a download of them, may come after other batches.

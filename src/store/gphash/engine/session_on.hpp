@@ -65,12 +65,7 @@ class SessionOn final : public Session {
     if (Status s = machine.upload(call.keys, batch_.keys, 0); !s.ok()) return s;
     if (Status s = machine.upload(call.values, batch_.values, 1); !s.ok()) return s;
     if (Status s = machine.map_output(call.out, batch_.out); !s.ok()) return s;
-    if (Status s = upload_statuses(status); !s.ok()) return s;
-    if (call.kinds.empty()) return {};
-    auto const* const kinds = reinterpret_cast<std::uint8_t const*>(call.kinds.data());
-    if (Status s = launcher_.send(kinds_, std::span(kinds, call.kinds.size())); !s.ok()) return s;
-    batch_.kinds = kinds_.data();
-    return {};
+    return upload_statuses(status);
   }
 
   Status get() override {
@@ -104,6 +99,7 @@ class SessionOn final : public Session {
     PERDURE_ASSERT(reservation.sequence > 0);
     batch_.sequence = reservation.sequence;
     from_lease_ = reservation.from_lease;
+    kept_ = reservation.kept;
     PERDURE_ASSERT(reservation.segments.empty() || Ops::kLogged);
     if (Status s = show_entries(launcher_, writes_, reservation, batch_); !s.ok()) return s;
     Status const room = from_lease_ ? leased_.make_room(batch_.n, reservation.leased)
@@ -114,6 +110,7 @@ class SessionOn final : public Session {
     }
     batch_.any_fits = from_lease_ ? leased_.any_fits() : reservation.any_fits;
     if (Status s = group_by_key(); !s.ok()) return s;
+    if (Status s = send_kinds(); !s.ok()) return s;
     step_ = Step::prepared;
     return from_lease_ ? leased_.take(batch_) : Result<bool>(true);
   }
@@ -210,7 +207,7 @@ class SessionOn final : public Session {
     ordered_ = true;
     if constexpr (Machine::kPoolIsFar && Ops::kLogged)
       pm::order();  // an extent's head is the host's
-    if (chained_) return {};  // as the launch's last steps did, and it was waited for
+    if (chained_ && !fault::kTraps) return {};  // as the launch's end did, and it was waited for
     return launcher_.machine.order();
   }
 
@@ -313,6 +310,15 @@ class SessionOn final : public Session {
     return {};
   }
 
+  /// While the machine sorts, which needs none.
+  Status send_kinds() {
+    if (call_.kinds.empty() || batch_.kinds != nullptr) return {};
+    auto const* const kinds = reinterpret_cast<std::uint8_t const*>(call_.kinds.data());
+    Status const sent = launcher_.send_beside(kinds_, std::span(kinds, call_.kinds.size()));
+    batch_.kinds = kinds_.data();
+    return sent;
+  }
+
   /// Sorts the operations by hash. All that planning and the end of the batch will need is there
   /// afterwards: in between, nothing may fail for want of memory.
   Status group_by_key() {
@@ -339,6 +345,10 @@ class SessionOn final : public Session {
 
   Result<exec::Counts> run_chain() {
     Machine& machine = launcher_.machine;
+    bool const undoable = undo_ || batch_.undoable;
+    // Of several passes each counts for itself what an undoable batch is refused for.
+    bool const releases =
+        from_lease_ && !kept_ && state_->records.bits != nullptr && (!undoable || batch_.pass == 1);
     Chain const chain{std::exchange(grouped_, true) ? 0 : batch_.n,
                       lists_.entries.data(),
                       writes_.counters.data(),
@@ -346,13 +356,15 @@ class SessionOn final : public Session {
                       undo_.value_or(wal::UndoRegion{}),
                       undo_.has_value(),
                       changes_to_follow(),
-                      from_lease_ && !undo_ && !batch_.undoable && state_->records.bits != nullptr,
+                      releases,
+                      undoable,
                       status_.twin()};
     if (Status s = launch_chain<Ops>(launcher_, *state_, batch_, chain); !s.ok()) return s;
     if (Status s = machine.wait(); !s.ok()) return s;
     statuses_here_ = true;
     exec::Counts const counts = *launcher_.counts_twin();
-    released_ = chain.releases && counts[BatchCounts::pending] == 0;
+    released_ = releases && counts[BatchCounts::pending] == 0 &&
+                (!undoable || counts[BatchCounts::corrupt] == 0);
     return counts;
   }
 
@@ -456,6 +468,7 @@ class SessionOn final : public Session {
   bool ordered_ = false;  // since then
   bool statuses_here_ = false;  // in their twin
   bool from_lease_ = false;
+  bool kept_ = false;
   bool chained_ = false;  // each pass is one launch: see run_chain()
   bool grouped_ = false;  // by its first pass
   bool sorted_ = false;

@@ -149,12 +149,14 @@ struct GiveBackWhenDoneBody {
   static constexpr int kStages = 1;
   GiveBackBody body;
   exec::Counts const* counts;
+  bool undoable = false;  // and so is undone where it found a damaged record
   template <class W>
   struct State {};
 
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t i, State<W>&, exec::Counts& mine) const {
     if (W::load(&counts->value[BatchCounts::pending]) != 0) return;
+    if (undoable && W::load(&counts->value[BatchCounts::corrupt]) != 0) return;
     typename GiveBackBody::template State<W> state;
     body.template stage<kStage>(warp, mem, i, state, mine);
   }
