@@ -2,6 +2,7 @@
 // ValueError, but for what Python's buffer protocol and DLPack raise themselves.
 #include "arrays.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <limits>
@@ -110,7 +111,8 @@ void require_offsets(HostBytes const& offsets, std::size_t data_bytes) {
 }
 
 KeptColumn variable(nb::handle offsets, nb::handle data) {
-  KeptColumn kept{.column = {}, .bytes = {data, false}, .offsets = {offsets, false}, .lent = {}};
+  KeptColumn kept{
+      .column = {}, .bytes = {data, false}, .offsets = {offsets, false}, .lent = {}, .dtype = {}};
   require_offsets(kept.offsets, kept.bytes.size());
   kept.column = {.data = kept.bytes.data(),
                  .offsets = reinterpret_cast<std::int64_t const*>(kept.offsets.data()),
@@ -135,11 +137,19 @@ nb::object own(std::vector<T> values, nb::dlpack::dtype dtype) {
 template <class C>
 nb::class_<Kept<C>> bind_column(nb::module_& module, char const* name) {
   nb::class_<Kept<C>> bound(module, name);
-  bound.def_static("rows", &Kept<C>::rows, nb::arg("array"), nb::arg("width"), nb::arg("count"))
+  bound
+      .def_static("rows", &Kept<C>::rows, nb::arg("array"), nb::arg("width"), nb::arg("count"),
+                  nb::arg("dtype") = nb::none())
       .def_static("exchange", &Kept<C>::exchange, nb::arg("array").none(), nb::arg("width"),
-                  nb::arg("stream"))
+                  nb::arg("stream"), nb::arg("far"))
       .def_static("lend", &Kept<C>::lend, nb::arg("capsule"), nb::arg("whole") = false)
-      .def_static("empty", [] { return Kept<C>{}; });
+      .def_static("empty", [] { return Kept<C>{}; })
+      .def_prop_ro("count", [](Kept<C> const& kept) { return kept.column.count; })
+      .def_prop_ro("row_bytes", [](Kept<C> const& kept) { return kept.column.width; })
+      .def_ro("dtype", &Kept<C>::dtype)
+      .def_prop_ro("on_gpu",
+                   [](Kept<C> const& kept) { return kept.column.space == MemorySpace::device; })
+      .def("length", &Kept<C>::length, nb::arg("row"));
   return bound;
 }
 
@@ -151,9 +161,13 @@ HostBytes::HostBytes(nb::handle array, bool writable) {
 }
 
 template <class C>
-Kept<C> Kept<C>::rows(nb::handle array, std::uint32_t width, std::size_t count) {
-  Kept kept{
-      .column = {}, .bytes = {array, std::is_same_v<C, MutableColumn>}, .offsets = {}, .lent = {}};
+Kept<C> Kept<C>::rows(nb::handle array, std::uint32_t width, std::size_t count,
+                      std::optional<std::string> dtype) {
+  Kept kept{.column = {},
+            .bytes = {array, std::is_same_v<C, MutableColumn>},
+            .offsets = {},
+            .lent = {},
+            .dtype = std::move(dtype)};
   require(kept.bytes.size() == static_cast<std::size_t>(width) * count,
           "column: width * count is not the array's size");
   kept.column.data = kept.bytes.data();
@@ -163,17 +177,16 @@ Kept<C> Kept<C>::rows(nb::handle array, std::uint32_t width, std::size_t count) 
 }
 
 template <class C>
-nb::object Kept<C>::exchange(nb::handle array, std::uint32_t width, std::uintptr_t stream) try {
+nb::object Kept<C>::exchange(nb::handle array, std::uint32_t width, std::uintptr_t stream,
+                             bool far) try {
   nb::object const capsule = exchanged(array, stream);
   if (capsule.is_none()) return capsule;
   Lent const lent = view_of(capsule, std::is_same_v<C, MutableColumn>);
   if (lent.ndim() == 0 || !is_contiguous(lent)) return nb::none();
   C const column = column_of<C>(lent, false);
-  if (column.width != width) return nb::none();
-  bool const near = column.space == MemorySpace::host;
-  return nb::make_tuple(Kept{.column = column, .bytes = {}, .offsets = {}, .lent = lent},
-                        column.count, dtype_of(lent), near ? "cpu" : "cuda",
-                        near ? 0 : lent.device_id());
+  if (column.width != width || (column.space == MemorySpace::device && !far)) return nb::none();
+  return nb::cast(
+      Kept{.column = column, .bytes = {}, .offsets = {}, .lent = lent, .dtype = dtype_of(lent)});
 } catch (nb::cast_error const&) {  // it may only be read
   return nb::none();
 }
@@ -183,9 +196,22 @@ nb::tuple Kept<C>::lend(nb::handle capsule, bool whole) {
   Lent const array = view_of(capsule, std::is_same_v<C, MutableColumn>);
   nb::object column = nb::none();
   if (is_contiguous(array))
-    column = nb::cast(
-        Kept{.column = column_of<C>(array, whole), .bytes = {}, .offsets = {}, .lent = array});
-  return nb::make_tuple(column, shape_of(array), dtype_of(array), itemsize_of(array));
+    column = nb::cast(Kept{.column = column_of<C>(array, whole),
+                           .bytes = {},
+                           .offsets = {},
+                           .lent = array,
+                           .dtype = dtype_of(array)});
+  return nb::make_tuple(column, shape_of(array));
+}
+
+template <class C>
+std::uint64_t Kept<C>::length(std::size_t row) const {
+  if (row >= column.count) throw nb::index_error();
+  if constexpr (std::is_same_v<C, Column>) {
+    if (column.offsets != nullptr)
+      return static_cast<std::uint64_t>(column.offsets[row + 1] - column.offsets[row]);
+  }
+  return column.width;
 }
 
 nb::object to_numpy(std::vector<std::byte> bytes) {

@@ -11,6 +11,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -46,15 +48,21 @@ struct Kept {
   C column;
   HostBytes bytes, offsets;
   nb::ndarray<nb::ro> lent;
+  std::optional<std::string> dtype;  // as NumPy names it; none of bytes of which nobody said it
 
   /// `count` rows of `width` bytes, in host memory.
-  static Kept rows(nb::handle array, std::uint32_t width, std::size_t count);
-  /// Rows of `width` bytes that are lent as exchange.hpp says: (their column, how many, dtype,
-  /// "cpu" or "cuda", number of the GPU). None: the array is another, or is lent otherwise.
-  static nb::object exchange(nb::handle array, std::uint32_t width, std::uintptr_t stream);
-  /// What a DLPack capsule lends: (its column, shape, dtype, itemsize). The column is None where
+  static Kept rows(nb::handle array, std::uint32_t width, std::size_t count,
+                   std::optional<std::string> dtype);
+  /// Rows of `width` bytes that are lent as exchange.hpp says, in a GPU's memory only where `far`
+  /// says that the store reaches it. None: the array is another, or is lent otherwise.
+  static nb::object exchange(nb::handle array, std::uint32_t width, std::uintptr_t stream,
+                             bool far);
+  /// What a DLPack capsule lends: (its column, shape). The column is None where
   /// the array is not contiguous; with `whole` it is the array's bytes, whatever the shape.
   static nb::tuple lend(nb::handle capsule, bool whole);
+
+  /// Bytes of one element.
+  [[nodiscard]] std::uint64_t length(std::size_t row) const;
 };
 
 using KeptColumn = Kept<Column>;

@@ -91,7 +91,8 @@ std::optional<std::uintptr_t> stream_of(Functions const& functions,
 
 /// PyTorch's functions lend what `__dlpack__` refuses: a tensor whose gradient is asked for.
 bool wants_gradient(nb::handle array) {
-  PyObject* const asked = PyObject_GetAttrString(array.ptr(), "requires_grad");
+  static PyObject* const name = PyUnicode_InternFromString("requires_grad");  // made once
+  PyObject* const asked = PyObject_GetAttr(array.ptr(), name);
   if (asked == nullptr) PyErr_Clear();
   bool const wants = asked == Py_True;
   Py_XDECREF(asked);

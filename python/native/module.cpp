@@ -7,6 +7,8 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -44,6 +46,18 @@ class Statuses {
   [[nodiscard]] std::span<KeyStatus> span() const {
     return {reinterpret_cast<KeyStatus*>(bytes_.data()), bytes_.size()};
   }
+  /// The greatest, `ok` of none: what a call answers, so that nobody goes through them once more
+  /// to learn that all went well.
+  [[nodiscard]] int worst() const {
+    auto const* const at = reinterpret_cast<std::uint8_t const*>(bytes_.data());
+    std::size_t const n = bytes_.size();
+    std::array<std::uint8_t, 64> most{};  // of so many columns, which vectors compare at once
+    std::size_t i = 0;
+    for (; i + most.size() <= n; i += most.size())
+      for (std::size_t j = 0; j < most.size(); ++j) most[j] = std::max(most[j], at[i + j]);
+    for (; i < n; ++i) most[0] = std::max(most[0], at[i]);
+    return *std::ranges::max_element(most);
+  }
 
  private:
   HostBytes bytes_;
@@ -69,8 +83,8 @@ Store restore(std::string const& snapshot, std::string const& path, RestoreOptio
   return value_or_raise(without_gil([&] { return Store::restore(snapshot, path, options, open); }));
 }
 
-void get(Store& store, KeptColumn const& keys, KeptMutableColumn const& values, nb::handle statuses,
-         std::uintptr_t stream, Transaction* transaction) {
+int get(Store& store, KeptColumn const& keys, KeptMutableColumn const& values, nb::handle statuses,
+        std::uintptr_t stream, Transaction* transaction) {
   Statuses const held(statuses);
   auto const each = held.span();
   MutableColumn const& to = values.column;
@@ -78,6 +92,7 @@ void get(Store& store, KeptColumn const& keys, KeptMutableColumn const& values, 
       long_call(is_long(store, stream, keys.column, to.count * to.width), each, [&](Stop stop) {
         return store.get(keys.column, to, each, call_as(stream, false, transaction, stop));
       }));
+  return held.worst();
 }
 
 nb::tuple get_variable(Store& store, KeptColumn const& keys, nb::handle statuses,
@@ -88,7 +103,8 @@ nb::tuple get_variable(Store& store, KeptColumn const& keys, nb::handle statuses
       value_or_raise(long_call(is_long(store, stream, keys.column, 0), each, [&](Stop stop) {
         return store.get_variable(keys.column, each, call_as(stream, false, transaction, stop));
       }));
-  return nb::make_tuple(to_numpy(std::move(found.offsets)), to_numpy(std::move(found.data)));
+  return nb::make_tuple(to_numpy(std::move(found.offsets)), to_numpy(std::move(found.data)),
+                        held.worst());
 }
 
 /// A read-only array of each value where it lies; they keep the view together. None: no value.
@@ -113,8 +129,8 @@ nb::list view(Store& store, KeptColumn const& keys, nb::handle statuses) {
   return values;
 }
 
-void put(Store& store, KeptColumn const& keys, KeptColumn const& values, nb::handle statuses,
-         std::uintptr_t stream, bool atomic, Transaction* transaction) {
+int put(Store& store, KeptColumn const& keys, KeptColumn const& values, nb::handle statuses,
+        std::uintptr_t stream, bool atomic, Transaction* transaction) {
   Statuses const held(statuses);
   auto const each = held.span();
   raise_unless_ok(
@@ -122,11 +138,12 @@ void put(Store& store, KeptColumn const& keys, KeptColumn const& values, nb::han
         return store.put(keys.column, values.column, each,
                          call_as(stream, atomic, transaction, stop));
       }));
+  return held.worst();
 }
 
-void update(Store& store, KeptColumn const& keys, KeptColumn const& operands, Rmw rmw,
-            Element element, nb::handle statuses, std::uintptr_t stream, bool atomic,
-            Transaction* transaction) {
+int update(Store& store, KeptColumn const& keys, KeptColumn const& operands, Rmw rmw,
+           Element element, nb::handle statuses, std::uintptr_t stream, bool atomic,
+           Transaction* transaction) {
   Statuses const held(statuses);
   auto const each = held.span();
   raise_unless_ok(long_call(is_long(store, stream, keys.column, bytes_of(operands.column)), each,
@@ -134,20 +151,22 @@ void update(Store& store, KeptColumn const& keys, KeptColumn const& operands, Rm
                               return store.update(keys.column, operands.column, rmw, element, each,
                                                   call_as(stream, atomic, transaction, stop));
                             }));
+  return held.worst();
 }
 
-void erase(Store& store, KeptColumn const& keys, nb::handle statuses, std::uintptr_t stream,
-           bool atomic, Transaction* transaction) {
+int erase(Store& store, KeptColumn const& keys, nb::handle statuses, std::uintptr_t stream,
+          bool atomic, Transaction* transaction) {
   Statuses const held(statuses);
   auto const each = held.span();
   raise_unless_ok(long_call(is_long(store, stream, keys.column, 0), each, [&](Stop stop) {
     return store.erase(keys.column, each, call_as(stream, atomic, transaction, stop));
   }));
+  return held.worst();
 }
 
-void apply(Store& store, KeptColumn const& keys, nb::handle kinds, KeptColumn const& values,
-           Rmw rmw, Element element, KeptMutableColumn const& out, nb::handle statuses,
-           std::uintptr_t stream, bool atomic, Transaction* transaction) {
+int apply(Store& store, KeptColumn const& keys, nb::handle kinds, KeptColumn const& values, Rmw rmw,
+          Element element, KeptMutableColumn const& out, nb::handle statuses, std::uintptr_t stream,
+          bool atomic, Transaction* transaction) {
   Statuses const held(statuses);
   auto const each = held.span();
   HostBytes const codes(kinds, false);
@@ -162,6 +181,7 @@ void apply(Store& store, KeptColumn const& keys, nb::handle kinds, KeptColumn co
       long_call(is_long(store, stream, keys.column, bytes_of(values.column)), each, [&](Stop stop) {
         return store.apply(batch, each, call_as(stream, atomic, transaction, stop));
       }));
+  return held.worst();
 }
 
 Transaction begin(Store& store, std::uint64_t max_operations, bool revertible) {

@@ -15,8 +15,7 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,37 +25,21 @@ from perdure._made import as_rows
 from perdure._streams import device_of, library_of, stream_of
 
 __all__ = [
-    "Input",
     "as_rows",
     "is_scalar",
-    "keys_input",
+    "keys_column",
     "made",
     "one_row",
     "output",
     "stream_of",
-    "values_input",
+    "values_column",
     "whole",
 ]
 
 _KEY_TYPES = ("int", "uint", "void", "bytes", "record")  # those whose bytes are what the user sees
 
 
-@dataclass(slots=True)
-class Input:
-    """One array of a batch, ready for the engine."""
-
-    column: Any  # _native.Column, or MutableColumn for what the engine writes
-    count: int
-    row_bytes: int
-    dtype: str | None = None  # None for byte strings of varying length
-    library: str = "numpy"
-    device: str = "cpu"
-    device_id: int = 0
-    ends: np.ndarray[Any, Any] | None = None  # of byte strings of varying length
-
-    def length(self, row: int) -> int:
-        """Bytes of one element."""
-        return self.row_bytes if self.ends is None else int(self.ends[row + 1] - self.ends[row])
+Kind = TypeVar("Kind", _native.Column, _native.MutableColumn)
 
 
 # --- one check of each property -----------------------------------------------------------------
@@ -133,7 +116,7 @@ def _row_bytes(array: np.ndarray[Any, Any]) -> int:
     return array.itemsize if len(shape) == 1 else math.prod(shape[1:]) * array.itemsize
 
 
-def _numpy_input(name: str, array: np.ndarray[Any, Any], width: int | None) -> Input:
+def _numpy_column(name: str, array: np.ndarray[Any, Any], width: int | None) -> _native.Column:
     _check_dtype(name, array.dtype)
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         at = int(np.argmax(np.ma.getmaskarray(array).reshape(len(array), -1).any(axis=1)))
@@ -144,8 +127,7 @@ def _numpy_input(name: str, array: np.ndarray[Any, Any], width: int | None) -> I
     _check_dimensions(name, shape)
     row_bytes = _row_bytes(array)
     _check_width(name, name, dtype, shape, row_bytes, width)
-    column = _native.Column.rows(array, row_bytes, shape[0])
-    return Input(column, shape[0], row_bytes, dtype)
+    return _native.Column.rows(array, row_bytes, shape[0], dtype)
 
 
 def _check_writable(name: str, array: np.ndarray[Any, Any]) -> None:
@@ -192,30 +174,30 @@ def _capsule(name: str, array: Any, stream: int, device: str) -> Any:
 
 
 def _exchanged(
-    array: Any, width: int | None, stream: int, store_device: str, kind: Any
-) -> Input | None:
+    array: Any, width: int | None, stream: int, store_device: str, kind: type[Kind]
+) -> Kind | None:
     """Rows of the pool's width that their library lends without Python; None: others, or what the
     store cannot reach, which is looked at closer."""
     if width is None or isinstance(array, np.ndarray):
         return None
-    lent = kind.exchange(array, width, stream)
-    if lent is None:
-        return None
-    column, count, dtype, device, number = lent
-    if device == "cuda" and store_device == "cpu":
-        return None
-    return Input(column, count, width, dtype, library_of(array), device, number)
+    return kind.exchange(array, width, stream, store_device == "cuda")
 
 
 def _lent(
-    name: str, array: Any, stream: int, store_device: str, kind: Any, *, whole: bool = False
-) -> tuple[Input, tuple[int, ...]]:
+    name: str,
+    array: Any,
+    stream: int,
+    store_device: str,
+    kind: type[Kind],
+    *,
+    whole: bool = False,
+) -> tuple[Kind, tuple[int, ...]]:
     """An array as a column of `kind`, and its shape."""
     device, number = device_of(name, array)
     check_near(name, device, number, store_device)
     capsule = _capsule(name, array, stream, device)
     try:
-        column, shape, dtype, itemsize = kind.lend(capsule, whole)
+        column, shape = kind.lend(capsule, whole)
     except (RuntimeError, TypeError) as refused:
         if kind is _native.MutableColumn:
             raise _read_only(name) from refused
@@ -224,10 +206,7 @@ def _lent(
         raise _not_contiguous(name, shape)
     if not whole:
         _check_dimensions(name, shape)
-    count = shape[0] if shape else 1
-    row_bytes = math.prod(shape[1:]) * itemsize
-    library = library_of(array)
-    return Input(column, count, row_bytes, dtype, library, device, number), shape
+    return column, shape
 
 
 def _contiguous(array: Any) -> Any:
@@ -258,37 +237,36 @@ def _as_numpy(name: str, array: Any) -> np.ndarray[Any, Any]:
     )
 
 
-def _input(name: str, array: Any, width: int | None, stream: int, device: str) -> Input:
+def _column(name: str, array: Any, width: int | None, stream: int, device: str) -> _native.Column:
     array = as_array(name, array, width)
     if not isinstance(array, np.ndarray) and _arrow.is_arrow(array):
         array = _arrow.normalise(name, array)
         if width is None and _arrow.is_variable(array):
-            offsets, data = _arrow.offsets_and_data(array)
-            return Input(_native.Column.variable(offsets, data), len(array), 0, ends=offsets)
+            return _native.Column.variable(*_arrow.offsets_and_data(array))
         array = _arrow.fixed_rows(name, array, width)
     if isinstance(array, np.ndarray):
-        return _numpy_input(name, array, width)
+        return _numpy_column(name, array, width)
     if not _lends(array):
-        return _numpy_input(name, _as_numpy(name, array), width)
+        return _numpy_column(name, _as_numpy(name, array), width)
     given, shape = _lent(name, _contiguous(array), stream, device, _native.Column)
     _check_width(name, name, str(given.dtype), shape, given.row_bytes, width)
     return given
 
 
-def keys_input(array: Any, width: int | None, stream: int, device: str) -> Input:
+def keys_column(array: Any, width: int | None, stream: int, device: str) -> _native.Column:
     given = _exchanged(array, width, stream, device, _native.Column)
     if given is None:
-        given = _input("keys", widened(array, width), width, stream, device)
+        given = _column("keys", widened(array, width), width, stream, device)
     _check_key_type(given.dtype)
     return given
 
 
-def values_input(
+def values_column(
     name: str, array: Any, width: int | None, count: int, stream: int, device: str
-) -> Input:
+) -> _native.Column:
     given = _exchanged(array, width, stream, device, _native.Column)
     if given is None:
-        given = _input(name, array, width, stream, device)
+        given = _column(name, array, width, stream, device)
     _check_count(name, given.count, count)
     return given
 
@@ -303,7 +281,7 @@ def output(
     known = _exchanged(array, width, stream, device, _native.MutableColumn)
     if known is not None:
         _check_count("out", known.count, count)
-        return known.column
+        return known
     if not isinstance(array, np.ndarray):
         if isinstance(array, list | tuple) or _arrow.is_arrow(array):
             raise TypeError(
@@ -314,7 +292,7 @@ def output(
             given, shape = _lent("out", array, stream, device, _native.MutableColumn)
             _check_count("out", given.count, count)
             _check_width("out", "values", str(given.dtype), shape, given.row_bytes, width)
-            return given.column
+            return given
         array = _as_numpy("out", array)
     _check_writable("out", array)
     _check_dimensions("out", array.shape)
@@ -325,16 +303,25 @@ def output(
 
 
 def made(
-    keys: Input, width: int, dtype: Any, shape: Any, stream: int, device: str, *, zeros: bool = True
+    keys: Any,
+    given: _native.Column,
+    width: int,
+    dtype: Any,
+    shape: Any,
+    stream: int,
+    device: str,
+    *,
+    zeros: bool = True,
 ) -> tuple[Any, _native.MutableColumn]:
-    """An array for the values of `keys`, which needs no check, and its column; see values_for."""
-    array = _made.values_for(keys, width, dtype, shape, zeros=zeros)
+    """An array for the values of `keys`, which needs no check, and its column; see values_for.
+    `given` is the keys' own column."""
+    array = _made.values_for(keys, given, width, dtype, shape, zeros=zeros)
     if isinstance(array, np.ndarray):
-        return array, _native.MutableColumn.rows(array, width, keys.count)
+        return array, _native.MutableColumn.rows(array, width, given.count)
     known = _exchanged(array, width, stream, device, _native.MutableColumn)
     if known is None:
         known, _ = _lent("out", array, stream, device, _native.MutableColumn)
-    return array, known.column
+    return array, known
 
 
 def whole(name: str, array: Any, stream: int, device: str) -> _native.MutableColumn:
@@ -343,7 +330,7 @@ def whole(name: str, array: Any, stream: int, device: str) -> _native.MutableCol
         _check_writable(name, array)
         return _native.MutableColumn.rows(array, 1, array.nbytes)
     if _lends(array):
-        return _lent(name, array, stream, device, _native.MutableColumn, whole=True)[0].column
+        return _lent(name, array, stream, device, _native.MutableColumn, whole=True)[0]
     raise TypeError(
         f"{name}: a {type(array).__name__} is no array that can be filled in place; pass a "
         "NumPy array, or a writable one with __dlpack__ (CuPy, PyTorch)"

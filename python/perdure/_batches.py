@@ -13,7 +13,7 @@ from perdure._columns import Columns
 from perdure._deferred import Deferred
 from perdure._scan import refuse_rows
 from perdure.options import Operation
-from perdure.results import Outcome, Result, all_done, checked, done_mask, first
+from perdure.results import OK, Outcome, Result, checked, done_mask, first, worst_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,24 +92,21 @@ class Batches(Columns):
             return first(
                 self.get([keys], out=out, dtype=dtype, shape=shape, stream=stream, check=check)
             )
-        handle = _arrays.stream_of(stream, keys, out)
-        given = _arrays.keys_input(keys, self._key_width, handle, self._device)
+        handle = _arrays.stream_of(stream, self._device, keys, out)
+        given = _arrays.keys_column(keys, self._key_width, handle, self._device)
         statuses = np.zeros(given.count, np.uint8)
         if self._value_width is None:
             refuse_rows(out=out, dtype=dtype, shape=shape)
-            offsets, data = self._engine.get_variable(given.column, statuses, handle, self._mine())
+            offsets, data, worst = self._engine.get_variable(given, statuses, handle, self._mine())
             found = done_mask(statuses)
-            answer = Result(_arrow.to_array(offsets, data, found), found, statuses)
+            values = _arrow.to_array(offsets, data, found)
         else:
-            values, column = self._destination(given, out, dtype, shape, handle, zeros=False)
-            self._engine.get(given.column, column, statuses, handle, self._mine())
+            values, column = self._destination(keys, given, out, dtype, shape, handle, zeros=False)
+            worst = self._engine.get(given, column, statuses, handle, self._mine())
             found = done_mask(statuses)
-            answer = Result(values, found, statuses)
-            if all_done(statuses):
-                return answer
-            if out is None:
+            if worst != OK and out is None:
                 _made.clear_absent(values, found)
-        return checked(self._path, "get", answer, check)
+        return checked(self._path, "get", Result(values, found, statuses), worst, check)
 
     def view(self, keys: Keys, *, dtype: DType | None = None, check: bool = True) -> Result:
         """The values of `keys` where they lie in the pool, without a copy.
@@ -151,12 +148,13 @@ class Batches(Columns):
         """
         if _arrays.is_scalar(keys):
             return first(self.view([keys], dtype=dtype, check=check))
-        given = _arrays.keys_input(keys, self._key_width, 0, self._device)
+        given = _arrays.keys_column(keys, self._key_width, 0, self._device)
         statuses = np.zeros(given.count, np.uint8)
         kind = np.dtype(np.uint8 if dtype is None else cast("Any", dtype))
-        octets = self._engine.view(given.column, statuses)
+        octets = self._engine.view(given, statuses)
         shown = [None if one is None else one.view(kind) for one in octets]
-        return checked(self._path, "view", Result(shown, done_mask(statuses), statuses), check)
+        answer = Result(shown, done_mask(statuses), statuses)
+        return checked(self._path, "view", answer, worst_of(statuses), check)
 
     def put(
         self,
@@ -219,28 +217,21 @@ class Batches(Columns):
             return first(
                 self.put([keys], self._one_row(values), atomic=atomic, stream=stream, check=check)
             )
-        handle = _arrays.stream_of(stream, keys, values)
-        given = _arrays.keys_input(keys, self._key_width, handle, self._device)
+        handle = _arrays.stream_of(stream, self._device, keys, values)
+        given = _arrays.keys_column(keys, self._key_width, handle, self._device)
         rows = self._rows("values", values, given.count, handle)
-        return self._write(
-            "put",
-            (given, rows),
-            check,
-            lambda statuses: self._engine.put(
-                given.column, rows.column, statuses, handle, atomic, self._mine()
-            ),
-        )
+        return self._write("put", self._engine.put, (given, rows), check, handle, atomic)
 
     def _put_whole(self, keys: Keys, values: Values) -> None:
         """`put` within a transaction, which takes a batch whole or not at all: nobody asks how each
         key fared, and of millions that takes a millisecond."""
         transaction = self._mine()
         assert transaction is not None, "else nobody would hear of a key that is refused"
-        handle = _arrays.stream_of(None, keys, values)
-        given = _arrays.keys_input(keys, self._key_width, handle, self._device)
+        handle = _arrays.stream_of(None, self._device, keys, values)
+        given = _arrays.keys_column(keys, self._key_width, handle, self._device)
         rows = self._rows("values", values, given.count, handle)
         nothing = np.empty(0, np.uint8)
-        self._engine.put(given.column, rows.column, nothing, handle, False, transaction)
+        self._engine.put(given, rows, nothing, handle, False, transaction)
 
     def update(
         self,
@@ -302,18 +293,13 @@ class Batches(Columns):
                     [keys], row, op, element=element, atomic=atomic, stream=stream, check=check
                 )
             )
-        handle = _arrays.stream_of(stream, keys, operands)
-        given = _arrays.keys_input(keys, self._key_width, handle, self._device)
+        handle = _arrays.stream_of(stream, self._device, keys, operands)
+        given = _arrays.keys_column(keys, self._key_width, handle, self._device)
         rows = self._rows("operands", operands, given.count, handle)
         rmw = _checks.named("op", op, _native.Rmw)
         kind = _operands.element_of("operands", rows, rmw, self._element(element))
         return self._write(
-            "update",
-            (given, rows),
-            check,
-            lambda statuses: self._engine.update(
-                given.column, rows.column, rmw, kind, statuses, handle, atomic, self._mine()
-            ),
+            "update", self._engine.update, (given, rows), check, handle, atomic, rmw, kind
         )
 
     def erase(
@@ -350,13 +336,6 @@ class Batches(Columns):
         """
         if _arrays.is_scalar(keys):
             return first(self.erase([keys], atomic=atomic, stream=stream, check=check))
-        handle = _arrays.stream_of(stream, keys)
-        given = _arrays.keys_input(keys, self._key_width, handle, self._device)
-        return self._write(
-            "erase",
-            (given,),
-            check,
-            lambda statuses: self._engine.erase(
-                given.column, statuses, handle, atomic, self._mine()
-            ),
-        )
+        handle = _arrays.stream_of(stream, self._device, keys)
+        given = _arrays.keys_column(keys, self._key_width, handle, self._device)
+        return self._write("erase", self._engine.erase, (given,), check, handle, atomic)

@@ -25,12 +25,18 @@ class Beside(Protocol):
         """Comes to its end; raises what went wrong and nobody was told."""
 
 
+class _OfThread(threading.local):
+    """What a store knows of each thread."""
+
+    transaction: _native.Transaction | None = None  # the one that is open on it
+
+
 class Handle:
     """The state of a `perdure.Store`; its parts inherit from this."""
 
     def __init__(self, native: _native.Store) -> None:
         self._native: _native.Store | None = native
-        self._of_thread = threading.local()  # `.transaction`: the one that is open on it
+        self._of_thread = _OfThread()
         self._dense: list[tuple[Any, _native.MutableColumn]] = []  # the engine points into these
         self._beside: weakref.WeakSet[Beside] = weakref.WeakSet()  # which end before the store does
         self._path = native.path()
@@ -57,7 +63,7 @@ class Handle:
 
     def _mine(self) -> _native.Transaction | None:
         """The transaction that is open on this thread."""
-        return getattr(self._of_thread, "transaction", None)
+        return self._of_thread.transaction
 
     def _too_long(self, key_bytes: int, value_bytes: int = 0) -> str:
         """What to say of a key or value that a record cannot hold."""

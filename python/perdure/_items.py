@@ -23,9 +23,12 @@ if TYPE_CHECKING:
 _FOREIGN_INTEGER = re.compile(r"(u?int)(8|16|32)")
 
 
+_ONE = (str, bytes, int, np.generic)
+
+
 def is_scalar(key: Any) -> TypeGuard[Key]:
     """One key rather than an array of them."""
-    return isinstance(key, str | bytes | int | np.generic)
+    return isinstance(key, _ONE)
 
 
 def one_row(value: Any) -> Any:

@@ -5,6 +5,7 @@ Invariant: a row of such an array has as many bytes as a value of the pool, or t
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Sequence
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perdure._streams import library_of
+
 if TYPE_CHECKING:
-    from perdure._arrays import Input
+    from perdure import _native
 
 
 def _row_shape(shape: Any, itemsize: int, width: int, what: str) -> tuple[int, ...]:
@@ -32,41 +35,55 @@ def _row_shape(shape: Any, itemsize: int, width: int, what: str) -> tuple[int, .
     return extents
 
 
-def _of_torch(like: Input, width: int, dtype: Any, shape: Any, zeros: bool) -> Any:
+@functools.lru_cache(maxsize=64)
+def _torch_dtype(dtype: Any) -> tuple[Any, int]:
+    """PyTorch's dtype, or the one that is called like NumPy's, and the bytes of an element."""
     torch: Any = sys.modules["torch"]
-    kind = dtype if isinstance(dtype, torch.dtype) else getattr(torch, np.dtype(dtype).name, None)
+    kind = dtype if isinstance(dtype, torch.dtype) else getattr(torch, dtype.name, None)
     if kind is None:
-        raise TypeError(f"dtype: PyTorch has no {np.dtype(dtype).name}; pass a torch.dtype")
-    itemsize = getattr(kind, "itemsize", None) or torch.empty(0, dtype=kind).element_size()
+        raise TypeError(f"dtype: PyTorch has no {dtype.name}; pass a torch.dtype")
+    return kind, getattr(kind, "itemsize", None) or torch.empty(0, dtype=kind).element_size()
+
+
+def _of_torch(keys: Any, count: int, width: int, dtype: Any, shape: Any, zeros: bool) -> Any:
+    torch: Any = sys.modules["torch"]
+    kind, itemsize = _torch_dtype(dtype if isinstance(dtype, torch.dtype) else np.dtype(dtype))
     extents = _row_shape(shape, itemsize, width, "values")
-    where = "cpu" if like.device == "cpu" else f"cuda:{like.device_id}"
     make = torch.zeros if zeros else torch.empty
-    return make((like.count, *extents), dtype=kind, device=where)
+    return make((count, *extents), dtype=kind, device=keys.device)
 
 
-def _cupy_zeros(like: Input, width: int, dtype: Any, shape: Any) -> Any:
+def _cupy_zeros(keys: Any, count: int, width: int, dtype: Any, shape: Any) -> Any:
     cupy: Any = sys.modules["cupy"]
     extents = _row_shape(shape, np.dtype(dtype).itemsize, width, "values")
-    with cupy.cuda.Device(like.device_id):
-        return cupy.zeros((like.count, *extents), dtype=dtype)
+    with keys.device:
+        return cupy.zeros((count, *extents), dtype=dtype)
 
 
-def values_for(like: Input, width: int, dtype: Any, shape: Any, *, zeros: bool = True) -> Any:
-    """An array for values, of the library and on the device of the keys; NumPy for host keys of
-    libraries whose arrays cannot be written (JAX, Arrow, lists). Without `zeros` PyTorch's holds
-    anything, until the caller has written it and called `clear_absent`."""
-    dtype = np.uint8 if dtype is None else dtype
-    if like.library == "torch":
-        return _of_torch(like, width, dtype, shape, zeros)
-    if like.device == "cuda":
-        if like.library == "cupy":
-            return _cupy_zeros(like, width, dtype, shape)
+def values_for(
+    keys: Any,
+    given: _native.Column,
+    width: int,
+    dtype: Any,
+    shape: Any,
+    *,
+    zeros: bool = True,
+) -> Any:
+    """An array for values, of the library and on the device of the keys, whose column is `given`;
+    NumPy for host keys of libraries whose arrays cannot be written (JAX, Arrow, lists). Without
+    `zeros` PyTorch's holds anything, until the caller has written it and called `clear_absent`."""
+    dtype, library = np.uint8 if dtype is None else dtype, library_of(keys)
+    if library == "torch":
+        return _of_torch(keys, given.count, width, dtype, shape, zeros)
+    if given.on_gpu:
+        if library == "cupy":
+            return _cupy_zeros(keys, given.count, width, dtype, shape)
         raise TypeError(
-            f"out: cannot make a {like.library} array on the GPU; pass out= (a CuPy array or a "
+            f"out: cannot make a {library} array on the GPU; pass out= (a CuPy array or a "
             "PyTorch tensor)"
         )
     extents = _row_shape(shape, np.dtype(dtype).itemsize, width, "values")
-    return np.zeros((like.count, *extents), dtype)
+    return np.zeros((given.count, *extents), dtype)
 
 
 def clear_absent(values: Any, found: Any) -> None:

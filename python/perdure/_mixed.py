@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perdure import _checks, _native
+from perdure import _checks, _native, errors
 from perdure._columns import Columns
 from perdure._deferred import Deferred
 from perdure.options import Operation
-from perdure.results import Result, checked, done_mask, with_outcome
+from perdure.results import Result, checked, done_mask
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,23 +86,18 @@ class Mixed(Columns):
         >>> values[1].tolist(), found.tolist()
         ([7], [True, True, True, False])
         """
-        handle = _arrays.stream_of(stream, keys, values, out)
-        given = _arrays.keys_input(keys, self._key_width, handle, self._device)
+        handle = _arrays.stream_of(stream, self._device, keys, values, out)
+        given = _arrays.keys_column(keys, self._key_width, handle, self._device)
         codes = _operands.kinds_of(kinds, given.count)
         rmw = _checks.named("op", op, _native.Rmw)
         operands, kind = self._operands(values, codes, rmw, element, given.count, handle)
-        gathered, column = self._gathered(codes, given, out, dtype, shape, handle)
+        gathered, column = self._gathered(codes, keys, given, out, dtype, shape, handle)
         statuses = np.zeros(given.count, np.uint8)
-
-        def answer() -> Result:
-            return Result(gathered, done_mask(statuses), statuses)
-
-        with_outcome(
-            answer,
-            lambda: self._engine.apply(
-                given.column,
+        try:
+            worst = self._engine.apply(
+                given,
                 codes,
-                operands[0].column if operands else _native.Column.empty(),
+                operands[0] if operands else _native.Column.empty(),
                 rmw,
                 kind,
                 column,
@@ -110,12 +105,23 @@ class Mixed(Columns):
                 handle,
                 atomic,
                 self._mine(),
-            ),
-        )
-        return checked(self._path, "apply", answer(), check, self._lengths((given, *operands)))
+            )
+        except errors.NoSpace as error:
+            error.outcome = Result(gathered, done_mask(statuses), statuses)
+            raise
+        answer = Result(gathered, done_mask(statuses), statuses)
+        too_long = self._lengths((given, *operands))
+        return checked(self._path, "apply", answer, worst, check, too_long)
 
     def _gathered(
-        self, codes: Any, keys: _arrays.Input, out: Any, dtype: Any, shape: Any, stream: int
+        self,
+        codes: Any,
+        keys: Any,
+        given: _native.Column,
+        out: Any,
+        dtype: Any,
+        shape: Any,
+        stream: int,
     ) -> tuple[Any, _native.MutableColumn]:
         if not (codes == int(_native.OpKind.get)).any():
             return out, _native.MutableColumn.empty()
@@ -124,11 +130,11 @@ class Mixed(Columns):
                 "kinds: a mixed batch cannot get values of varying length; call get() for those "
                 "keys"
             )
-        return self._destination(keys, out, dtype, shape, stream)
+        return self._destination(keys, given, out, dtype, shape, stream)
 
     def _operands(
         self, values: Any, codes: Any, rmw: _native.Rmw, element: Any, count: int, stream: int
-    ) -> tuple[tuple[_arrays.Input, ...], _native.Element]:
+    ) -> tuple[tuple[_native.Column, ...], _native.Element]:
         updates = bool((codes == int(_native.OpKind.update)).any())
         if values is None:
             if updates or (codes == int(_native.OpKind.put)).any():

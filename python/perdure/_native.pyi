@@ -508,38 +508,57 @@ class Column:
     """An array of a call, which the column keeps alive."""
 
     @staticmethod
-    def rows(array: Any, width: int, count: int) -> Column:
+    def rows(array: Any, width: int, count: int, dtype: str | None = None) -> Column:
         """`count` rows of `width` bytes of a contiguous array in host memory."""
 
     @staticmethod
-    def exchange(array: Any, width: int, stream: int) -> tuple[Column, int, str, str, int] | None:
-        """Rows of that width that are lent without Python: column, rows, dtype, "cpu" or "cuda",
-        number of the GPU. None: the array is another, or is lent otherwise."""
+    def exchange(array: Any, width: int, stream: int, far: bool) -> Column | None:
+        """Rows of that width that are lent without Python, of a GPU's memory only where `far`.
+        None: the array is another, or is lent otherwise."""
 
     @staticmethod
-    def lend(capsule: Any, whole: bool = False) -> tuple[Column | None, _Shape, str, int]:
-        """Of a DLPack capsule: column (None where it is not contiguous), shape, dtype, itemsize."""
+    def lend(capsule: Any, whole: bool = False) -> tuple[Column | None, _Shape]:
+        """Of a DLPack capsule: column (None where it is not contiguous), shape."""
 
     @staticmethod
     def variable(offsets: Any, data: Any) -> Column: ...
     @staticmethod
     def empty() -> Column: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def row_bytes(self) -> int:
+        """0 where elements vary in length."""
+
+    @property
+    def dtype(self) -> str | None:
+        """As NumPy names it; None where nobody said it, as of byte strings."""
+
+    @property
+    def on_gpu(self) -> bool: ...
+    def length(self, row: int) -> int:
+        """Bytes of one element."""
 
 class MutableColumn:
     """As `Column`, of an array that the engine writes."""
 
     @staticmethod
-    def rows(array: Any, width: int, count: int) -> MutableColumn: ...
+    def rows(array: Any, width: int, count: int, dtype: str | None = None) -> MutableColumn: ...
     @staticmethod
-    def exchange(
-        array: Any, width: int, stream: int
-    ) -> tuple[MutableColumn, int, str, str, int] | None: ...
+    def exchange(array: Any, width: int, stream: int, far: bool) -> MutableColumn | None: ...
     @staticmethod
-    def lend(
-        capsule: Any, whole: bool = False
-    ) -> tuple[MutableColumn | None, _Shape, str, int]: ...
+    def lend(capsule: Any, whole: bool = False) -> tuple[MutableColumn | None, _Shape]: ...
     @staticmethod
     def empty() -> MutableColumn: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def row_bytes(self) -> int: ...
+    @property
+    def dtype(self) -> str | None: ...
+    @property
+    def on_gpu(self) -> bool: ...
+    def length(self, row: int) -> int: ...
 
 class RangeQuery:
     @staticmethod
@@ -592,6 +611,8 @@ class Transaction:
     def abort(self) -> None: ...
 
 class Store:
+    """Batches answer the worst of the statuses that they fill: the greatest, 0 of none."""
+
     @staticmethod
     def create(path: str, options: CreateOptions, open: OpenOptions) -> Store: ...
     @staticmethod
@@ -605,14 +626,14 @@ class Store:
         statuses: _Statuses,
         stream: int = 0,
         transaction: Transaction | None = None,
-    ) -> None: ...
+    ) -> int: ...
     def get_variable(
         self,
         keys: Column,
         statuses: _Statuses,
         stream: int = 0,
         transaction: Transaction | None = None,
-    ) -> tuple[_Offsets, _Bytes]: ...
+    ) -> tuple[_Offsets, _Bytes, int]: ...
     def view(self, keys: Column, statuses: _Statuses) -> list[_Bytes | None]: ...
     def get_one(self, key: bytes) -> tuple[int, bytes]: ...
     def put_one(self, key: bytes, value: bytes, transaction: Transaction | None = None) -> int: ...
@@ -632,7 +653,7 @@ class Store:
         stream: int = 0,
         atomic: bool = False,
         transaction: Transaction | None = None,
-    ) -> None: ...
+    ) -> int: ...
     def update(
         self,
         keys: Column,
@@ -643,7 +664,7 @@ class Store:
         stream: int = 0,
         atomic: bool = False,
         transaction: Transaction | None = None,
-    ) -> None: ...
+    ) -> int: ...
     def erase(
         self,
         keys: Column,
@@ -651,7 +672,7 @@ class Store:
         stream: int = 0,
         atomic: bool = False,
         transaction: Transaction | None = None,
-    ) -> None: ...
+    ) -> int: ...
     def apply(
         self,
         keys: Column,
@@ -664,7 +685,7 @@ class Store:
         stream: int = 0,
         atomic: bool = False,
         transaction: Transaction | None = None,
-    ) -> None: ...
+    ) -> int: ...
     def scan(
         self, cursor: ScanCursor, limit: int, here: bool = False
     ) -> tuple[_Offsets, _Bytes, _Offsets, _Bytes, ScanCursor]: ...

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from perdure import _arrays, _checks, _native
+from perdure import _checks, _native
 
 if TYPE_CHECKING:
     from perdure.typing import Kinds
 
 
-def element_of(name: str, rows: _arrays.Input, rmw: _native.Rmw, element: Any) -> _native.Element:
+def element_of(name: str, rows: _native.Column, rmw: _native.Rmw, element: Any) -> _native.Element:
     if rmw is _native.Rmw.replace:
         return _native.Element.uint8  # bytes are replaced as they are
     if element is None and rows.dtype is None:

@@ -144,16 +144,16 @@ class Reads:
         """
         if _arrays.is_scalar(keys):
             return first(self.get([keys], out=out, family=family, stream=stream, check=check))
-        handle = _arrays.stream_of(stream, keys, out)
-        given = _arrays.keys_input(keys, None, handle, HERE)
+        handle = _arrays.stream_of(stream, HERE, keys, out)
+        given = _arrays.keys_column(keys, None, handle, HERE)
         statuses = np.zeros(given.count, np.uint8)
         values: Any = out
         if out is None:
-            pair = self._native.get_variable(given.column, statuses, family, self._state, handle)
+            pair = self._native.get_variable(given, statuses, family, self._state, handle)
             values = _arrow.to_array(*pair, done_mask(statuses))
         else:
             column = _arrays.output(out, None, given.count, handle, HERE)
-            self._native.get(given.column, column, statuses, family, self._state, handle)
+            self._native.get(given, column, statuses, family, self._state, handle)
         return checked("get", Result(values, done_mask(statuses), statuses), check)
 
     def range(
@@ -207,16 +207,16 @@ class Reads:
             one_end = [ends] if _arrays.is_scalar(ends) else ends
             return self.range([begins], one_end, limit=limit, family=family, stream=stream)
         most = UNLIMITED if limit is None else _checks.whole("limit", limit, least=1)
-        handle = _arrays.stream_of(stream, begins, ends)
-        first_keys = _arrays.keys_input(begins, None, handle, HERE)
+        handle = _arrays.stream_of(stream, HERE, begins, ends)
+        first_keys = _arrays.keys_column(begins, None, handle, HERE)
         last = _native.Column.empty()
         if ends is not None:
-            given = _arrays.keys_input(ends, None, handle, HERE)
+            given = _arrays.keys_column(ends, None, handle, HERE)
             if given.count != first_keys.count:
                 raise ValueError(f"ends: {given.count} for {first_keys.count} begins")
-            last = given.column
+            last = given
         offsets, keys, values = self._native.range(
-            first_keys.column, last, most, family, self._state, handle
+            first_keys, last, most, family, self._state, handle
         )
         return Ranges(offsets, strings(keys), strings(values))
 

@@ -82,7 +82,7 @@ class Writes(Reads):
         [[1.0, 1.0, 1.0, 1.0]]
         """
         given, rows, handle = self._columns("values", keys, values, stream)
-        self._native.put(given.column, rows.column, family, *_durability(sync, log), handle)
+        self._native.put(given, rows, family, *_durability(sync, log), handle)
 
     def merge(
         self,
@@ -117,7 +117,7 @@ class Writes(Reads):
         3
         """
         given, rows, handle = self._columns("operands", keys, operands, stream)
-        self._native.merge(given.column, rows.column, family, *_durability(sync, log), handle)
+        self._native.merge(given, rows, family, *_durability(sync, log), handle)
 
     def erase(
         self,
@@ -150,9 +150,9 @@ class Writes(Reads):
         [b'b']
         """
         keys = [keys] if _arrays.is_scalar(keys) else keys
-        handle = _arrays.stream_of(stream, keys)
-        given = _arrays.keys_input(keys, None, handle, HERE)
-        self._native.erase(given.column, family, *_durability(sync, log), handle)
+        handle = _arrays.stream_of(stream, HERE, keys)
+        given = _arrays.keys_column(keys, None, handle, HERE)
+        self._native.erase(given, family, *_durability(sync, log), handle)
 
     def apply(
         self,
@@ -206,12 +206,12 @@ class Writes(Reads):
         ...     db.apply(["a"] * 4, ["put", "get", "erase", "get"], ["1"] * 4).values.to_pylist()
         [None, b'1', None, None]
         """
-        handle = _arrays.stream_of(stream, keys, values, out)
-        given = _arrays.keys_input(keys, None, handle, HERE)
+        handle = _arrays.stream_of(stream, HERE, keys, values, out)
+        given = _arrays.keys_column(keys, None, handle, HERE)
         codes = _operands.kinds_of(kinds, given.count)
         column = _native.Column.empty()
         if values is not None:
-            column = _arrays.values_input("values", values, None, given.count, handle, HERE).column
+            column = _arrays.values_column("values", values, None, given.count, handle, HERE)
         elif np.isin(codes, (_PUT, _UPDATE)).any():
             raise ValueError("values: the batch has puts or updates; pass one row a key")
         into = _native.MutableColumn.empty()
@@ -219,7 +219,7 @@ class Writes(Reads):
             into = _arrays.output(out, None, given.count, handle, HERE)
         statuses = np.zeros(given.count, np.uint8)
         pair = self._native.apply(
-            given.column, codes, column, into, statuses, family, *_durability(sync, log), handle
+            given, codes, column, into, statuses, family, *_durability(sync, log), handle
         )
         found = done_mask(statuses)
         gathered: Any = out
@@ -266,10 +266,10 @@ class Writes(Reads):
 
     def _columns(
         self, what: str, keys: Keys, values: Values, stream: Stream | None
-    ) -> tuple[_arrays.Input, _arrays.Input, int]:
+    ) -> tuple[_native.Column, _native.Column, int]:
         if _arrays.is_scalar(keys):
             keys, values = [keys], _arrays.one_row(values)
-        handle = _arrays.stream_of(stream, keys, values)
-        given = _arrays.keys_input(keys, None, handle, HERE)
-        rows = _arrays.values_input(what, values, None, given.count, handle, HERE)
+        handle = _arrays.stream_of(stream, HERE, keys, values)
+        given = _arrays.keys_column(keys, None, handle, HERE)
+        rows = _arrays.values_column(what, values, None, given.count, handle, HERE)
         return given, rows, handle

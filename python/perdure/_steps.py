@@ -160,7 +160,7 @@ class Steps(Handle):
         --------
         See `step`.
         """
-        handle = _arrays.stream_of(None, *arrays.values())
+        handle = _arrays.stream_of(None, self._device, *arrays.values())
         columns = {
             name: _arrays.whole(name, array, handle, self._device) for name, array in arrays.items()
         }
@@ -264,4 +264,4 @@ class Steps(Handle):
             )
 
     def _dense_stream(self, stream: Stream | None) -> int:
-        return _arrays.stream_of(stream, *(array for array, _ in self._dense))
+        return _arrays.stream_of(stream, self._device, *(array for array, _ in self._dense))

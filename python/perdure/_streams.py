@@ -57,8 +57,9 @@ def _current_stream(array: Any) -> int:
     return _LEGACY_STREAM
 
 
-def stream_of(stream: Any, *arrays: Any) -> int:
-    """The CUDA stream of a call as an integer handle; 0 when no array is on a GPU.
+def stream_of(stream: Any, device: str, *arrays: Any) -> int:
+    """The CUDA stream of a call as an integer handle; 0 when no array is on a GPU, or the store's
+    device is not one, which then refuses such arrays.
 
     `stream` is the user's: None (the current stream of the first CUDA array's library), an integer
     handle, or a PyTorch or CuPy stream.
@@ -71,6 +72,8 @@ def stream_of(stream: Any, *arrays: Any) -> int:
                 "CuPy stream"
             )
         return handle or _LEGACY_STREAM
+    if device == "cpu":
+        return 0
     for array in arrays:
         if isinstance(array, np.ndarray):
             continue

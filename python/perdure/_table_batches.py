@@ -90,14 +90,16 @@ class TableBatches(Batches, TableReads):
             return super()._get_rows(
                 keys, width, dtype=dtype, shape=shape, stream=stream, check=check
             )
-        handle = _arrays.stream_of(stream, keys)
-        given = _arrays.keys_input(keys, self._key_width, handle, self._device)
+        handle = _arrays.stream_of(stream, self._device, keys)
+        given = _arrays.keys_column(keys, self._key_width, handle, self._device)
         statuses = np.zeros(given.count, np.uint8)
-        rows, column = _arrays.made(given, width, dtype, shape, handle, self._device, zeros=False)
-        self._engine.get(given.column, column, statuses, handle, self._mine())
+        rows, column = _arrays.made(
+            keys, given, width, dtype, shape, handle, self._device, zeros=False
+        )
+        worst = self._engine.get(given, column, statuses, handle, self._mine())
         found = done_mask(statuses)
         _made.clear_absent(rows, found)
-        return checked(self._path, "get", Result(rows, found, statuses), check)
+        return checked(self._path, "get", Result(rows, found, statuses), worst, check)
 
     def _put_rows(
         self, keys: Any, rows: Any, width: int, *, stream: Any = None, check: bool = True

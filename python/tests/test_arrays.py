@@ -116,9 +116,9 @@ def test_an_array_crosses_to_the_engine_once(store, monkeypatch):
     made = []
 
     def counted(kind):
-        def rows(array, width, count):
+        def rows(*array):
             made.append(kind)
-            return kind.rows(array, width, count)
+            return kind.rows(*array)
 
         return SimpleNamespace(rows=rows)
 
@@ -373,7 +373,7 @@ def test_stream_of_the_wrong_type(store):
 def test_an_array_on_another_gpu_names_the_way_to_it():
     elsewhere = r"on cuda:1, but stores are on the first GPU .* CUDA_VISIBLE_DEVICES=1"
     with pytest.raises(TypeError, match="keys: the array lies " + elsewhere):
-        _arrays.keys_input(OnDevice(2, 1), 8, 1, "cuda")
+        _arrays.keys_column(OnDevice(2, 1), 8, 1, "cuda")
     with pytest.raises(TypeError, match="out: the array lies " + elsewhere):
         _arrays.output(OnDevice(2, 1), 16, 1, 1, "cuda")
 

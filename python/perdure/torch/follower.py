@@ -19,7 +19,7 @@ from perdure import _arrays, _checks, _named, _native
 from perdure._named import KEY_BYTES, Layout
 from perdure._table_reads import TableReads
 from perdure.options import PathLike
-from perdure.results import Result, checked, done_mask
+from perdure.results import Result, checked, done_mask, worst_of
 
 
 class Follower(TableReads):
@@ -105,21 +105,20 @@ class Follower(TableReads):
         stream: Any = None,
         check: bool = True,
     ) -> Result:
-        given = _arrays.keys_input(keys, KEY_BYTES, 0, "cpu")
+        given = _arrays.keys_column(keys, KEY_BYTES, 0, "cpu")
         count = given.count
         octets, statuses = np.zeros((count, width), np.uint8), np.zeros(count, np.uint8)
         which, starts = np.zeros(count, np.int64), np.arange(count) * width
         lengths = np.zeros(count, np.uint32)
-        self._engine.get(
-            given.column, [octets], which, starts, np.full(count, width), statuses, lengths
-        )
+        self._engine.get(given, [octets], which, starts, np.full(count, width), statuses, lengths)
         if self.value_bytes is None:
             statuses[done_mask(statuses) & (lengths != width)] = _native.KeyStatus.size_mismatch
         found = done_mask(statuses)
         octets[~found] = 0  # of a key that is not there a target may hold anything
         rows = torch.from_numpy(octets) if isinstance(keys, torch.Tensor) else octets
         rows = _named.narrowed(rows, width, dtype, shape)
-        return checked(self._path, "get", Result(rows, found, statuses), check)
+        answer = Result(rows, found, statuses)
+        return checked(self._path, "get", answer, worst_of(statuses), check)
 
     def table(self, name: str, value_bytes: int | None = None) -> perdure.Table:
         self.refresh()

@@ -25,7 +25,7 @@ from torch import Tensor
 import perdure
 from perdure import _arrays, _native
 from perdure.errors import Unsupported
-from perdure.results import Result, all_done, checked, done_mask
+from perdure.results import OK, Result, checked, done_mask, worst_of
 from perdure.torch.passes import Part, Request, gradients_of
 
 if TYPE_CHECKING:
@@ -115,10 +115,11 @@ def rows_of(
         _native.raise_row_error()
         raise
     statuses = each.numpy()
-    if all_done(statuses):
+    worst = worst_of(statuses)
+    if worst == OK:
         return rows, None
     result = Result(rows, done_mask(statuses), statuses)
-    return rows, checked(store._path, "get", result, True).found
+    return rows, checked(store._path, "get", result, worst, True).found
 
 
 def _rows_made(keys: Tensor, store: int, columns: int, check: bool = True) -> tuple[Tensor, Tensor]:
