@@ -1,5 +1,6 @@
 """Single calls from Python in microseconds, from call to return, with PyTorch tensors where the
-store's device has them; medians, every value checked in the end.
+store's device has them; medians, every value checked in the end. Each call's tensors are made
+before it is timed, so that none of PyTorch's own indexing is in the time.
 
     .venv/bin/python scripts/python_calls.py --device cuda --records 4000000 --batches 256,4096
 
@@ -41,14 +42,15 @@ def measured(store: perdure.Store, count: int, options: argparse.Namespace) -> N
             row.copy_(torch.randperm(options.records, device=options.device)[:count])
     values = torch.randint(256, (calls, count, width), dtype=torch.uint8, device=options.device)
     out = torch.zeros(count, width, dtype=torch.uint8, device=options.device)
-    put = microseconds(lambda number: store.put(keys[number], values[number]), options.repeats)
-    get = microseconds(lambda number: store.get(keys[number], out=out), options.repeats)
-    made = microseconds(lambda number: store.get(keys[number]), options.repeats)
+    some, rows = list(keys), list(values)  # a call's own each
+    put = microseconds(lambda number: store.put(some[number], rows[number]), options.repeats)
+    get = microseconds(lambda number: store.get(some[number], out=out), options.repeats)
+    made = microseconds(lambda number: store.get(some[number]), options.repeats)
     store.put(keys[0], values[0])
     found = store.get(keys[0]).values
     last = {int(key): row for row, key in enumerate(keys[0].tolist())}  # of equal keys
-    rows = torch.tensor([last[int(key)] for key in keys[0].tolist()], device=options.device)
-    assert torch.equal(found, values[0][rows]), "a wrong value"
+    of_key = torch.tensor([last[int(key)] for key in keys[0].tolist()], device=options.device)
+    assert torch.equal(found, values[0][of_key]), "a wrong value"
     for what, taken in ("put", put), ("get, into out", get), ("get", made):
         cuts = statistics.quantiles(taken, n=100)
         print(f"{what:14} of {count:7}  {statistics.median(taken):8.1f} us  p99 {cuts[98]:8.1f}")
