@@ -28,7 +28,7 @@ class HostBytes {
  public:
   HostBytes() = default;
   HostBytes(nb::handle array, bool writable);
-  HostBytes(HostBytes&& other) noexcept : view_(std::exchange(other.view_, {})) {}
+  HostBytes(HostBytes&& other) noexcept : view_(other.view_) { other.view_.obj = nullptr; }
   HostBytes& operator=(HostBytes&& other) noexcept {
     std::swap(view_, other.view_);
     return *this;

@@ -8,7 +8,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -51,15 +50,20 @@ class Statuses {
   [[nodiscard]] int worst() const {
     auto const* const at = reinterpret_cast<std::uint8_t const*>(bytes_.data());
     std::size_t const n = bytes_.size();
-    std::array<std::uint8_t, 64> most{};  // of so many columns, which vectors compare at once
+    std::uint8_t worst = 0;
     std::size_t i = 0;
-    for (; i + most.size() <= n; i += most.size())
-      for (std::size_t j = 0; j < most.size(); ++j) most[j] = std::max(most[j], at[i + j]);
-    for (; i < n; ++i) most[0] = std::max(most[0], at[i]);
-    return *std::ranges::max_element(most);
+    for (; i + kAtOnce <= n; i += kAtOnce) {
+      std::uint8_t most = 0;
+      for (std::size_t j = 0; j < kAtOnce; ++j) most = std::max(most, at[i + j]);
+      worst = std::max(worst, most);
+    }
+    for (; i < n; ++i) worst = std::max(worst, at[i]);
+    return worst;
   }
 
  private:
+  static constexpr std::size_t kAtOnce = 64;  // a number that the compiler makes vectors of
+
   HostBytes bytes_;
 };
 

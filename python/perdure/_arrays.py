@@ -89,6 +89,7 @@ def _check_count(name: str, rows: int, keys: int) -> None:
         raise ValueError(f"{name}: {rows} rows for {keys} keys; pass one row a key")
 
 
+@functools.lru_cache(maxsize=64)  # of those that pass, whose names are looked at once
 def _check_key_type(dtype: str | None) -> None:
     if dtype is not None and not dtype.startswith(_KEY_TYPES):
         raise TypeError(

@@ -420,3 +420,28 @@ def test_pandas_columns(store):
     frame = pandas.DataFrame({"id": [1, 2, 3]})
     store.put(frame["id"], VALUES[:3])
     assert store.get(frame["id"]).found.all()
+
+
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 200])
+def test_the_engine_answers_the_worst_status(store, count):
+    keys, rows = np.arange(count), np.zeros((count, 16), np.uint8)
+    column, out = _native.Column.rows(keys, 8, count), _native.MutableColumn.rows(rows, 16, count)
+    statuses = np.full(count, 6, np.uint8)
+    ok, absent = int(perdure.KeyStatus.ok), int(perdure.KeyStatus.not_found)
+    assert store._engine.put(column, _native.Column.rows(rows, 16, count), statuses) == ok
+    assert store._engine.get(column, out, statuses) == ok
+    for one in range(count):
+        keys[one] += 1000
+        assert store._engine.get(column, out, statuses) == absent
+        assert np.flatnonzero(statuses).tolist() == [one]
+        keys[one] -= 1000
+
+
+def test_a_column_says_what_it_is():
+    fixed = _arrays.keys_column(np.arange(6, dtype=np.int32).reshape(3, 2), 8, 0, "cpu")
+    assert (fixed.count, fixed.row_bytes, fixed.dtype, fixed.on_gpu) == (3, 8, "int32", False)
+    varying = _arrays.values_column("values", ["a", "bcd"], None, 2, 0, "cpu")
+    assert (varying.count, varying.row_bytes, varying.dtype) == (2, 0, None)
+    assert fixed.length(2) == 8 and [varying.length(row) for row in range(2)] == [1, 3]
+    with pytest.raises(IndexError):
+        varying.length(2)
