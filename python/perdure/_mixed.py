@@ -96,7 +96,7 @@ class Mixed(Columns):
         try:
             worst = self._engine.apply(
                 given,
-                codes,
+                codes.array,
                 operands[0] if operands else _native.Column.empty(),
                 rmw,
                 kind,
@@ -115,7 +115,7 @@ class Mixed(Columns):
 
     def _gathered(
         self,
-        codes: Any,
+        codes: _operands.Codes,
         keys: Any,
         given: _native.Column,
         out: Any,
@@ -123,7 +123,7 @@ class Mixed(Columns):
         shape: Any,
         stream: int,
     ) -> tuple[Any, _native.MutableColumn]:
-        if not (codes == int(_native.OpKind.get)).any():
+        if not codes.gets:
             return out, _native.MutableColumn.empty()
         if self._value_width is None:
             raise ValueError(
@@ -133,14 +133,19 @@ class Mixed(Columns):
         return self._destination(keys, given, out, dtype, shape, stream)
 
     def _operands(
-        self, values: Any, codes: Any, rmw: _native.Rmw, element: Any, count: int, stream: int
+        self,
+        values: Any,
+        codes: _operands.Codes,
+        rmw: _native.Rmw,
+        element: Any,
+        count: int,
+        stream: int,
     ) -> tuple[tuple[_native.Column, ...], _native.Element]:
-        updates = bool((codes == int(_native.OpKind.update)).any())
         if values is None:
-            if updates or (codes == int(_native.OpKind.put)).any():
+            if codes.updates or codes.any(_native.OpKind.put):
                 raise ValueError("values: the batch has puts or updates; pass one row a key")
             return (), _native.Element.uint8
         rows = self._rows("values", values, count, stream)
-        if not updates:
+        if not codes.updates:
             return (rows,), _native.Element.uint8
         return (rows,), _operands.element_of("values", rows, rmw, self._element(element))

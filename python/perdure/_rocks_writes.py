@@ -17,7 +17,6 @@ from perdure.results import Result, done_mask
 if TYPE_CHECKING:
     from perdure.typing import Array, Keys, Kinds, Octets, Stream, Values
 
-_PUT, _UPDATE = int(_native.OpKind.put), int(_native.OpKind.update)
 _GET = int(_native.OpKind.get)
 
 
@@ -212,19 +211,19 @@ class Writes(Reads):
         column = _native.Column.empty()
         if values is not None:
             column = _arrays.values_column("values", values, None, given.count, handle, HERE)
-        elif np.isin(codes, (_PUT, _UPDATE)).any():
+        elif codes.updates or codes.any(_native.OpKind.put):
             raise ValueError("values: the batch has puts or updates; pass one row a key")
         into = _native.MutableColumn.empty()
         if out is not None:
             into = _arrays.output(out, None, given.count, handle, HERE)
         statuses = np.zeros(given.count, np.uint8)
         pair = self._native.apply(
-            given, codes, column, into, statuses, family, *_durability(sync, log), handle
+            given, codes.array, column, into, statuses, family, *_durability(sync, log), handle
         )
         found = done_mask(statuses)
         gathered: Any = out
         if out is None:
-            gathered = _arrow.to_array(*pair, found & (codes == _GET))
+            gathered = _arrow.to_array(*pair, found & (codes.array == _GET))
         return checked("apply", Result(gathered, found, statuses), check)
 
     def __setitem__(self, key: Octets, value: Octets) -> None:
