@@ -473,7 +473,7 @@ class CudaMachine {
   cudaEvent_t fork_ = nullptr;
   bool apart_ = false;
   CudaStaging staging_;
-  Buffer<std::byte> columns_[2], out_, sort_room_;
+  Buffer<std::byte> columns_[3], out_, sort_room_;
   Buffer<std::byte> staged_[2];  // their twins alone
   Buffer<std::int64_t> offsets_[2];
   Buffer<std::uint64_t> hashes_[2];

@@ -2,7 +2,6 @@
 // one counter of what a launch did. Invariant: a launcher belongs to one thread at a time.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -78,15 +77,6 @@ class Launcher {
     PERDURE_ASSERT(from.empty() || from.data() != nullptr);
     if (Status s = to.resize(from.size()); !s.ok()) return s;
     return machine.send(to.data(), from.data(), from.size());
-  }
-  /// The same of a copy, which is made beside what the machine is doing: of the caller's own memory
-  /// a GPU's driver makes one when the machine has come to it, and the host waits for that.
-  template <class T>
-  Status send_beside(Buffer<T>& to, std::span<T const> from) {
-    if (Status s = to.resize(from.size()); !s.ok()) return s;
-    if (Status s = to.need_twin(from.size()); !s.ok()) return s;
-    std::copy(from.begin(), from.end(), to.twin());
-    return machine.send(to.data(), to.twin(), from.size());
   }
 
   Machine machine;

@@ -313,9 +313,9 @@ class SessionOn final : public Session {
   /// While the machine sorts, which needs none.
   Status send_kinds() {
     if (call_.kinds.empty() || batch_.kinds != nullptr) return {};
-    auto const* const kinds = reinterpret_cast<std::uint8_t const*>(call_.kinds.data());
-    Status const sent = launcher_.send_beside(kinds_, std::span(kinds, call_.kinds.size()));
-    batch_.kinds = kinds_.data();
+    exec::ByteColumn kinds;
+    Status const sent = launcher_.machine.upload(Column::of(call_.kinds), kinds, 2);
+    batch_.kinds = reinterpret_cast<std::uint8_t const*>(kinds.data);
     return sent;
   }
 
@@ -478,7 +478,7 @@ class SessionOn final : public Session {
   Call call_;
   WriteView batch_;
   Deferred planned_;
-  Buffer<std::uint8_t> status_, kinds_;
+  Buffer<std::uint8_t> status_;
   WriteBuffers<Machine> writes_;
   Lists<Machine> lists_;
   LeasedRecords<Machine> leased_;
