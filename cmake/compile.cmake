@@ -101,6 +101,14 @@ function(perdure_compile_for_speed)
   endif()
 endfunction()
 
+# For sources that hold an engine whole: what UBSan checks in code that -O1 has inlined takes gcc twice
+# as long to compile as with -Og.
+function(perdure_compile_large)
+  if(PERDURE_SANITIZE MATCHES "undefined" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS -Og)
+  endif()
+endfunction()
+
 # For a target that is there to be measured, some of whose sources are compiled for speed. Where it
 # is to be tested and no more, most of the time to compile it is saved; perdure-bench says so.
 function(perdure_compile_to_measure target)
