@@ -24,14 +24,14 @@ struct Chain {
   bool undoes = false;
   std::uint64_t follows = 0;  // items of FollowChangesBody
   bool releases = false;  // the records of the batch, once nothing of it is pending
-  bool undoable = false;
+  bool undoable = false;  // and so is undone where it found a damaged record
   std::uint8_t* statuses = nullptr;  // of the host
 };
 
-/// Its end is an ordering point, and the host waits for it; layout `log` needs no other. All that a
-/// launch is given. The steps' bodies are made where they run, and it lends them the
+/// All that a launch is given. The steps' bodies are made where they run, and it lends them the
 /// batch and the table: a launch takes longer the more it is given, and a kernel that copies a
-/// table to its threads takes 6 us more each time.
+/// table to its threads takes 6 us more each time. The launch's end is an ordering point, which the
+/// host waits for; layout `log` needs no other.
 template <class Ops, class Machine>
 struct ChainSteps {
   using Solo = typename Machine::Solo;

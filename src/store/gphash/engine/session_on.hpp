@@ -468,7 +468,7 @@ class SessionOn final : public Session {
   bool ordered_ = false;  // since then
   bool statuses_here_ = false;  // in their twin
   bool from_lease_ = false;
-  bool kept_ = false;
+  bool kept_ = false;  // see Reservation
   bool chained_ = false;  // each pass is one launch: see run_chain()
   bool grouped_ = false;  // by its first pass
   bool sorted_ = false;
