@@ -148,7 +148,8 @@ TEST_P(Allocation, ThatFailsInAStepIsNamedAndLosesNothing) {
       // its own batches. Values of any length have all their records from the heap.
       std::string const name = all[which].name;
       bool const of_heap = config().value_bytes == 0;
-      bool const small = name == "put" || name == "erase" || name == "atomic batch";
+      bool const small =
+          name == "put" || name == "erase" || name == "mixed batch" || name == "atomic batch";
       bool const has_all = config().layout == Layout::log &&
                            (name == "get" || name == "training step" || (of_heap && small));
       EXPECT_TRUE(has_all || failed > 0) << "a step that needs no memory is no test of its lack";
