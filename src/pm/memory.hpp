@@ -90,6 +90,7 @@ class Memory {
     ++tally_.writes;
     warp.elect([&] {
       W::store_pair(word(at), first, second);
+      fault::passes(fault::TrapPoint::word);
       return std::uint64_t{0};
     });
   }
@@ -101,6 +102,7 @@ class Memory {
                              Word word) {
     PERDURE_ASSERT(!kCostlyAssertions || words % 2 == 0);
     tally_.writes += exec::popcount(mask);
+    if (mask != 0) fault::warp_passes(fault::TrapPoint::word);
     if constexpr (W::kJoinsEach) return warp.join_each(mask, runs, words, word);
     warp.each([&](std::uint32_t lane) {
       if ((mask >> lane & 1) == 0) return;

@@ -4,6 +4,8 @@
 
 #include "exec/cuda/cuda_status.cuh"
 #include "store/gphash/engine/on_cuda_in_place.cu"
+#include "store/gphash/engine/on_cuda_log.cu"
+#include "store/gphash/engine/on_cuda_log_any.cu"
 #include "store/gphash/engine/on_cuda_word.cu"
 #include "store/gphash/engine/on_cuda_word_any.cu"
 

@@ -183,10 +183,10 @@ class Soak {
 
   Trap choose_trap() {
     using fault::TrapPoint;
-    // Layout word orders between kernels only.
+    // Layouts word and log order between kernels only.
     static constexpr TrapPoint kPoints[] = {TrapPoint::record, TrapPoint::word,
                                             TrapPoint::host_ordering, TrapPoint::ordering};
-    TrapPoint const point = kPoints[random_() % (kind_.layout == Layout::word ? 3 : 4)];
+    TrapPoint const point = kPoints[random_() % (kind_.layout == Layout::in_place ? 4 : 3)];
     return {point, spread(1, point == TrapPoint::host_ordering ? 100 : 20'000)};
   }
 
