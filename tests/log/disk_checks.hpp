@@ -48,7 +48,9 @@ class HeldStore {
   }
   [[nodiscard]] ForgetfulDisk& disk() { return disk_; }
   [[nodiscard]] std::string file(char const* name) const { return scratch_.file(name); }
-  void hold(bool whether) { disk_.file("/log/redo.log")->hold_back(whether); }
+  void hold(bool whether, std::uint64_t passing = 0) {
+    disk_.file("/log/redo.log")->hold_back(whether, passing);
+  }
 
   Status put(std::uint64_t key, std::uint64_t value, std::size_t values = 1) {
     CallsStores const here;
@@ -102,11 +104,12 @@ class HeldStore {
   }
   /// A write of the log is under way that was not before.
   [[nodiscard]] bool writes_to_log(std::size_t before) const {
-    for (int i = 0; i < 20'000; ++i) {
-      if (log_writes() > before) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return false;
+    return comes([&] { return log_writes() > before; });
+  }
+  /// Whoever takes note of the log's writes has done so, and no other may end.
+  [[nodiscard]] bool notes_what_passed() const {
+    auto const file = disk_.file("/log/redo.log");
+    return comes([&] { return file->waited_in_vain(); });
   }
   [[nodiscard]] std::size_t log_writes() const {
     return asked(What::write, "redo.log") + asked(What::write_durably, "redo.log");
@@ -119,6 +122,15 @@ class HeldStore {
   static constexpr std::size_t kWords = 256;  // of a value: 2 KiB
 
  private:
+  template <class Condition>
+  static bool comes(Condition condition) {
+    for (int i = 0; i < 20'000; ++i) {
+      if (condition()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
+  }
+
   Result<Store> make() {
     CallsStores const here;
     CreateOptions o;

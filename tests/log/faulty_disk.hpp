@@ -59,17 +59,23 @@ class FaultyDisk {
     for (auto const& w : volatile_writes) put(w.offset, w.bytes.data(), w.bytes.size());
     volatile_writes.clear();
   }
-  /// Completes nothing from here on, or goes on.
-  void hold_back(bool whether) {
+  /// Completes nothing from here on but `passing` requests, the first begun first; or goes on.
+  void hold_back(bool whether, std::uint64_t passing = 0) {
     std::lock_guard const lock(mutex);
     hold = whether;
+    passes = passing;
     changed.notify_all();
+  }
+  /// What may complete has been handed over, and whoever took it has come back for more.
+  [[nodiscard]] bool waited_in_vain() {
+    std::lock_guard const lock(mutex);
+    return hold && passes == 0 && waiting;
   }
   /// The power is back; open it anew.
   void restore() {
     std::lock_guard const lock(mutex);
     dead = hold = fail_sync = false;
-    fail_write_at = fail_writes_until = 0;
+    fail_write_at = fail_writes_until = passes = 0;
   }
   void flip(std::uint64_t byte, unsigned bit) {
     medium[byte] ^= static_cast<std::byte>(1u << bit);
@@ -124,7 +130,9 @@ class FaultyDisk {
   std::condition_variable changed;
   std::uint64_t cuts = 0;  // a device that was open at one stays useless
   bool dead = false;  // every request fails, and leaves nothing
-  bool hold = false;  // completes nothing: what is begun stays under way
+  bool hold = false;  // completes nothing: what is begun stays under way ...
+  std::uint64_t passes = 0;  // ... but so many of the first begun
+  bool waiting = false;  // a device's owner, for a completion
 };
 
 class FaultyDevice final : public BlockDevice {
@@ -164,17 +172,20 @@ class FaultyDevice final : public BlockDevice {
 
   int wait(std::vector<Completion>& done) override {
     std::unique_lock lock(disk_->mutex);
-    disk_->changed.wait(lock,
-                        [&] { return woken_ || (!begun_.empty() && (!disk_->hold || gone())); });
+    disk_->waiting = true;
+    disk_->changed.wait(lock, [&] { return woken_ || may_complete(); });
+    disk_->waiting = false;
     ++disk_->waits;
     if (disk_->waits >= disk_->fail_wait_at &&
         disk_->waits < disk_->fail_wait_at + disk_->fail_waits)
       return ENOMEM;
     woken_ = false;
-    if (begun_.empty() || (disk_->hold && !gone())) return 0;
-    std::size_t const some = 1 + disk_->random() % begun_.size();
+    if (!may_complete()) return 0;
+    bool const passing = disk_->hold && !gone();
+    if (passing) --disk_->passes;
+    std::size_t const some = passing ? 1 : 1 + disk_->random() % begun_.size();
     for (std::size_t i = 0; i < some; ++i) {
-      std::size_t const which = disk_->random() % begun_.size();
+      std::size_t const which = passing ? 0 : disk_->random() % begun_.size();
       Begun const b = begun_[which];
       begun_.erase(begun_.begin() + static_cast<std::ptrdiff_t>(which));
       --disk_->under_way;
@@ -217,6 +228,9 @@ class FaultyDevice final : public BlockDevice {
   };
 
   [[nodiscard]] bool gone() const { return disk_->dead || cuts_ != disk_->cuts; }
+  [[nodiscard]] bool may_complete() const {
+    return !begun_.empty() && (!disk_->hold || disk_->passes > 0 || gone());
+  }
 
   std::int64_t finish(Begun const& b) {
     Request const& r = b.request;

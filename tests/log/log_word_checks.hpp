@@ -36,20 +36,51 @@ inline Wrong the_pool_says_what_is_durable() {
 
 /// Of a batch of several groups, a kill leaves the first ones. Nobody was told of it, so the next
 /// opening misses nothing.
-inline Wrong a_kill_within_a_batch_is_no_loss() {
-  constexpr std::size_t kValues = 400;  // four groups
-  HeldStore held;
-  std::uint64_t value = 0;
-  for (std::uint64_t at = 1; at <= 12; ++at) {
-    if (Status s = held.put(1, ++value); !s.ok()) return s.message();
-    held.disk().plan(Mishap::kill, at % 6 + 1);
-    bool const acknowledged = held.put(1, ++value, kValues).ok();
-    held.disk().kill();
-    if (Status s = held.reopen(false, true); !s.ok()) return "after a kill: " + s.message();
-    auto const found = held.get(1);
-    if (found != value && (acknowledged || found != value - 1))
-      return "after a kill a batch is lost, or there in part";
+class KilledWithinABatch {
+ public:
+  /// As the first group is known to be durable, and none of those behind it.
+  Wrong behind_its_first_group() {
+    if (Status s = held_.put(1, ++value_); !s.ok()) return s.message();
+    Lsn const said = said_by(held_.file("pool"));
+    held_.hold(true, 1);
+    std::size_t const before = held_.log_writes();
+    auto put = held_.aside([&] { return held_.put(1, ++value_, kValues); });
+    if (!held_.writes_to_log(before)) return "a put writes nothing to the log";
+    if (!held_.notes_what_passed()) return "what is written is not taken note of";
+    bool const early = said_by(held_.file("pool")) != said;
+    held_.disk().kill();
+    bool const acknowledged = put.get().ok();
+    return early ? Wrong("a batch is said to be durable while groups of it are under way")
+                 : opened(acknowledged);
   }
+  /// At its `at`-th request.
+  Wrong at_request(std::uint64_t at) {
+    if (Status s = held_.put(1, ++value_); !s.ok()) return s.message();
+    held_.disk().plan(Mishap::kill, at);
+    bool const acknowledged = held_.put(1, ++value_, kValues).ok();
+    held_.disk().kill();
+    return opened(acknowledged);
+  }
+
+ private:
+  Wrong opened(bool acknowledged) {
+    if (Status s = held_.reopen(false, true); !s.ok()) return "after a kill: " + s.message();
+    auto const found = held_.get(1);
+    if (found != value_ && (acknowledged || found != value_ - 1))
+      return "after a kill a batch is lost, or there in part";
+    return std::nullopt;
+  }
+
+  static constexpr std::size_t kValues = 400;  // four groups
+  HeldStore held_;
+  std::uint64_t value_ = 0;
+};
+
+inline Wrong a_kill_within_a_batch_is_no_loss() {
+  KilledWithinABatch killed;
+  if (auto wrong = killed.behind_its_first_group()) return wrong;
+  for (std::uint64_t at = 1; at <= 12; ++at)
+    if (auto wrong = killed.at_request(at % 6 + 1)) return wrong;
   return std::nullopt;
 }
 
