@@ -20,7 +20,7 @@ namespace perdure::fault {
 /// Where a kernel can be made to abort.
 enum class TrapPoint : std::uint32_t {
   record,         // a record (or a key in its slot) is about to be written
-  word,           // a durable word has been stored, or compared and swapped
+  word,           // a durable word or an entry has been stored, or a word compared and swapped
   ordering,       // an ordering point inside a kernel
   host_ordering,  // one between two kernels
 };
