@@ -1,16 +1,26 @@
 // What the writer does between two of a follower's looks at one pool of layout `log`
 // (store/gphash/log_follower.hpp).
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "lifetime/lifetime_store.hpp"
 #include "pm/followed_file.hpp"
 #include "pm/pool.hpp"
+#include "pm/root.hpp"
 #include "store/gphash/log_look.hpp"
 #include "support/sanitized.hpp"
+#include "wal/entry_log.hpp"
 
 namespace perdure::test {
 namespace {
@@ -74,6 +84,106 @@ TEST(LogFollowers, ThatAreOvertakenBetweenTheRootAndItsSegmentBeginAnew) {
     ASSERT_TRUE(s.ok()) << s.message();
     ASSERT_NO_FATAL_FAILURE(expect_all(follower, version));
   }
+}
+
+/// A word of a pool, whoever has it open.
+class PlantedHead {
+ public:
+  /// Of a commit at the end of the log's first segment, which nothing leads to: a reader that looks
+  /// behind the log's end takes what is before it for damaged.
+  PlantedHead(std::string const& path, pm::PoolHeader const& header, std::uint64_t number) {
+    int const file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    struct stat is{};
+    if (file < 0 || ::fstat(file, &is) != 0) std::abort();
+    bytes_ = static_cast<std::size_t>(is.st_size);
+    void* const at = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    ::close(file);
+    if (at == MAP_FAILED) std::abort();
+    pool_ = static_cast<std::byte*>(at);
+    wal::EntryCells cells(header);
+    cells.base = pool_;
+    auto const root = pm::newest_root(pool_);
+    cells.segments = {root->find(wal::kEntrySegments)->offset};
+    cells.id = cells.header_at(cells.segments[0]).log_id;
+    wal::ExtentHead head{number, 0, static_cast<std::uint32_t>(wal::ExtentKind::commit), 0, 0};
+    head.check = cells.check_of(head);
+    cell_ = pool_ + cells.offset(cells.cells() - cells.head_cells()).bytes;
+    std::memcpy(cell_, &head, sizeof head);
+  }
+  PlantedHead(PlantedHead const&) = delete;
+  PlantedHead& operator=(PlantedHead const&) = delete;
+  ~PlantedHead() { ::munmap(pool_, bytes_); }
+  void take_away() { std::memset(cell_, 0, sizeof(wal::ExtentHead)); }
+
+ private:
+  std::byte* pool_ = nullptr;
+  std::byte* cell_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+/// What a follower has put into its index, and not published, may be taken back: what it had
+/// published stands in the pool again, but no more in the index.
+TEST(LogFollowers, WhatIsTakenBackBeforeItIsPublishedDoesNotStand) {
+  ScratchDir const scratch;
+  std::string const path = scratch.file("pool");
+  CreateOptions o;
+  o.layout = Layout::log;
+  o.value_bytes = 8;
+  o.expected_records = 64;
+  auto store = Store::create(path, o, {.threads = 1});
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  ASSERT_TRUE(put(*store, 1, 10).ok());
+  std::uint64_t const key = 1000;
+  auto const commit = [&] {
+    auto transaction = store->begin({.max_operations = 10, .revertible = true});
+    ASSERT_TRUE(transaction.ok()) << transaction.status().message();
+    ASSERT_TRUE(put(*store, key, 10, 0, {.transaction = &*transaction}).ok());
+    ASSERT_TRUE(transaction->commit().ok());
+  };
+  ASSERT_NO_FATAL_FAILURE(commit());  // one before, so that the next needs no other root
+  ASSERT_TRUE(store->revert().ok());
+  auto file = pm::FollowedFile::open(path);
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  auto const header = pm::Pool::header_in(path, file->data());
+  int looks = -1000;  // at the root, since the commit
+  std::function<void()> at_second_look;
+  gphash::LogFollower follower(path, header.value(), file->data(), [&]() -> Result<std::uint64_t> {
+    if (++looks == 2) at_second_look();
+    if (Status s = file->follow(); !s.ok()) return s;
+    return file->size();
+  });
+  auto const has = [&](gphash::LogFollower::Seen const& seen) {
+    bool found = false;
+    seen.index->each(seen.index->key_of(std::as_bytes(std::span(&key, 1))),
+                     [&](std::uint64_t) { found = true; });
+    return found;
+  };
+  auto const begin = std::chrono::steady_clock::now();
+  ASSERT_TRUE(follower.follow().ok());
+  // until the log's end is to be checked again
+  std::this_thread::sleep_for(100 * (std::chrono::steady_clock::now() - begin) +
+                              std::chrono::milliseconds(60));
+  ASSERT_NO_FATAL_FAILURE(commit());
+  PlantedHead planted(path, header.value(), 1u << 20);
+  at_second_look = [&] {  // the first has found damage, behind what it had put into the index
+    planted.take_away();
+    ASSERT_TRUE(store->revert().ok());
+    bool found = false;
+    std::uint64_t version = 0;
+    {
+      auto const seen = follower.seen();
+      found = has(seen);
+      version = seen.version;
+    }
+    EXPECT_TRUE(found);
+    EXPECT_FALSE(follower.stands(version));
+  };
+  looks = 0;
+  Status const s = follower.follow();
+  ASSERT_TRUE(s.ok()) << s.message();
+  EXPECT_GE(looks, 2);
+  EXPECT_FALSE(has(follower.seen()));
+  EXPECT_TRUE(follower.stands(follower.seen().version));
 }
 
 /// Who reads a log, and what it finds in it: a reader by itself, and by workers.

@@ -431,6 +431,12 @@ bool LogFollower::apply(Extent const& extent) {
 /// Each worker reads all of them, and puts its share into the index. What changes while it is read
 /// was let go.
 bool LogFollower::apply_waiting() {
+  if (!waiting_.empty()) {
+    // What comes into the index may be taken back before it is published: then what was published
+    // before stands again in the pool, and no more in the index.
+    std::unique_lock const lock(mutex_);
+    mark_.known = false;
+  }
   exec::Workers& workers = waiting_entries_ < kFew ? alone_ : *workers_;
   std::uint32_t const shares = workers.threads();
   std::atomic<bool> same{true};
