@@ -68,5 +68,7 @@ def kinds_of(kinds: Kinds, count: int) -> Codes:
     least, most = int(codes.min()), int(codes.max())
     if not _GET <= least <= most <= _UPDATE:
         raise ValueError(f"kinds: numbers must be OpKind's, {_GET} to {_UPDATE}")
-    array = np.ascontiguousarray(codes, np.uint8)
+    # A copy: the engine reads kinds again and again, and an operation that becomes a put in between
+    # has no record reserved, and would be written over the pool's first bytes.
+    array = np.array(codes, np.uint8, order="C")
     return Codes(array, least == _GET, most == _UPDATE)

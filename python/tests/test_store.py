@@ -12,7 +12,7 @@ import threading
 import numpy as np
 import perdure
 import pytest
-from perdure import KeyStatus, OpKind
+from perdure import KeyStatus, OpKind, _operands
 
 
 def rows(count: int, width: int = 32, seed: int = 1) -> np.ndarray:
@@ -144,6 +144,14 @@ def test_mixed_batch_of_bad_kinds(pool):
             store.apply([1], np.array([1.0]))
         with pytest.raises(ValueError, match="values: the batch has puts or updates"):
             store.apply([1], ["put"])
+
+
+@pytest.mark.parametrize("step", [1, 2, -1])
+def test_kinds_that_change_under_a_batch_change_nothing_of_it(step):
+    kinds = np.zeros(6, np.uint8)[::step]
+    codes = _operands.kinds_of(kinds, len(kinds)).array
+    kinds[:] = int(OpKind.put)
+    assert codes.flags.c_contiguous and not codes.any()
 
 
 def test_scan_gives_every_record_once(pool):
