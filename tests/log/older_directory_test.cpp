@@ -3,10 +3,12 @@
 // refused where that file knows of acknowledged batches that the directory lacks, and never where
 // it does not.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -147,6 +149,51 @@ TEST_P(OlderDirectory, OfBeforeAKillIsNotTakenForItsOwn) {
   EXPECT_EQ(repaired->stats().records, 10u);
   ASSERT_TRUE(repaired->close().ok());
   expect_records(pool_, 10);  // told once
+}
+
+/// No file of this process may be longer while it lives.
+class ShortFiles {
+ public:
+  explicit ShortFiles(std::uint64_t bytes) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    if (::getrlimit(RLIMIT_FSIZE, &before_) != 0) std::abort();
+    rlimit const now{bytes, before_.rlim_max};
+    if (::setrlimit(RLIMIT_FSIZE, &now) != 0) std::abort();
+  }
+  ~ShortFiles() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, SIG_DFL);
+  }
+  ShortFiles(ShortFiles const&) = delete;
+  ShortFiles& operator=(ShortFiles const&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+// The pool's file alone tells of the loss, until the images do.
+TEST_P(OlderDirectory, IsToldAgainWhereARepairFails) {
+  {
+    Store const made = create(config_, pool_, log_.path);
+  }
+  {
+    Writer writer(opens(), puts());
+    writer.write();
+    fs::copy(log_.path, older_.path);
+    writer.write();
+    writer.kill();
+  }
+  put_back();
+  {
+    ShortFiles const limit(fs::file_size(pool_));  // an image is longer
+    Status const failed = open(config_, pool_, log_.path, true).status();
+    EXPECT_NE(failed.message().find("image-"), std::string::npos) << failed.message();
+  }
+  EXPECT_EQ(open(config_, pool_, log_.path).status().code(), Code::corrupt);
+  auto repaired = open(config_, pool_, log_.path, true);
+  ASSERT_TRUE(repaired.ok()) << repaired.status().message();
+  EXPECT_TRUE(repaired->recovery().lost_acknowledged) << repaired->recovery().log_report;
+  EXPECT_EQ(repaired->stats().records, 10u);
 }
 
 TEST_P(OlderDirectory, GoesWithAPoolThatIsAsOldOrGone) {
