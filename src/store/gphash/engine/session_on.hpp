@@ -49,6 +49,7 @@ class SessionOn final : public Session {
     PERDURE_ASSERT(status.empty() || status.size() == call.keys.count);
     step_ = Step::uploaded;
     ordered_ = statuses_here_ = sorted_ = false;
+    chained_ = released_ = false;  // else finish() would not wait for a get
     call_ = call;
     gets_.begin();
     batch_ = {};
