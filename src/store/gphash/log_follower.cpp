@@ -119,7 +119,9 @@ Status LogFollower::follow(exec::Workers* workers) {
     std::shared_lock const lock(mutex_);
     if (stands(mark_) && !check_is_due()) return {};  // perhaps somebody else has followed
   }
-  workers_ = workers != nullptr ? workers : &alone_;
+  // In a forked child they are not there, and each one's share would be one more look at all.
+  bool const there = workers != nullptr && process_ == this_process();
+  workers_ = there ? workers : &alone_;
   Status s = caught([&] { return follow_log(); });
   workers_ = &alone_;
   if (!s.ok()) forget();

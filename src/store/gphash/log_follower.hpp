@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "base/process.hpp"
 #include "exec/workers.hpp"
 #include "perdure/status.h"
 #include "pm/pool_format.hpp"
@@ -138,6 +139,7 @@ class LogFollower {
   Clock::time_point next_check_;
   bool touched_ = false;  // the index is of no version yet
   exec::Workers alone_{1};
+  std::uint64_t const process_ = this_process();  // whose threads those of others are
   exec::Workers* workers_ = &alone_;  // of the follow() that is under way
   std::vector<Extent> waiting_;  // that were taken, and are not in the index yet
   std::uint64_t waiting_entries_ = 0;
