@@ -397,6 +397,7 @@ inline constexpr char const* kMutantNames[] = {
     "log_behind_not_known",
     "log_behind_too_little",
     "loss_noted_late",
+    "loss_noted_behind_the_pool",
     "change_not_begun",
     "change_word_comes_back",
     "checkpoint_without_its_log",

@@ -123,6 +123,8 @@ INSTANTIATE_TEST_SUITE_P(
                 damage_is_told_by_what_was_sealed_later},
         Planted{"log_behind_too_little", "log_behind_too_little", what_was_under_way_is_no_loss},
         Planted{"loss_noted_late", "loss_noted_late", a_loss_is_told_whenever_a_repair_ends},
+        Planted{"loss_noted_behind_the_pool", "loss_noted_behind_the_pool",
+                a_loss_that_the_pool_tells_of_is_told_again},
         Planted{"change_not_begun", "change_not_begun", perdure::test::a_transaction_is_one_change},
         Planted{"change_word_comes_back", "change_word_comes_back",
                 perdure::test::the_word_moves_on},
@@ -146,16 +148,26 @@ INSTANTIATE_TEST_SUITE_P(
     [](auto const& which) { return std::string(which.param.name); });
 
 TEST(DiskMutants, NoneIsFoundWhereNoneIsPlanted) {
-  for (auto const check :
-       {a_batch_and_its_readers_wait, a_commit_waits, a_snapshot_waits_for_the_log,
-        a_checkpoint_waits_for_its_log, a_failed_write_wakes_all_that_wait, either_image_serves,
-        a_batch_that_an_opening_shows_lasts, what_lies_beyond_a_lost_group_never_counts,
-        damage_is_told_by_what_was_sealed_later, what_was_under_way_is_no_loss,
-        the_newest_epoch_needs_no_header, a_loss_is_told_whenever_a_repair_ends,
-        the_pool_says_what_is_durable, a_kill_within_a_batch_is_no_loss,
-        a_batch_that_only_an_image_has_lasts, requests_ask_for_durability,
-        plain_writes_are_synced_and_say_so, perdure::test::a_record_waits_for_the_disk,
-        checkpoints_beside_batches}) {
+  for (auto const check : {a_batch_and_its_readers_wait,
+                           a_commit_waits,
+                           a_snapshot_waits_for_the_log,
+                           a_checkpoint_waits_for_its_log,
+                           a_failed_write_wakes_all_that_wait,
+                           either_image_serves,
+                           a_batch_that_an_opening_shows_lasts,
+                           what_lies_beyond_a_lost_group_never_counts,
+                           damage_is_told_by_what_was_sealed_later,
+                           what_was_under_way_is_no_loss,
+                           the_newest_epoch_needs_no_header,
+                           a_loss_is_told_whenever_a_repair_ends,
+                           the_pool_says_what_is_durable,
+                           a_kill_within_a_batch_is_no_loss,
+                           a_loss_that_the_pool_tells_of_is_told_again,
+                           a_batch_that_only_an_image_has_lasts,
+                           requests_ask_for_durability,
+                           plain_writes_are_synced_and_say_so,
+                           perdure::test::a_record_waits_for_the_disk,
+                           checkpoints_beside_batches}) {
     Wrong const wrong = check();
     EXPECT_FALSE(wrong) << *wrong;
   }

@@ -127,6 +127,7 @@ INSTANTIATE_TEST_SUITE_P(
         Check{"ABatchThatOnlyAnImageHasLasts", a_batch_that_only_an_image_has_lasts},
         Check{"ThePoolSaysWhatIsDurable", the_pool_says_what_is_durable},
         Check{"AKillWithinABatchIsNoLoss", a_kill_within_a_batch_is_no_loss},
+        Check{"ALossThatThePoolTellsOfIsToldAgain", a_loss_that_the_pool_tells_of_is_told_again},
         Check{"WhatLiesBeyondALostGroupNeverCounts", what_lies_beyond_a_lost_group_never_counts},
         Check{"DamageIsToldByWhatWasSealedLater", damage_is_told_by_what_was_sealed_later},
         Check{"WhatWasUnderWayIsNoLoss", what_was_under_way_is_no_loss},

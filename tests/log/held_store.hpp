@@ -36,7 +36,7 @@ class HeldStore {
   /// After a power cut: what lay in memory is gone. Or not: after a kill.
   Status reopen(bool repair = false, bool pool_stays = false) {
     store_ = Status{Code::closed, "no store"};
-    disk_.restore();
+    if (disk_.dead()) disk_.restore();  // else what is planned stays so
     if (!pool_stays) ::unlink(file("pool").c_str());
     OpenOptions open;
     open.threads = 1;

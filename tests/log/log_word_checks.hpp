@@ -84,6 +84,38 @@ inline Wrong a_kill_within_a_batch_is_no_loss() {
   return std::nullopt;
 }
 
+/// The log is older than the pool, whose file alone tells of that. Wherever a kill cuts off a
+/// repair that goes on without what the log lacks, the next opening is refused, too, or verify
+/// tells of it.
+inline Wrong a_loss_that_the_pool_tells_of_is_told_again() {
+  bool ended = false;
+  for (std::uint64_t at = 1; !ended; ++at) {
+    HeldStore held;
+    if (Status s = held.put(1, 10); !s.ok()) return s.message();
+    auto const log = held.disk().file("/log/redo.log");
+    std::vector<std::byte> const older = log->medium;
+    if (Status s = held.put(1, 11); !s.ok()) return s.message();
+    held.disk().kill();
+    log->medium = log->cache = older;
+    if (held.reopen(false, true).code() != Code::corrupt) return "an older log is the pool's own";
+    held.disk().plan(Mishap::kill, at);
+    Status const repaired = held.reopen(true, true);
+    ended = !held.disk().happened();
+    if (ended && !repaired.ok())
+      return "no repair goes on without what is lost: " + repaired.message();
+    held.disk().kill();
+    Status const again = held.reopen(false, true);
+    if (again.code() == Code::corrupt && !ended) continue;
+    if (!again.ok()) return "after a repair: " + again.message();
+    auto verified = held.store().verify();
+    if (!verified.ok()) return verified.status().message();
+    if (verified->fault_count == 0)
+      return "killed at request " + std::to_string(at) + ", a repair has forgotten what is lost";
+    if (held.get(1) != 10) return "a repaired pool lacks what its log has";
+  }
+  return std::nullopt;
+}
+
 /// A batch that the log had no room for, and whose checkpoint a kill cut off or did not: what the
 /// next opening finds of it, and shows, no power cut takes.
 inline Wrong a_batch_that_only_an_image_has_lasts() {

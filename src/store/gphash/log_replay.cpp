@@ -36,14 +36,15 @@ Status LogReplay::run(std::shared_ptr<wal::LogDir> power, wal::Loaded const& loa
   tell(*report, loaded, std::chrono::duration<double>(Clock::now() - begin).count());
   bool const lost = report->lost_acknowledged;
   if (lost && !core_.options.repair) return lost_batches(*report);
+  auto const note = [&] { return lost ? note_loss(*power, *report) : Status{}; };
   // Before the pool's file takes the place of one that may be all that tells of the loss.
-  if (lost) {
-    if (Status s = note_loss(*power, *report); !s.ok()) return s;
-  }
+  bool const late = mutated("loss_noted_behind_the_pool");
+  if (Status s = late ? Status{} : note(); !s.ok()) return s;
   // With the file's name, which takes the place of one that may say more: where the log ends now.
   pm::LogWord word(core_.pool.base());
   word.note(report->end.lsn);
   if (Status s = core_.pool.keep(); !s.ok()) return s;
+  if (Status s = late ? note() : Status{}; !s.ok()) return s;
   PERDURE_ASSERT(!core_.lock.announced());
   if (Status s = power->start(report->end); !s.ok()) return s;
   power->log().note_in(word);
