@@ -161,9 +161,6 @@ Result<DecodedBatch> DecodedBatch::take(std::span<std::byte const>& bytes) {
     auto const* const kinds = cursor.take(r.count);
     if (kinds == nullptr) return corrupt("its kinds are cut off");
     out.ops_.kinds = {reinterpret_cast<OpKind const*>(kinds), r.count};
-    for (OpKind const kind : out.ops_.kinds) {
-      if (!changes(kind)) return corrupt("an operation of no kind that is logged");
-    }
   } else {
     out.ops_.kind = static_cast<OpKind>(r.kind);
   }
@@ -181,6 +178,10 @@ Result<DecodedBatch> DecodedBatch::take(std::span<std::byte const>& bytes) {
     auto const* const effects = cursor.take(effects_bytes(r.count));
     if (effects == nullptr) return corrupt("it does not say what took effect");
     out.keep_effective(effects);
+  }
+  // Only now: a large mixed batch is there with its gets, which have no effect.
+  for (OpKind const kind : out.ops().kinds) {
+    if (!changes(kind)) return corrupt("an operation of no kind that is logged");
   }
   bytes = cursor.rest();
   return out;

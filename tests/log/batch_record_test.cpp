@@ -71,15 +71,17 @@ RC_GTEST_PROP(BatchRecord, EveryShapeComesBackAndNoCutIsBelieved, ()) {
     RC_ASSERT(!DecodedBatch::decode(std::span(bytes).first(cut)).ok());
 }
 
-// Logged before it was known which operations would take effect.
+// Logged before it was known which operations would take effect. A get never does.
 RC_GTEST_PROP(BatchRecord, WhatHadNoEffectIsNotThereAndNoCutIsBelieved, ()) {
   auto const n = *rc::gen::inRange<std::size_t>(1, 20);
   auto const key_width = *rc::gen::element<std::uint32_t>(0, 8);
   auto const value_width = *rc::gen::element<std::uint32_t>(0, 3);
   auto const keys = arbitrary_items(n, key_width), values = arbitrary_items(n, value_width);
   auto const kinds = *rc::gen::container<std::vector<OpKind>>(
-      n, rc::gen::element(OpKind::put, OpKind::erase, OpKind::update));
-  auto const effects = *rc::gen::container<std::vector<bool>>(n, rc::gen::arbitrary<bool>());
+      n, rc::gen::element(OpKind::get, OpKind::put, OpKind::erase, OpKind::update));
+  auto effects = *rc::gen::container<std::vector<bool>>(n, rc::gen::arbitrary<bool>());
+  for (std::size_t i = 0; i < n; ++i)
+    if (kinds[i] == OpKind::get) effects[i] = false;
   Packed const packed_keys(keys, key_width), packed_values(values, value_width);
   EncodedBatch encoded({OpKind::update, kinds, Rmw::replace, Element::u8, packed_keys.column(),
                         packed_values.column()},
@@ -130,6 +132,10 @@ TEST(BatchRecord, AGetIsNoOperationOfALog) {
        {BatchOps{OpKind::get, {}, Rmw::replace, Element::u8, keys.column(), {}},
         BatchOps{OpKind::put, mixed, Rmw::replace, Element::u8, keys.column(), {}}})
     EXPECT_EQ(DecodedBatch::decode(joined(EncodedBatch(ops))).status().code(), Code::corrupt);
+  EncodedBatch with_effect({OpKind::put, mixed, Rmw::replace, Element::u8, keys.column(), {}},
+                           true);
+  with_effect.set_effects([](std::size_t) { return true; });
+  EXPECT_EQ(DecodedBatch::decode(joined(with_effect)).status().code(), Code::corrupt);
 }
 
 TEST(BatchRecord, AnotherVersionIsRefusedByName) {

@@ -121,6 +121,30 @@ TEST_F(PowerStoreOne, AnEmptyValueBesideARefusedOneOutlivesAPowerLoss) {
   driver.check_all();
 }
 
+// A batch larger than a group of the log goes there as it is, with its gets.
+TEST_F(PowerStoreOne, ALargeMixedBatchOutlivesAPowerLossGetsAndAll) {
+  for (Layout const layout : {Layout::word, Layout::log}) {
+    Config const config = config_of(layout, 8, 128);
+    std::string const name = layout == Layout::log ? "mixed-log" : "mixed-word";
+    DiskDir const log{"mixed"}, copy{"mixed-copy"};
+    Driver driver(config, create(config, scratch_.file(name), log.path, 16u << 20));
+    for (bool const only_gets : {false, true}) {
+      std::vector<Op> ops;
+      for (std::uint64_t k = 0; k < 8000; ++k) {
+        OpKind const kind = only_gets || k % 3 == 0 ? OpKind::get : OpKind::put;
+        ops.push_back({kind, config.key(k % 5000), config.value(k, 1)});
+      }
+      driver.run_mixed(ops);
+    }
+    driver.run_put({config.key(1)}, {config.value(1, 2)});
+    fs::copy(log.path, copy.path);
+    auto restored = open(config, scratch_.file(name + "-restored"), copy.path);
+    ASSERT_TRUE(restored.ok()) << restored.status().message();
+    driver.replace(std::move(*restored));
+    driver.check_all();
+  }
+}
+
 TEST_F(PowerStoreOne, ReadersGoOnWhileACheckpointIsWritten) {
   CreateOptions options = config_.create(1'000'000);  // tens of MiB to write
   options.durability = Durability::power;
