@@ -117,9 +117,17 @@ def _row_bytes(array: np.ndarray[Any, Any]) -> int:
     return array.itemsize if len(shape) == 1 else math.prod(shape[1:]) * array.itemsize
 
 
+def _is_masked(array: np.ndarray[Any, Any]) -> bool:
+    """Where nobody has imported numpy.ma, no array is masked. To import it here would take a while
+    in the first call, in which a signal's handler or a forked child finds it half imported."""
+    ma = sys.modules.get("numpy.ma")
+    kind = getattr(ma, "MaskedArray", None)
+    return kind is not None and isinstance(array, kind) and bool(np.ma.is_masked(array))
+
+
 def _numpy_column(name: str, array: np.ndarray[Any, Any], width: int | None) -> _native.Column:
     _check_dtype(name, array.dtype)
-    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+    if _is_masked(array):
         at = int(np.argmax(np.ma.getmaskarray(array).reshape(len(array), -1).any(axis=1)))
         raise ValueError(f"{name}: element {at} is masked; fill or drop masked ones first")
     if not array.flags.c_contiguous:

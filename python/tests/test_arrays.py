@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import array
+import subprocess
+import sys
 from collections import deque
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -445,3 +447,15 @@ def test_a_column_says_what_it_is():
     assert fixed.length(2) == 8 and [varying.length(row) for row in range(2)] == [1, 3]
     with pytest.raises(IndexError):
         varying.length(2)
+
+
+def test_a_call_does_not_import_masked_arrays(pool: str) -> None:
+    """A handler that runs meanwhile, or a forked child, would find the module half imported."""
+    program = """
+import sys, numpy as np, perdure
+before = "numpy.ma" in sys.modules
+store = perdure.create(sys.argv[1], value_bytes=8)
+store.put(np.arange(3), np.arange(3))
+assert before or "numpy.ma" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program, pool], check=True, timeout=60)
