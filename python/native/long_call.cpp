@@ -99,7 +99,7 @@ bool Watch::wait(std::optional<nb::python_error>& raised) {
 }
 
 bool Watch::ended_within_a_moment(bool for_ever) {
-  nb::gil_scoped_release const released;
+  ReleasedGil const released;
   std::unique_lock lock(mutex_);
   if (for_ever) end_.wait(lock, [this] { return ended_; });
   return end_.wait_for(lock, kMoment, [this] { return ended_; });

@@ -366,7 +366,7 @@ NB_MODULE(_native, module) {
   bind_pool_reader(module);
   bind_row_handles(module);
   bind_watch(module);
-  module.def("devices", &perdure::devices, nb::call_guard<nb::gil_scoped_release>());
+  module.def("devices", &perdure::devices, nb::call_guard<ReleasedGil>());
   module.def(
       "survives", [](perdure::Medium medium) { return perdure::survives(medium); },
       nb::arg("medium"));

@@ -92,7 +92,7 @@ void bind_pool_reader(nb::module_& module) {
       .def("tables", &tables_of<PoolReader>)
       .def("key_bytes", &PoolReader::key_bytes)
       .def("value_bytes", &PoolReader::value_bytes)
-      .def("replaced", &PoolReader::replaced, nb::call_guard<nb::gil_scoped_release>());
+      .def("replaced", &PoolReader::replaced, nb::call_guard<ReleasedGil>());
 }
 
 }  // namespace perdure::python

@@ -40,7 +40,7 @@ class ServedPool {
   ServedPool& operator=(ServedPool const&) = delete;
   /// Without the GIL: the server's thread may need it for an event, and is waited for.
   ~ServedPool() {
-    nb::gil_scoped_release const released;
+    ReleasedGil const released;
     server_.reset();
     store_.reset();
   }
@@ -168,7 +168,7 @@ NB_MODULE(_serve, module) {
   bind_log_sink(module);
   nb::class_<ServedPool>(module, "ServedPool")
       .def(nb::init<std::string const&, PoolOptions const&, ServeOptions const&>(), nb::arg("path"),
-           nb::arg("pool"), nb::arg("options"), nb::call_guard<nb::gil_scoped_release>())
+           nb::arg("pool"), nb::arg("options"), nb::call_guard<ReleasedGil>())
       .def("wait", &ServedPool::wait, nb::arg("most_ms"))
       .def("close", &ServedPool::close)
       .def("made", &ServedPool::made)

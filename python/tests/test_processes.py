@@ -10,6 +10,8 @@ import os
 import pickle
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
@@ -230,3 +232,31 @@ def test_a_transaction_left_by_its_thread_does_not_lock_the_store(pool: str) -> 
         reader.join(20)
         assert seen, "the store is locked for ever"
         assert (seen[0] == KEYS).all()
+
+
+AT_WORK = """
+import sys, threading, time
+import numpy as np, perdure
+store = perdure.create(sys.argv[1], value_bytes=8)
+keys = np.arange(1000)
+store.put(keys, keys)
+def work():
+    while True:
+        store.put(keys, keys)
+        store.get(keys)
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.2)
+"""
+
+
+def test_a_process_ends_in_order_while_daemon_threads_are_in_calls(pool: str) -> None:
+    """Before Python 3.14 such a thread is unwound when it asks for the GIL again."""
+    for _ in range(3):
+        ended = subprocess.run(
+            [sys.executable, "-c", AT_WORK, pool], capture_output=True, text=True, timeout=60
+        )
+        assert ended.returncode == 0, ended.stderr
+        with perdure.open(pool) as left:
+            assert read(left)[:1000].tolist() == list(range(1000))
+        os.unlink(pool)
