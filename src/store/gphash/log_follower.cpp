@@ -329,19 +329,25 @@ Result<std::optional<LogFollower::Extent>> LogFollower::next_extent() {
   auto known = cover(next_.end + cells.head_cells());
   if (!known) return known.status();
   if (!known.value()) return none;
-  auto const extent = cells.head_at(next_.end, next_.number);
-  if (!extent) return none;
-  in_this_order();
-  bool const written = change_word() % 2 == 0;  // and so ordered
-  known = cover(extent->end());
-  if (!known) return known.status();
-  if (!known.value() || !is_whole(*extent)) return none;
-  if (Status s = fits_session(*extent); !s.ok()) return s;
-  if (written || extent->kind != wal::ExtentKind::batch) return extent;
-  known = cover(extent->end() + cells.head_cells());
-  if (!known) return known.status();
-  bool const followed = cells.head_at(extent->end(), extent->number).has_value();
-  return followed || values_whole(*extent) ? extent : none;
+  for (;;) {
+    auto const extent = cells.head_at(next_.end, next_.number);
+    if (!extent) return none;
+    in_this_order();
+    std::uint64_t const word = change_word();
+    bool const written = word % 2 == 0;  // and so ordered
+    known = cover(extent->end());
+    if (!known) return known.status();
+    if (!known.value() || !is_whole(*extent)) return none;
+    if (Status s = fits_session(*extent); !s.ok()) return s;
+    if (written || extent->kind != wal::ExtentKind::batch) return extent;
+    known = cover(extent->end() + cells.head_cells());
+    if (!known) return known.status();
+    bool const followed = cells.head_at(extent->end(), extent->number).has_value();
+    if (followed || values_whole(*extent)) return extent;
+    // Where that change has ended meanwhile, the batch may be ordered, and its records used again.
+    in_this_order();
+    if (change_word() == word) return none;
+  }
 }
 
 /// A session's end stands directly behind it, with what its entries come to, and nothing else does.
