@@ -1,5 +1,6 @@
 // A program that has closed its standard streams, as daemons do, and prints all the same: the
-// numbers that it closed go to whatever is opened next, and that is no file of a store.
+// numbers that it closed go to whatever is opened next, and that is no file of a store. And one
+// that closes descriptors which are a store's.
 #include <fcntl.h>
 
 #include "lifetime/lifetime_store.hpp"
@@ -41,6 +42,22 @@ TEST_P(StandardStreams, ThatWereClosedAreNoFilesOfAStore) {
               Words values;
               if (!again || !get(*again, 0, 4000, values).ok()) return 6;
               return print_into_the_void() && values == words(0, 4000) ? 0 : 7;
+            }),
+            0);
+}
+
+/// As a program does that is about to become a daemon. Its puts may fail then, but no call waits
+/// for ever.
+TEST_P(StandardStreams, AndAllOtherFilesThatAreClosedKeepNoCallForEver) {
+  EXPECT_EQ(in_child([&] {
+              auto store = home_.create();
+              if (!store || !put(*store, 0, 500).ok()) return 1;
+              for (int fd = STDERR_FILENO + 1; fd < 256; ++fd) ::close(fd);
+              static_cast<void>(put(*store, 500, 500));
+              Words values;
+              static_cast<void>(get(*store, 0, 500, values));
+              static_cast<void>(store->close());
+              return 0;
             }),
             0);
 }

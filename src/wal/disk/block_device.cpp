@@ -120,6 +120,9 @@ class PlainDevice final : public FileDevice {
 /// Whoever waits sleeps on the ring and on a counter of wakes, so that waking needs nothing of the
 /// ring.
 class RingDevice final : public FileDevice {
+  // Milliseconds. A program that closes descriptors which are not its own wakes nobody by that.
+  static constexpr int kLooksAgain = 1000;
+
  public:
   RingDevice() : FileDevice(-1, {}) {}
   ~RingDevice() override {
@@ -161,7 +164,8 @@ class RingDevice final : public FileDevice {
     for (;;) {
       if (take_ends(done)) return 0;
       pollfd of[] = {{ring_.ring_fd, POLLIN, 0}, {wakes_, POLLIN, 0}};
-      if (::poll(of, 2, -1) < 0 && errno != EINTR) return errno;
+      if (::poll(of, 2, kLooksAgain) < 0 && errno != EINTR) return errno;
+      if (((of[0].revents | of[1].revents) & POLLNVAL) != 0) return EBADF;
       if ((of[1].revents & POLLIN) == 0) continue;
       std::uint64_t count = 0;
       if (::read(wakes_, &count, sizeof count) < 0 && errno != EAGAIN && errno != EINTR)
