@@ -6,7 +6,7 @@ Invariant: however a block ends, nothing of its transaction stays open on the th
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from perdure import _checks, errors
@@ -74,7 +74,8 @@ class Steps(Handle):
             yield
         except BaseException:
             mine.transaction = None
-            native.abort()
+            with suppress(errors.Closed):  # in a forked child it is not open
+                native.abort()
             raise
         mine.transaction = None
         native.commit()

@@ -234,6 +234,23 @@ def test_a_transaction_left_by_its_thread_does_not_lock_the_store(pool: str) -> 
         assert (seen[0] == KEYS).all()
 
 
+def test_a_child_that_exits_inside_its_parents_transaction_exits_as_it_says(pool: str) -> None:
+    parent = os.getpid()
+    with perdure.create(pool, value_bytes=8) as store:
+        try:
+            with store.transaction():
+                store.put(KEYS, KEYS)
+                child = os.fork()
+                if child == 0:
+                    sys.exit(3)
+        except BaseException as left:
+            if os.getpid() == parent:
+                raise
+            os._exit(left.code if isinstance(left, SystemExit) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+        assert (read(store) == KEYS).all()
+
+
 AT_WORK = """
 import sys, threading, time
 import numpy as np, perdure

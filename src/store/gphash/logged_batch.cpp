@@ -66,6 +66,14 @@ Call call_of(wal::BatchOps const& ops) {
   return call;
 }
 
+/// Why a pool cannot be made anew beside the file that it will take the place of.
+Status no_room_beside(Status const& s, std::string const& log_dir) {
+  if (s.code() != Code::no_space) return s;
+  return {s.code(), s.message() + "; the pool is made anew from " + log_dir +
+                        ", beside the file that is there: that one may be moved to another file "
+                        "system until the pool is open"};
+}
+
 Result<RestoredPool> restore_pool(wal::LogDir& power, std::string const& path,
                                   pm::MapOptions const& options) {
   std::optional<pm::Mapping> pool;
@@ -73,13 +81,14 @@ Result<RestoredPool> restore_pool(wal::LogDir& power, std::string const& path,
   auto loaded = power.load([&](wal::ImageInfo const& image) -> Result<std::span<std::byte>> {
     pool.reset();  // of an image that turned out damaged
     pm::MakeOptions make{.overwrite = true};
-    if (pm::id_of(path) == pm::FileId{}) make.mode = power.mode() | 0600;
+    bool const there = !(pm::id_of(path) == pm::FileId{});
+    if (!there) make.mode = power.mode() | 0600;
     make.may_replace = [&](int fd) {
       noted = pm::Pool::noted_lsn(fd);
       return check_replaceable(fd, path, image.pool_id, power.directory());
     };
     auto made = pm::Mapping::create(path, image.bytes, 0, make, options);
-    if (!made) return made.status();
+    if (!made) return there ? no_room_beside(made.status(), power.directory()) : made.status();
     pool.emplace(std::move(*made));
     return std::span<std::byte>(pool->data(), image.bytes);
   });
