@@ -14,8 +14,10 @@
 // had at some moment of the get, for as long as the key does not change at each of 64 looks; then
 // it counts as absent.
 //
-// Two keys of a batch may be answered from before and after one of the writer's batches. This is
-// what a cache needs. Who must see batches whole looks at a copy: OpenOptions::live.
+// Two keys of a batch may be answered from before and after one of the writer's batches. Of layout
+// word that goes for transactions as well: what an open one has written is seen, also if it is
+// taken back later; of layout log a transaction is seen once it has been committed. This is what a
+// cache needs. Who must see batches whole looks at a copy: OpenOptions::live.
 #pragma once
 
 #include <cstddef>

@@ -113,7 +113,8 @@ class Batches(Columns):
 
         As long as one of the arrays lives, none of them changes: reads go on, and whatever would
         write raises `Busy`. `close` leaves the pool mapped, and its file in use, to arrays that are
-        left. Open the pool `read_only`, and no writer is kept waiting. Index gphash.
+        left; in a forked child it is not mapped, and to touch one is an error that ends the child
+        (SIGSEGV). Open the pool `read_only`, and no writer is kept waiting. Index gphash.
 
         Parameters
         ----------
