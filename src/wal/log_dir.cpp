@@ -65,9 +65,13 @@ Result<Opened> open_all(std::string const& directory, OpenMode mode) {
   Opened files;
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     auto file = BlockFile::open(name_in(directory, kNames[i]), mode);
-    if (!file)
+    if (!file) {
+      // All that counts is in the log and one image.
+      bool const lost = i > 0 && file.status().code() == Code::not_found;
       return Status{file.status().code(),
-                    "log directory " + directory + ": " + file.status().message()};
+                    "log directory " + directory + ": " + file.status().message() +
+                        (lost ? "; if it is lost, put an empty file in its place" : "")};
+    }
     files[i] = std::move(*file);
   }
   return files;

@@ -78,6 +78,29 @@ TEST_F(PowerStoreOne, ABatchThatOnlyADamagedImageHeldIsSaidToBeLost) {
   EXPECT_TRUE(restored->recovery().lost_acknowledged) << restored->recovery().log_report;
 }
 
+// Of a pool that was closed in order, no other file of the directory is needed but its log and one
+// image; an empty one stands for one that is lost.
+TEST_F(PowerStoreOne, AFileThatIsLostIsNamedAndAnEmptyOneDoes) {
+  {
+    Driver driver = with_records(20'000);
+    ASSERT_TRUE(driver.store().close().ok());
+  }
+  for (char const* const name : {"checkpoint", "image-a", "image-b"}) {
+    DiskDir const copy{"copy"};
+    fs::copy(log_.path, copy.path);
+    fs::remove(copy.file(name));
+    std::string const pool = scratch_.file(std::string("without-") + name);
+    Status const refused = open(config_, pool, copy.path).status();
+    EXPECT_EQ(refused.code(), Code::not_found) << refused.message();
+    EXPECT_NE(refused.message().find("put an empty file in its place"), std::string::npos)
+        << refused.message();
+    std::ofstream{copy.file(name)};
+    auto opened = open(config_, pool, copy.path);
+    ASSERT_TRUE(opened.ok()) << name << ": " << opened.status().message();
+    EXPECT_EQ(opened->stats().records, 20'000u) << name;
+  }
+}
+
 // Merged, these batches would need room for all their records beside the ones they replace.
 TEST_F(PowerStoreOne, APoolWithoutRoomToSpareIsReplayedBatchByBatch) {
   constexpr std::uint32_t kValueBytes = 4096;
