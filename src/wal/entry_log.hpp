@@ -109,12 +109,6 @@ class EntryLog {
   [[nodiscard]] std::uint64_t used() const { return end_ - begin_; }
   /// Cells behind the newest extent for which there are segments.
   [[nodiscard]] std::uint64_t room() const { return cells_.cells() - end_; }
-  /// The same once so many entries have been written anew behind it, and what is before them is let
-  /// go.
-  [[nodiscard]] std::uint64_t room_behind_copy(std::uint64_t entries) const {
-    std::uint64_t const kept = end_ % cells_each() + head_cells() + entries;
-    return kept < cells_.cells() ? cells_.cells() - kept : 0;
-  }
   [[nodiscard]] std::uint64_t segments() const { return cells_.segments.size(); }
   [[nodiscard]] std::uint64_t cells_each() const { return cells_.cells_each(); }
   [[nodiscard]] std::uint32_t cell_bytes() const { return cells_.cell_bytes(); }

@@ -159,37 +159,5 @@ TEST(GrowthOnAFullMedium, LosesNoKeyAndSaysWhatItRefuses) {
   }
 }
 
-/// Its log takes all that records leave, and an erase needs room in it.
-TEST(GrowthOnAFullMedium, LeavesRoomToEraseInLayoutLog) {
-  Config const config{"full", Device::cpu, Layout::log, {2, 2, 8}, 8, 8, false, 2};
-  for (std::uint64_t const many : {500u, 50u}) {
-    ScratchDir const scratch;
-    CreateOptions options = config.create(1000);
-    options.max_bytes = 6u << 20;
-    std::string const path = scratch.file("pool");
-    auto store = Store::create(path, options, config.open());
-    ASSERT_TRUE(store.ok()) << store.status().message();
-    Driver driver(config, std::move(*store));
-    std::uint64_t n = 0;
-    for (Status s; s.ok(); n += 500) {
-      s = put_what_fits(driver, keys(config, n, n + 500), values(config, n, n + 500));
-      ASSERT_TRUE(s.ok() || s.code() == Code::no_space) << s.message();
-    }
-    ASSERT_GT(driver.model.held.size(), 40'000u);
-    for (std::uint64_t key = 0; key < n; key += many) {
-      if (key == n / 1000 * 500) {
-        ASSERT_TRUE(driver.store().close().ok());
-        auto again = Store::open(path, config.open());
-        ASSERT_TRUE(again.ok()) << again.status().message();
-        driver.replace(std::move(*again));
-      }
-      ASSERT_NO_FATAL_FAILURE(driver.run_erase(keys(config, key, std::min(n, key + many))));
-    }
-    EXPECT_EQ(driver.store().stats().records, 0u);
-    ASSERT_NO_FATAL_FAILURE(driver.run_put(keys(config, 0, 500), values(config, 0, 500)));
-    driver.check_all();
-  }
-}
-
 }  // namespace
 }  // namespace perdure::test

@@ -111,8 +111,7 @@ Status Core::not_the_transaction() const {
 Status Core::of_batch(Status const& status, std::size_t n) const {
   if (status.code() == Code::no_space)
     return {status.code(), "pool " + path + ": a batch of " + std::to_string(n) +
-                               " operations: " + status.message() +
-                               (n > 1 ? "; use smaller batches, or erase keys" : "; erase keys")};
+                               " operations: " + status.message() + "; use smaller batches"};
   if (status.code() == Code::device_error)
     return {status.code(), "pool " + path + ": " + status.message() + kReopen};
   return status;

@@ -44,32 +44,19 @@ bool Entries::may_copy() const {
   return core_.entries.parts().empty() || mutated("copy_swallows_parts");
 }
 
-/// What a log that is no longer than it must be loses by a copy: cells of the segment in which that
-/// begins. And room for an erase or two.
-std::uint64_t Entries::spare() const {
-  std::uint64_t const each = core_.entries.cells_each();
-  return each + each / 8;
-}
-
-/// Whether there is room for as many cells behind a copy, and making one pays.
-bool Entries::copy_makes_room(std::uint64_t cells, bool erases) const {
-  std::uint64_t const records = core_.counters.records();
-  bool const pays = erases || core_.entries.used() > records + few_cells();
-  return may_copy() && pays && core_.entries.room_behind_copy(records) >= cells;
-}
-
-Status Entries::make_room(std::uint64_t operations, bool erases) {
+Status Entries::make_room(std::uint64_t operations) {
   PERDURE_ASSERT(core_.logged() && core_.is_exclusive());
   if (may_copy() && is_long()) {
     if (Status s = copy(); !s.ok()) return s;
   }
   // This batch, the commit of its transaction with its entry, and a copy of all keys that there are
   // then.
-  std::uint64_t cells = operations + 3 * core_.entries.head_cells() + 1 + core_.counters.records();
-  if (!erases) cells += operations + spare();
+  std::uint64_t const cells =
+      operations + 3 * core_.entries.head_cells() + 1 + core_.counters.records() + operations;
   Status s = core_.entries.room() >= cells ? Status{} : core_.entries.reserve(cells);
   core_.pool_may_have_grown();
-  if (s.code() == Code::no_space && copy_makes_room(cells, erases)) {
+  bool const shortens = core_.entries.used() > core_.counters.records() + few_cells();
+  if (s.code() == Code::no_space && shortens && may_copy()) {
     if (Status copied = copy(); !copied.ok()) return copied;
     s = core_.entries.reserve(cells);
   }

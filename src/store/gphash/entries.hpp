@@ -1,8 +1,8 @@
 // The log of entries of a store of layout `log`: room for what a batch will add, its extent, and
 // what an opening makes of it. Invariants: there is always room to end the transaction that is open
-// and to write an entry for each key anew, so a log that is long can be made short, and to erase
-// keys; a batch counts once its extent is sealed and ordered, one of a transaction once its commit
-// is, and what it unlinked is used again only then.
+// and to write an entry for each key anew, so a log that is long can be made short; a batch counts
+// once its extent is sealed and ordered, one of a transaction once its commit is, and what it
+// unlinked is used again only then.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,8 @@ class Entries {
 
   explicit Entries(Core& core) : core_(core) {}
 
-  /// Room for the entries of a batch of so many operations. No session is running. Where it only
-  /// `erases`, there is some that no other batch takes: of a full pool keys can be erased.
-  Status make_room(std::uint64_t operations, bool erases);
+  /// Room for the entries of a batch of so many operations. No session is running.
+  Status make_room(std::uint64_t operations);
   /// Where they go.
   void show_room(WriteBatch const& batch, Reservation& reservation) const;
   /// The extent of a batch of that number, whose passes have ended. Ordered by the caller.
@@ -55,8 +54,6 @@ class Entries {
   [[nodiscard]] bool may_copy() const;
   [[nodiscard]] bool is_long() const;
   [[nodiscard]] std::uint64_t few_cells() const;
-  [[nodiscard]] std::uint64_t spare() const;
-  [[nodiscard]] bool copy_makes_room(std::uint64_t cells, bool erases) const;
   [[nodiscard]] bool values_whole(Extent const& extent) const;
   [[nodiscard]] bool value_whole(wal::LogEntry const& entry) const;
   [[nodiscard]] bool record_whole(wal::LogEntry const& entry) const;

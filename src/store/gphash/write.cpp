@@ -133,8 +133,7 @@ Status BatchWriter::prepare(WriteBatch& batch, bool from_lease) {
   if (core_.logged()) {
     std::uint64_t const n = batch.call.keys.count;
     std::uint64_t const entries = batch.undoable ? 2 * n : n;
-    if (Status s = core_.of_batch(make_room_for_entries(entries, records_for(batch.call) == 0), n);
-        !s.ok()) {
+    if (Status s = core_.of_batch(make_room_for_entries(entries), n); !s.ok()) {
       if (s.code() == Code::no_space)
         std::fill(batch.statuses.begin(), batch.statuses.end(), KeyStatus::no_space);
       return s;
@@ -146,12 +145,12 @@ Status BatchWriter::prepare(WriteBatch& batch, bool from_lease) {
 }
 
 /// Where nothing else is free, with what the heap has taken and not used.
-Status BatchWriter::make_room_for_entries(std::uint64_t entries, bool erases) {
-  Status const s = entries_.make_room(entries, erases);
+Status BatchWriter::make_room_for_entries(std::uint64_t entries) {
+  Status const s = entries_.make_room(entries);
   if (s.code() != Code::no_space) return s;
   if (Status ended = records_.end_lease(); !ended.ok()) return ended;
   core_.heap.give_back_empty();
-  return entries_.make_room(entries, erases);
+  return entries_.make_room(entries);
 }
 
 /// With records of the heap.

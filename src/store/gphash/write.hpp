@@ -77,7 +77,7 @@ class BatchWriter {
   Status passes(WriteBatch& batch);
 
   // Layout `log`.
-  Status make_room_for_entries(std::uint64_t entries, bool erases = false);
+  Status make_room_for_entries(std::uint64_t entries);
   /// The batch's extent, ordered.
   Status seal(WriteBatch& batch, wal::ExtentKind kind);
   void commit_entries(std::uint64_t undo_number) { entries_.commit(undo_number); }
