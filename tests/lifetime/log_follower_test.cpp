@@ -44,16 +44,20 @@ void expect_all(gphash::LogFollower& follower, std::uint64_t version) {
   }
 }
 
+Result<Store> make_small(std::string const& path) {
+  CreateOptions o;
+  o.layout = Layout::log;
+  o.value_bytes = 8;
+  o.expected_records = 64;
+  return Store::create(path, o, {.threads = 1});
+}
+
 /// The root is read, then the segment that it names; a segment that was let go in between has
 /// another number, and still what was written in its life before.
 TEST(LogFollowers, ThatAreOvertakenBetweenTheRootAndItsSegmentBeginAnew) {
   ScratchDir const scratch;
   std::string const path = scratch.file("pool");
-  CreateOptions o;
-  o.layout = Layout::log;
-  o.value_bytes = 8;
-  o.expected_records = 64;
-  auto store = Store::create(path, o, {.threads = 1});
+  auto store = make_small(path);
   ASSERT_TRUE(store.ok()) << store.status().message();
   std::uint64_t version = 0;
   auto const put = [&](std::uint64_t batches) {
@@ -126,11 +130,7 @@ class PlantedHead {
 TEST(LogFollowers, WhatIsTakenBackBeforeItIsPublishedDoesNotStand) {
   ScratchDir const scratch;
   std::string const path = scratch.file("pool");
-  CreateOptions o;
-  o.layout = Layout::log;
-  o.value_bytes = 8;
-  o.expected_records = 64;
-  auto store = Store::create(path, o, {.threads = 1});
+  auto store = make_small(path);
   ASSERT_TRUE(store.ok()) << store.status().message();
   ASSERT_TRUE(put(*store, 1, 10).ok());
   std::uint64_t const key = 1000;
