@@ -9,16 +9,19 @@
 //   download_output, download_bytes
 //                                 results into the caller's arrays
 //   send, copy, fill, fetch       between the host's memory and the machine's; begin_fetch: there
-//                                 after the next wait
+//                                 after the next wait, or, once noted by note_fetch(), after
+//                                 await_fetch()
 //   threads(n, f), warps<W>(n, body, mem, counts)
 //                                 launches; each sees what came before it once order() stands
 //                                 between them
 //   sort, sort_words, sums_before
 //                                 what any batch needs, with the machine's own libraries
+//   need_beside()                 what beside() will need, so that it cannot fail for want of it
 //   beside(launches), rejoin()    launches that may run beside those that follow
 //   order(), order_launches()     what was written before is ordered before all that is written
 //                                 afterwards; or before what later launches write, without a wait
 //   kChains, chain(n, steps)      several launches as one, of batches that are small enough
+//   kLaunchesAhead                a wait costs more than a launch that finds nothing to do
 //   wait, wait_for_all            until what was launched is done
 #pragma once
 
@@ -60,6 +63,8 @@ concept MovesArrays =
       { machine.copy(to, from, n) } -> std::same_as<Status>;
       { machine.fill(to, 0, n) } -> std::same_as<Status>;
       { machine.begin_fetch(words, n) } -> std::same_as<Status>;
+      { machine.note_fetch() } -> std::same_as<Status>;
+      { machine.await_fetch() } -> std::same_as<Status>;
       machine.fetch(words, n);
     };
 
@@ -73,6 +78,7 @@ concept Machine =
              Status (*launches)(), typename M::Shared const& shared) {
       { M::kPoolIsFar } -> std::convertible_to<bool>;
       { M::kChains } -> std::convertible_to<bool>;
+      { M::kLaunchesAhead } -> std::convertible_to<bool>;
       { shared.describe() } -> std::convertible_to<std::string>;
       { machine.begin(stream) } -> std::same_as<Status>;
       { machine.begin() } -> std::same_as<Status>;
@@ -81,6 +87,7 @@ concept Machine =
       { machine.need_room_to_sort_words(n) } -> std::same_as<Status>;
       { machine.sort_words(words, words, n, 0, 64) } -> std::same_as<Result<std::uint64_t*>>;
       { machine.sums_before(in, out, n) } -> std::same_as<Status>;
+      { machine.need_beside() } -> std::same_as<Status>;
       { machine.beside(launches) } -> std::same_as<Status>;
       { machine.rejoin() } -> std::same_as<Status>;
       { machine.order() } -> std::same_as<Status>;

@@ -9,6 +9,8 @@ namespace perdure::explore {
 inline constexpr MutantInfo kLogMutants[] = {
     {"entry_skipped", "log", "what a batch did is not in the log"},
     {"segments_taken_for_sent", "log", "a batch's entries go where those of the one before went"},
+    {"left_positions_forgotten", "log",
+     "phase two was launched ahead, and what lanes had left is not planned any more"},
     {"entry_segment_linked_early", "log", "a segment is linked before its header is ordered"},
     {"torn_extent_counts", "log", "an extent counts whatever its entries sum up to"},
     {"last_records_not_checked", "log", "the last batch's records are taken for whole"},

@@ -74,6 +74,7 @@ inline constexpr char const* kMutantNames[] = {
     // Log of entries.
     "entry_skipped",
     "segments_taken_for_sent",
+    "left_positions_forgotten",
     "entry_segment_linked_early",
     "torn_extent_counts",
     "last_records_not_checked",
@@ -169,7 +170,7 @@ inline constexpr char const* kMutantNames[] = {
     "pieces_know_last_writer",
     "piece_summed_as_absent",
     "fresh_get_has_last_value",
-    "planned_gets_follow_publish",
+    "gets_outlive_batch",
     "lane_per_key_publishes_with_record",
     "lane_per_key_overwrites_record",
     "rehash_forgets_left",

@@ -155,6 +155,8 @@ class CpuMachine {
   Status begin_fetch(Buffer<T> const&, std::size_t) {
     return {};
   }
+  Status note_fetch() { return {}; }
+  Status await_fetch() { return {}; }
 
   /// A body whose items are worth more or less than usual says how many a worker takes at once.
   template <class F>
@@ -206,7 +208,9 @@ class CpuMachine {
   }
   Status order_launches() { return order(); }
   static constexpr bool kChains = false;  // a launch costs nothing here
+  static constexpr bool kLaunchesAhead = false;  // nor does a wait
   Status wait() { return {}; }
+  Status need_beside() { return {}; }
   /// Launches what may run beside what is launched until rejoin(); here, before it.
   template <class F>
   Status beside(F launches) {

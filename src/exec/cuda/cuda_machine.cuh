@@ -94,6 +94,7 @@ class CudaMachine {
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
     if (ready_ != nullptr) cudaEventDestroy(ready_);
     if (fork_ != nullptr) cudaEventDestroy(fork_);
+    if (fetched_ != nullptr) cudaEventDestroy(fetched_);
   }
 
   /// Work begins. To wait for the legacy default stream, as the other begin() does without a
@@ -103,6 +104,7 @@ class CudaMachine {
       return s;
     if (Status s = make(stream_); !s.ok()) return s;
     if (Status s = make(ready_); !s.ok()) return s;
+    if (Status s = make(fetched_); !s.ok()) return s;
     if (Status s = rejoin(); !s.ok()) return s;  // after a failure
     // What an earlier batch had begun to copy, and then failed, must not come into memory that
     // moves.
@@ -251,8 +253,11 @@ class CudaMachine {
     if (Status s = from.need_twin(n); !s.ok()) return s;
     return cuda_status(
         cudaMemcpyAsync(from.twin(), from.data(), n * sizeof(T), cudaMemcpyDeviceToHost, stream_),
-        "fetching results");
+        kFetching);
   }
+  /// What has been begun so is there after await_fetch(), whatever is launched from here on.
+  Status note_fetch() { return cuda_status(cudaEventRecord(fetched_, stream_), kFetching); }
+  Status await_fetch() { return cuda_status(cudaEventSynchronize(fetched_), kFetching); }
   template <class T>
   Result<std::span<T const>> fetch(Buffer<T>& from, std::size_t n) {
     if (Status s = begin_fetch(from, n); !s.ok()) return s;
@@ -282,6 +287,7 @@ class CudaMachine {
 
   /// Several steps in one launch, by one cluster (cuda_steps.cuh), of batches of so many at most.
   static constexpr bool kChains = true;
+  static constexpr bool kLaunchesAhead = true;
   [[nodiscard]] std::size_t most_chained() const {
     return std::size_t{kStepThreads} * shared_->step_blocks;
   }
@@ -394,12 +400,15 @@ class CudaMachine {
     if (Status s = cuda_status(error, "running a batch"); !s.ok()) return s;
     return true;
   }
+  Status need_beside() {
+    Status const made = make(beside_);
+    return made.ok() ? make(fork_) : made;
+  }
   /// Launches, on a stream of their own, what may run beside what is launched until rejoin(); it
   /// comes after what was launched before.
   template <class F>
   Status beside(F launches) {
-    if (Status s = make(beside_); !s.ok()) return s;
-    if (Status s = make(fork_); !s.ok()) return s;
+    if (Status s = need_beside(); !s.ok()) return s;
     Status const forked = cuda_status(cudaEventRecord(fork_, stream_), "launching beside a batch");
     if (!forked.ok()) return forked;
     Status const waits = cuda_status(cudaStreamWaitEvent(beside_, fork_), "launching beside it");
@@ -425,6 +434,8 @@ class CudaMachine {
   }
 
  private:
+  static constexpr char const* kFetching = "fetching results";
+
   /// Where there is none yet.
   static Status make(cudaStream_t& stream) {
     if (stream != nullptr) return {};
@@ -471,6 +482,7 @@ class CudaMachine {
   cudaStream_t beside_ = nullptr;
   cudaEvent_t ready_ = nullptr;
   cudaEvent_t fork_ = nullptr;
+  cudaEvent_t fetched_ = nullptr;
   bool apart_ = false;
   CudaStaging staging_;
   Buffer<std::byte> columns_[3], out_, sort_room_;

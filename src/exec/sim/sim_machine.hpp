@@ -10,6 +10,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exec/counts.hpp"
@@ -51,8 +52,11 @@ class SimMachine {
 
   explicit SimMachine(Shared& shared) : shared_(&shared) {}
 
-  Status begin(CUstream_st*) { return {}; }
-  Status begin() { return {}; }
+  Status begin(CUstream_st*) { return begin(); }
+  Status begin() {
+    beside_.clear();  // after a failure
+    return {};
+  }
   Status upload(Column const& column, ByteColumn& here, int) {
     here = {column.data, column.offsets, column.width};
     return {};
@@ -93,6 +97,8 @@ class SimMachine {
   Status begin_fetch(Buffer<T> const&, std::size_t) {
     return {};
   }
+  Status note_fetch() { return {}; }
+  Status await_fetch() { return {}; }
   template <class F>
   Status threads(std::size_t n, F body) {
     for (std::size_t i = 0; i < n; ++i) body(i);
@@ -147,12 +153,21 @@ class SimMachine {
   }
   Status order_launches() { return order(); }
   static constexpr bool kChains = false;  // a launch costs nothing here
+  static constexpr bool kLaunchesAhead = true;  // as on a GPU
   Status wait() { return {}; }
+  Status need_beside() { return {}; }
+  /// Launches are as late as they may be. A CPU's run at once.
   template <class F>
   Status beside(F launches) {
-    return launches();
+    beside_.push_back(std::move(launches));
+    return {};
   }
-  Status rejoin() { return {}; }
+  Status rejoin() {
+    for (auto const& launches : std::exchange(beside_, {})) {
+      if (Status s = launches(); !s.ok()) return s;
+    }
+    return {};
+  }
   Status wait_for_all() { return {}; }
   /// Machine memory to be had.
   [[nodiscard]] std::uint64_t free_bytes() const { return ~std::uint64_t{0}; }
@@ -173,6 +188,7 @@ class SimMachine {
   }
 
   Shared* shared_;
+  std::vector<std::function<Status()>> beside_;
 };
 
 static_assert(Machine<SimMachine>);

@@ -225,8 +225,10 @@ Result<Counts> BatchWriter::pass(WriteBatch& batch, bool displace, wal::UndoRegi
     if (Status s = session.order_steps(); !s.ok()) return s;
   }
   if (undo != nullptr && mutated("epoch_ends_before_publish")) core_.undo.end();
-  if (Status s = session.publish(); !s.ok()) return s;
-  auto const counted = session.pass_counts(!batch.statuses.empty() || core_.power != nullptr);
+  if (Status s = session.publish(!batch.statuses.empty() || core_.power != nullptr); !s.ok())
+    return s;
+  if (Status s = answer_early(batch); !s.ok()) return s;
+  auto const counted = session.pass_counts();
   if (!counted) return counted;
   if (!core_.logged() && !mutated("no_order_after_publish")) {
     if (Status s = order(batch, orders); !s.ok()) return s;
@@ -236,9 +238,24 @@ Result<Counts> BatchWriter::pass(WriteBatch& batch, bool displace, wal::UndoRegi
   PERDURE_ASSERT(counts[BatchCounts::full] <= counts[BatchCounts::pending]);
   PERDURE_ASSERT(counts[BatchCounts::inserted] <=
                  counts[BatchCounts::used]);  // a new key has a record
+  batch.answered = batch.answered && session.early_statuses_stand();
   batch.done += counts;
   core_.counters.add(counts);
   return counts;
+}
+
+/// Copies a large batch's statuses while phase two goes on.
+Status BatchWriter::answer_early(WriteBatch& batch) {
+  batch.answered = false;
+  if (batch.statuses.empty()) return {};
+  auto const early = batch.session->early_statuses();
+  if (!early) return early.status();
+  std::span<std::uint8_t const> const statuses = early.value();
+  if (statuses.empty()) return {};
+  PERDURE_ASSERT(statuses.size() >= batch.statuses.size());
+  std::memcpy(batch.statuses.data(), statuses.data(), batch.statuses.size());
+  batch.answered = true;
+  return {};
 }
 
 Status BatchWriter::order(WriteBatch& batch, Counts& counts) {
@@ -351,7 +368,7 @@ Result<std::span<std::uint8_t const>> BatchWriter::answer(WriteBatch& batch) {
   std::span<std::uint8_t const> const status = fetched.value().statuses;
   PERDURE_ASSERT(status.size() >= batch.statuses.size());
   static_assert(sizeof(KeyStatus) == 1);
-  if (!batch.statuses.empty())
+  if (!batch.statuses.empty() && !batch.answered)
     std::memcpy(batch.statuses.data(), status.data(), batch.statuses.size());
   if (batch.full)
     std::ranges::replace(batch.statuses, static_cast<KeyStatus>(kPending), KeyStatus::no_space);

@@ -40,6 +40,7 @@ struct WriteBatch {
   bool replays =
       false;  // what the log of entries says: all of it has a place, refused growth or not
   exec::Counts done;  // by all its passes
+  bool answered = false;  // the last pass's statuses are the caller's already
   bool full = false;  // the table is, and some operations wait
   std::uint64_t refused = 0;  // new keys that found no room in the last pass
   Status not_grown;  // why it stayed so
@@ -93,6 +94,7 @@ class BatchWriter {
   Status begin_session(WriteBatch& batch, std::span<std::uint8_t const> status);
   Status prepare_reserved(WriteBatch& batch);
   Status prepare_leased(WriteBatch& batch);
+  Status answer_early(WriteBatch& batch);
   Status order(WriteBatch& batch, exec::Counts& counts);
   Status release_records(WriteBatch& batch);
   [[nodiscard]] Status table_is_full(WriteBatch const& batch) const;

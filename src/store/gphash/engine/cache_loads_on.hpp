@@ -123,11 +123,13 @@ class RecordCacheLoads final : public CacheLoader {
     if (Status s = machine.threads(n, place_slots); !s.ok()) return s;
     auto sorted = machine.sort_words(best, other, n, 32, 32 + order.bits);
     if (!sorted) return sorted.status();
-    Deferred const placed{*sorted, nullptr, lists.slots.data(), order.shift};
-    return launcher.template counted<Warp>(
-        FillCacheBody<Ops>{table, placed, n, state_->cache.entries.data(),
-                           state_->cache.sources.data()},
-        items_of(n));
+    FillCacheBody<Ops> const fill{table,
+                                  *sorted,
+                                  lists.slots.data(),
+                                  n,
+                                  state_->cache.entries.data(),
+                                  state_->cache.sources.data()};
+    return launcher.template counted<Warp>(fill, items_of(n));
   }
 
   /// How many there are.

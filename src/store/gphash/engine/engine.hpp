@@ -98,15 +98,19 @@ class Session {
   /// All that the session has written is durable before anything that its next step writes. Does
   /// not wait.
   virtual Status order_steps() = 0;
-  /// Phase two.
-  virtual Status publish() = 0;
-  /// Waits for the pass, and says what its steps counted. With `statuses` these come with it, so
-  /// that download() need not wait once more.
-  virtual Result<exec::Counts> pass_counts(bool statuses) = 0;
+  /// Phase two. With `statuses`, those of the pass are on their way to the host, so that download()
+  /// need not wait once more.
+  virtual Status publish(bool statuses) = 0;
+  /// Those, while phase two goes on. Empty: there are none as early.
+  virtual Result<std::span<std::uint8_t const>> early_statuses() = 0;
+  /// Whether they stood, once pass_counts() has said what the pass came to.
+  [[nodiscard]] virtual bool early_statuses_stand() const = 0;
+  /// Waits for the pass, and says what its steps counted.
+  virtual Result<exec::Counts> pass_counts() = 0;
   /// All that was written before is durable before anything that is written afterwards.
   virtual Status order() = 0;
   /// Once the batch is durable: releases to the lease what it unlinked, and what it did not use. Of
-  /// a small batch, which is alone on the pool until it is durable, its last pass may have.
+  /// one that is alone on the pool until it is durable its last pass may have.
   virtual Status release_records() = 0;
   /// Results are in the caller's arrays, and what is left to the session are the records that its
   /// batch took: release_records(), or a download of them, may come after other batches.

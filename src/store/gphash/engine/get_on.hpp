@@ -127,17 +127,19 @@ class GetOn {
     return values;
   }
 
-  /// The values of a mixed batch's gets, which its lanes have planned, a position each: in the
-  /// order of their addresses where that pays. `room` is for as many.
-  Status gather_planned(BatchView const& batch, Deferred planned, std::uint64_t* room) {
+  /// The gets of a mixed batch that its lanes have planned, a position each, in the order of their
+  /// addresses where that pays. `room` is for as many, and may have the answer.
+  Result<std::uint64_t*> sort_planned(BatchView const& batch, Deferred const& planned,
+                                      std::uint64_t* room) {
     bool const sorts = Machine::kPoolIsFar && state_->options.gather != Gather::at_once &&
                        batch.n >= kPlannedSorted;
-    if (sorts) {
-      int const bits = AddressesSorted::in(state_->table).bits;
-      auto sorted = machine_.sort_words(planned.entries, room, batch.n, 32, 32 + bits);
-      if (!sorted) return sorted.status();
-      planned.entries = *sorted;
-    }
+    if (!sorts) return planned.entries;
+    int const bits = AddressesSorted::in(state_->table).bits;
+    return machine_.sort_words(planned.entries, room, batch.n, 32, 32 + bits);
+  }
+  /// Their values, for these entries.
+  Status gather_planned(BatchView const& batch, Deferred planned, std::uint64_t* entries) {
+    planned.entries = entries;
     GatherBody<Ops> const body{batch, state_->table, planned, batch.n};
     return launcher_.template count<typename Machine::Warp>(body, items_of(batch.n));
   }
@@ -292,12 +294,12 @@ class GetOn {
     bool const few = batch_.n <= GatherAutotuner::kFewAside;
     if (Status s = lists_.entries.resize(batch_.n); !s.ok()) return s;
     if (Status s = lists_.spare.resize(batch_.n); !s.ok()) return s;
-    if (Status s = lists_.slots.resize(batch_.n); !s.ok()) return s;
+    if (Status s = lists_.values.resize(batch_.n); !s.ok()) return s;
     if (Status s = few ? lists_.entries.need_twin(batch_.n) : lists_.count.resize(kCounts); !s.ok())
       return s;
     if (Status s = few ? Status{} : machine_.fill(lists_.count.data(), 0, kCounts); !s.ok())
       return s;
-    deferred = {lists_.entries.data(), lists_.count.data(), lists_.slots.data(),
+    deferred = {lists_.entries.data(), lists_.count.data(), lists_.values.data(),
                 AddressesSorted::in(state_->table).shift};
     deferred.upper = lists_.spare.data();
     deferred.told = few ? lists_.entries.twin() : nullptr;

@@ -90,13 +90,13 @@ class Launcher {
 /// Lists that bodies append to, and room to sort them in.
 template <class Machine>
 struct Lists {
-  typename Machine::template Buffer<std::uint64_t> entries, spare, count, slots, gets;
+  typename Machine::template Buffer<std::uint64_t> entries, spare, count, slots, values, gets;
 
   /// Of a batch of writes of so many operations, gets among them.
   Status resize_for_gets(std::uint64_t operations) {
     if (Status s = gets.resize(2 * operations); !s.ok()) return s;
     if (Status s = spare.resize(operations); !s.ok()) return s;
-    return slots.resize(operations);
+    return values.resize(operations);
   }
 };
 

@@ -18,7 +18,9 @@
 #include "store/gphash/engine/get_on.hpp"
 #include "store/gphash/engine/launcher.hpp"
 #include "store/gphash/engine/leased_records.hpp"
+#include "store/gphash/engine/plans_on.hpp"
 #include "store/gphash/engine/replayed_cells_on.hpp"
+#include "store/gphash/engine/statuses_on.hpp"
 #include "store/gphash/engine/write_buffers.hpp"
 #include "store/gphash/kernels/batch_ops.hpp"
 #include "store/gphash/kernels/lane_per_key_plan.hpp"
@@ -40,15 +42,17 @@ class SessionOn final : public Session {
   explicit SessionOn(EngineState<Machine>& state)
       : state_(&state),
         launcher_(state),
+        statuses_(launcher_),
         leased_(state, launcher_, writes_, lists_),
         gets_(state, launcher_, lists_),
+        plans_(state, launcher_, batch_, writes_, lists_, gets_),
         replayed_(state, launcher_) {}
 
   Status upload(Call const& call, std::span<std::uint8_t const> status) override {
     Machine& machine = launcher_.machine;
     PERDURE_ASSERT(status.empty() || status.size() == call.keys.count);
     step_ = Step::uploaded;
-    ordered_ = statuses_here_ = sorted_ = false;
+    ordered_ = sorted_ = false;
     chained_ = released_ = false;  // else finish() would not wait for a get
     call_ = call;
     gets_.begin();
@@ -66,23 +70,24 @@ class SessionOn final : public Session {
     if (Status s = machine.upload(call.keys, batch_.keys, 0); !s.ok()) return s;
     if (Status s = machine.upload(call.values, batch_.values, 1); !s.ok()) return s;
     if (Status s = machine.map_output(call.out, batch_.out); !s.ok()) return s;
-    return upload_statuses(status);
+    return statuses_.bring(batch_, status);
   }
 
   Status get() override {
     PERDURE_ASSERT(step_ == Step::uploaded && batch_.kinds == nullptr);
     bool const few = Machine::kPoolIsFar && batch_.all_pending && batch_.n <= kFewStatuses &&
                      call_.device_statuses == nullptr;
-    if (few) batch_.status = status_.twin();  // which the host reads without another copy
+    if (few)
+      batch_.status = statuses_.buffer().twin();  // which the host reads without another copy
     if (Status s = gets_.copy(batch_, call_.out); !s.ok()) return s;
-    statuses_here_ = few;
     if (few) {
+      statuses_.told();
       if (Status s = launcher_.machine.wait(); !s.ok()) return s;
     }
-    if (Status s = gets_.mark_corrupt(status_, few); !s.ok()) return s;
+    if (Status s = gets_.mark_corrupt(statuses_.buffer(), few); !s.ok()) return s;
     if (call_.device_statuses == nullptr) return {};
     return launcher_.machine.copy(reinterpret_cast<std::uint8_t*>(call_.device_statuses),
-                                  status_.data(), batch_.n);
+                                  statuses_.buffer().data(), batch_.n);
   }
 
   Result<VariableValues> get_variable() override {
@@ -125,8 +130,9 @@ class SessionOn final : public Session {
       batch_.kind = OpKind::put;
       batch_.sequence = 1;
       batch_.replays = true;
-      ordered_ = statuses_here_ = sorted_ = from_lease_ = false;
-      if (Status s = replayed_.bring(cells, batch_, writes_, status_); !s.ok()) return s;
+      ordered_ = sorted_ = from_lease_ = false;
+      statuses_.change();
+      if (Status s = replayed_.bring(cells, batch_, writes_, statuses_.buffer()); !s.ok()) return s;
       step_ = Step::prepared;
       return group_by_key();
     }
@@ -144,14 +150,13 @@ class SessionOn final : public Session {
     ++batch_.pass;
     undo_ = {};
     batch_.displacement = displace && state_->options.displacement;
-    statuses_here_ = false;
+    statuses_.change();
     chained_ = chained_ && state_->table.mirror.identities != nullptr;  // a growth may drop them
     if (chained_) return {};  // see pass_counts()
     if (Status s = launcher_.begin_counts(); !s.ok()) return s;
     if (Status s = launcher_.machine.fill(writes_.counters.data(), 0, 2); !s.ok()) return s;
-    nothing_left_ = false;
-    Status const planned = plan_groups();
-    return planned.ok() && batch_.pieces != nullptr ? answer_pieces() : planned;
+    ahead_ = may_go_ahead();
+    return plans_.plan(ahead_);
   }
 
   Status log_undo(wal::UndoRegion const& region) override {
@@ -175,32 +180,41 @@ class SessionOn final : public Session {
     return chained_ ? Status{} : launcher_.machine.order_launches();
   }
 
-  Status publish() override {
+  Status publish(bool statuses) override {
     PERDURE_ASSERT(step_ == Step::planned &&
                    (ordered_ || Ops::kLogged || mutated("no_order_after_plan")));
     step_ = Step::published;
     ordered_ = false;
     if (chained_) return {};
-    if (std::uint64_t const items = changes_to_follow()) {
-      FollowChangesBody<Ops> const follow{batch_, state_->table};
-      if (Status s = launcher_.template run<Warp>(follow, items); !s.ok()) return s;
-    }
-    if (Status s = log_entries_apart<Ops>(launcher_, batch_, state_->table); !s.ok()) return s;
-    PublishBody<Ops> const body = phase_two<Machine, Ops>(batch_, state_->table);
-    if (Status s = launcher_.template count<PublishWarp>(body, batch_.n); !s.ok()) return s;
-    return mutated("planned_gets_follow_publish") ? gather_planned() : Status{};
+    bool const early = statuses && !Ops::kPublishNeedsWarp;  // else phase two decides some
+    if (Status s = early ? statuses_.begin_early(batch_.n) : Status{}; !s.ok()) return s;
+    if (Status s = publish_changes(); !s.ok()) return s;
+    if (Status s = mutated("gets_outlive_batch") ? Status{} : launcher_.machine.rejoin(); !s.ok())
+      return s;
+    if (Status s = statuses && !early ? statuses_.begin_fetch(batch_.n) : Status{}; !s.ok())
+      return s;
+    return releases() ? give_back_when_done() : Status{};
   }
 
-  Result<exec::Counts> pass_counts(bool statuses) override {
+  Result<std::span<std::uint8_t const>> early_statuses() override {
+    PERDURE_ASSERT(step_ == Step::published);
+    return statuses_.wait_early(batch_.n);
+  }
+  [[nodiscard]] bool early_statuses_stand() const override { return statuses_.early(); }
+
+  Result<exec::Counts> pass_counts() override {
     PERDURE_ASSERT(step_ == Step::published);
     if constexpr (kChains) {
       if (chained_) return run_chain();
     }
-    if (statuses) {
-      if (Status s = launcher_.machine.begin_fetch(status_, batch_.n); !s.ok()) return s;
-    }
-    statuses_here_ = statuses;
-    return launcher_.counts();
+    auto counts = launcher_.counts();
+    if (!counts) return counts;
+    if (std::uint64_t const items = ahead_ ? (*counts)[BatchCounts::left] : 0)
+      return publish_left(items);
+    released_ = released(*counts);
+    // Perhaps of values that were gathered meanwhile.
+    if (statuses_.early() && (*counts)[BatchCounts::corrupt] != 0) statuses_.change();
+    return counts;
   }
 
   Status order() override {
@@ -239,10 +253,11 @@ class SessionOn final : public Session {
     Downloaded result;
     Status const done = [&]() -> Status {
       switch (what) {
-        case Download::statuses:
-          if (!statuses_here_) return fetch(status_, result.statuses);
-          result.statuses = {status_.twin(), batch_.n};
-          return {};
+        case Download::statuses: {
+          auto const fetched = statuses_.fetch(batch_.n);
+          if (fetched) result.statuses = fetched.value();
+          return fetched.status();
+        }
         case Download::reserved:
           if (from_lease_) {
             if (Status s = leased_.keep(batch_); !s.ok()) return s;
@@ -261,8 +276,8 @@ class SessionOn final : public Session {
   Status finish() override {
     PERDURE_ASSERT(step_ == Step::uploaded || step_ == Step::published);
     step_ = Step::none;
-    // A chain has been waited for.
-    bool const quiet = chained_ && released_ && !Machine::must_be_downloaded(call_.out);
+    // Its last pass has been waited for.
+    bool const quiet = released_ && !Machine::must_be_downloaded(call_.out);
     if (!quiet) {
       if (Status s = download_values(); !s.ok()) return s;
       if (Status s = launcher_.machine.wait(); !s.ok()) return s;
@@ -284,8 +299,7 @@ class SessionOn final : public Session {
   Status download_values() {
     if (!Machine::must_be_downloaded(call_.out) || gets_.delivered_all()) return {};
     Machine& machine = launcher_.machine;
-    auto const status = statuses_here_ ? std::span<std::uint8_t const>(status_.twin(), batch_.n)
-                                       : machine.fetch(status_, batch_.n);
+    auto const status = statuses_.fetch(batch_.n);
     if (!status) return status.status();
     return machine.download_output(call_.out, [&](std::size_t i) {
       OpKind const kind = call_.kinds.empty() ? call_.kind : call_.kinds[i];
@@ -297,18 +311,6 @@ class SessionOn final : public Session {
     call = call_;
     Status const keys = launcher_.machine.staged(call.keys, 0);
     return keys.ok() ? launcher_.machine.staged(call.values, 1) : keys;
-  }
-
-  Status upload_statuses(std::span<std::uint8_t const> status) {
-    batch_.all_pending = status.empty();
-    if (!batch_.all_pending) {
-      if (Status s = launcher_.send(status_, status); !s.ok()) return s;
-    } else {
-      if (Status s = status_.resize(batch_.n); !s.ok()) return s;
-      if (Status s = status_.need_twin(batch_.n); !s.ok()) return s;
-    }
-    batch_.status = status_.data();
-    return {};
   }
 
   /// While the machine sorts, which needs none.
@@ -325,16 +327,12 @@ class SessionOn final : public Session {
   Status group_by_key() {
     Machine& machine = launcher_.machine;
     if (Status s = writes_.resize(batch_.n); !s.ok()) return s;
-    if (Status s = status_.need_twin(batch_.n); !s.ok()) return s;
-    if constexpr (Ops::kMirrored) {
-      if (Status s = lists_.entries.resize(batch_.n); !s.ok()) return s;
-      if (Status s = make_room_for_gets(); !s.ok()) return s;
-    }
+    if (Status s = statuses_.buffer().need_twin(batch_.n); !s.ok()) return s;
+    if (Status s = plans_.make_room(has(call_, OpKind::get)); !s.ok()) return s;
     writes_.show(batch_);
     grouped_ = released_ = false;
     if constexpr (kChains) {
-      chained_ = batch_.n <= machine.most_chained() && state_->table.mirror.identities != nullptr &&
-                 alike() && !batch_.replays;
+      chained_ = batch_.n <= machine.most_chained() && plans_.by_lanes() && !batch_.replays;
     }
     if (chained_) return {};
     if (std::exchange(sorted_, true)) return {};  // it is prepared once more
@@ -346,26 +344,21 @@ class SessionOn final : public Session {
 
   Result<exec::Counts> run_chain() {
     Machine& machine = launcher_.machine;
-    bool const undoable = undo_ || batch_.undoable;
-    // Of several passes each counts for itself what an undoable batch is refused for.
-    bool const releases =
-        from_lease_ && !kept_ && state_->records.bits != nullptr && (!undoable || batch_.pass == 1);
     Chain const chain{std::exchange(grouped_, true) ? 0 : batch_.n,
-                      lists_.entries.data(),
+                      plans_.left(),
                       writes_.counters.data(),
-                      planned_,
+                      plans_.gets(),
                       undo_.value_or(wal::UndoRegion{}),
                       undo_.has_value(),
                       changes_to_follow(),
-                      releases,
-                      undoable,
-                      status_.twin()};
+                      releases(),
+                      undo_ || batch_.undoable,
+                      statuses_.buffer().twin()};
     if (Status s = launch_chain<Ops>(launcher_, *state_, batch_, chain); !s.ok()) return s;
     if (Status s = machine.wait(); !s.ok()) return s;
-    statuses_here_ = true;
+    statuses_.told();
     exec::Counts const counts = *launcher_.counts_twin();
-    released_ = releases && counts[BatchCounts::pending] == 0 &&
-                (!undoable || counts[BatchCounts::corrupt] == 0);
+    released_ = released(counts);
     return counts;
   }
 
@@ -375,88 +368,56 @@ class SessionOn final : public Session {
     return cached && !batch_.replays ? items_of(batch_.n) : 0;
   }
 
-  /// Gets of a mixed batch whose values lanes have planned, by position: see Deferred.
-  Status make_room_for_gets() {
-    planned_ = {};
-    if (Ops::kHashed || !has(call_, OpKind::get)) return {};
-    if (Status s = lists_.resize_for_gets(batch_.n); !s.ok()) return s;
-    if (Status s = launcher_.machine.need_room_to_sort_words(batch_.n); !s.ok()) return s;
-    planned_ = {lists_.gets.data(), nullptr, lists_.slots.data(), gets_.shift()};
-    planned_.fresh = lists_.gets.data() + batch_.n;
-    return {};
+  /// Whether phase two may be launched before it is known that lanes have left nothing; it does
+  /// nothing where they have.
+  [[nodiscard]] bool may_go_ahead() const {
+    return Machine::kLaunchesAhead && Ops::kLogged && plans_.by_lanes() && !batch_.replays &&
+           plans_.gets().entries == nullptr && changes_to_follow() == 0 &&
+           !entries_apart<Machine, Ops>(batch_);
   }
+  [[nodiscard]] std::uint64_t const* left_count() { return ahead_ ? plans_.left_count() : nullptr; }
 
-  Status plan_groups() {
-    if constexpr (Ops::kHashed) {
-      PlanPairsBody<Ops> const pairs{batch_, state_->table};
-      if (batch_.replays) return launcher_.template count<Warp>(pairs, batch_.n);
-    } else if constexpr (Ops::kMirrored) {
-      if (state_->table.mirror.identities != nullptr && alike()) return plan_lane_per_key();
+  Status publish_changes() {
+    if (std::uint64_t const items = changes_to_follow()) {
+      FollowChangesBody<Ops> const follow{batch_, state_->table};
+      if (Status s = launcher_.template run<Warp>(follow, items); !s.ok()) return s;
     }
-    if (Status s = sum_pieces(); !s.ok()) return s;
-    return launcher_.template count<Warp>(PlanBody<Ops>{batch_, state_->table}, batch_.n);
+    if (Status s = log_entries_apart<Ops>(launcher_, batch_, state_->table); !s.ok()) return s;
+    PublishBody<Ops> body = phase_two<Machine, Ops>(batch_, state_->table);
+    body.unless = left_count();
+    return launcher_.template count<PublishWarp>(body, batch_.n);
   }
 
-  /// Lanes write records of one size alone.
-  [[nodiscard]] bool alike() const { return state_->table.value_bytes != 0 || batch_.replays; }
-
-  /// Of this pass, for groups that have long runs.
-  Status sum_pieces() {
-    if (batch_.sums == nullptr || batch_.rmw != Rmw::replace) return {};
-    SumPiecesBody const body{batch_};
-    return launcher_.template run<Warp>(body, body.items());
+  /// What lanes have left, after all.
+  Result<exec::Counts> publish_left(std::uint64_t items) {
+    ahead_ = false;
+    statuses_.change();
+    if (Status s = mutated("left_positions_forgotten") ? Status{} : plans_.plan_left(items);
+        !s.ok())
+      return s;
+    if (Status s = publish_changes(); !s.ok()) return s;
+    return launcher_.counts();
   }
 
-  Status plan_lane_per_key() {
-    std::uint64_t* const left = lists_.entries.data();
-    std::uint64_t* const count = writes_.counters.data();
-    if (planned_.entries != nullptr) {
-      if (Status s = launcher_.machine.fill(planned_.entries, 0xff, 2 * batch_.n); !s.ok())
-        return s;
-    }
-    LanePerKeyPlanBody<Ops> const body{batch_, state_->table, left, count, planned_};
-    if (Status s = launcher_.template count<Warp>(body, items_of(batch_.n)); !s.ok()) return s;
-    auto const items = items_listed(0);
-    if (!items) return items.status();
-    PERDURE_ASSERT(items.value() <= batch_.n);
-    nothing_left_ = items.value() == 0;
-    if (nothing_left_) return gather_unless_late();
-    if (Status s = sum_pieces(); !s.ok()) return s;
-    PlanBody<Ops> const rest{batch_, state_->table, left, count};
-    if (Status s = launcher_.template count<Warp>(rest, items.value()); !s.ok()) return s;
-    return gather_unless_late();
+  /// Whether a pass gives the batch's records back at its end, if nothing of it is pending then. Of
+  /// several passes each counts for itself what an undoable batch is refused for.
+  [[nodiscard]] bool releases() const {
+    bool const undoable = undo_ || batch_.undoable;
+    return Machine::kChains && from_lease_ && !kept_ && state_->records.bits != nullptr &&
+           (!undoable || batch_.pass == 1);
   }
-
-  Status gather_unless_late() {
-    return mutated("planned_gets_follow_publish") ? Status{} : gather_planned();
+  [[nodiscard]] bool released(exec::Counts const& counts) const {
+    bool const undoable = undo_ || batch_.undoable;
+    return releases() && counts[BatchCounts::pending] == 0 &&
+           (!undoable || counts[BatchCounts::corrupt] == 0);
   }
-
-  /// Of long runs, which are among what lanes have left.
-  Status answer_pieces() {
-    if (nothing_left_) return {};
-    auto const items = items_listed(1);
-    if (!items) return items.status();
-    PERDURE_ASSERT(items.value() <= most_pieces(batch_.n));
-    if (items.value() == 0) return {};
-    return launcher_.template count<Warp>(AnswerPiecesBody{batch_, state_->table.value_bytes},
-                                          items.value());
-  }
-
-  /// How many items a list has that a launch before made. To wait for that costs less than launches
-  /// with nothing to do, which large batches of puts would have.
-  Result<std::uint64_t> items_listed(std::size_t which) {
-    auto const counted = launcher_.machine.fetch(writes_.counters, 2);
-    if (!counted) return counted.status();
-    return counted.value()[which];
-  }
-
-  /// The values of gets that lanes have planned: before phase two, for slots lead to them.
-  Status gather_planned() {
-    if constexpr (Ops::kMirrored && !Ops::kHashed) {
-      if (planned_.entries == nullptr || state_->table.mirror.identities == nullptr) return {};
-      return gets_.gather_planned(batch_, planned_, lists_.spare.data());
-    }
-    return {};
+  Status give_back_when_done() {
+    GiveBackWhenDoneBody const body{
+        {state_->records, batch_.reserved, batch_.unlinked, batch_.used},
+        launcher_.counts_here(),
+        undo_ || batch_.undoable,
+        left_count()};
+    return launcher_.template run<Solo>(body, batch_.n);
   }
 
   // a packet for 32 of them, across the link: fewer take less time than a copy's beginning
@@ -467,23 +428,22 @@ class SessionOn final : public Session {
   Launcher<Machine> launcher_;
   Step step_ = Step::none;  // the last that began, for assertions
   bool ordered_ = false;  // since then
-  bool statuses_here_ = false;  // in their twin
   bool from_lease_ = false;
   bool kept_ = false;  // see Reservation
   bool chained_ = false;  // each pass is one launch: see run_chain()
   bool grouped_ = false;  // by its first pass
   bool sorted_ = false;
-  bool nothing_left_ = false;  // by lanes, in this pass
+  bool ahead_ = false;  // see may_go_ahead(), of this pass
   bool released_ = false;  // and so are its records, by its last
   std::optional<wal::UndoRegion> undo_;  // of a chained pass
   Call call_;
   WriteView batch_;
-  Deferred planned_;
-  Buffer<std::uint8_t> status_;
+  StatusesOn<Machine> statuses_;
   WriteBuffers<Machine> writes_;
   Lists<Machine> lists_;
   LeasedRecords<Machine> leased_;
   GetOn<Machine, Ops> gets_;
+  PlansOn<Machine, Ops> plans_;
   ReplayedCellsOn<Machine, Ops> replayed_;
 };
 

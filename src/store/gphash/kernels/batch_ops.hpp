@@ -416,6 +416,7 @@ struct PublishBody {
   Has<WriteView> batch;
   Has<gphash::TableView> table;
   bool entries_apart = false;  // another launch wrote them
+  std::uint64_t const* unless = nullptr;  // this is not 0: phase one has not ended
   template <class W>
   struct State {
     Plan plan;
@@ -423,6 +424,7 @@ struct PublishBody {
 
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t j, State<W>& s, Counts& counts) const {
+    if (unless != nullptr && *unless != 0) return;
     if constexpr (kStage == 0) s.plan = batch.plans[j];
     Plan const& plan = s.plan;
     if constexpr (Ops::kLogged && kStage == 0) {

@@ -101,7 +101,8 @@ template <class Ops>
 struct FillCacheBody {
   static constexpr int kStages = 1;
   gphash::TableView table;
-  Deferred chosen;
+  std::uint64_t const* chosen = nullptr;  // entries, whose operations are numbers of `slots`
+  std::uint64_t const* slots = nullptr;
   std::uint64_t n = 0;
   std::byte* entries = nullptr;
   std::uint64_t* sources = nullptr;
@@ -116,7 +117,7 @@ struct FillCacheBody {
     warp.each([&](std::uint32_t lane) {
       if ((mask >> lane & 1) == 0) return;
       std::uint64_t const entry = item * kKeysPerItem + lane;
-      slot[lane] = chosen.slots[Deferred::operation(chosen.entries[entry])];
+      slot[lane] = slots[Deferred::operation(chosen[entry])];
       PERDURE_ASSERT(!kCostlyAssertions ||
                      (table.mirror.words[slot[lane]] & gphash::Mirror::kCached) == 0);
       sources[entry] = table.mirror.words[slot[lane]] & gphash::word::kAddressMask;

@@ -22,7 +22,7 @@ PERDURE_FN constexpr std::uint64_t items_of(std::uint64_t n) {
 struct Deferred {
   std::uint64_t* entries = nullptr;  // null: nothing is put aside
   std::uint64_t* count = nullptr;    // two: of those below the pivot, of the others
-  std::uint64_t* slots = nullptr;    // by operation
+  std::uint64_t* values = nullptr;  // by operation: see value()
   std::uint32_t shift = 0;
   std::uint64_t pivot = ~std::uint64_t{0};
   std::uint64_t* upper = nullptr;
@@ -40,6 +40,19 @@ struct Deferred {
   PERDURE_FN static bool is_entry(std::uint64_t entry) { return entry < kCopied; }
   PERDURE_FN static std::uint64_t entry(Offset at, std::uint32_t shift, std::uint64_t operation) {
     return (at.bytes / pm::kRecordAlign >> shift) << 32 | operation;
+  }
+  /// The rest of what a get knows of its value, so that no slot is looked at again, which a write
+  /// may have changed: the lower half of its record's address, and its checksum.
+  PERDURE_FN static std::uint64_t value(Offset at, std::uint32_t sum) {
+    return std::uint64_t{sum} << 32 | (at.bytes / pm::kRecordAlign & 0xffffffffu);
+  }
+  PERDURE_FN static std::uint32_t sum(std::uint64_t value) {
+    return static_cast<std::uint32_t>(value >> 32);
+  }
+  /// Of a get's record.
+  PERDURE_FN Offset at(std::uint64_t entry, std::uint64_t value) const {
+    std::uint64_t const high = (address(entry) << shift) >> 32;
+    return Offset{(high << 32 | (value & 0xffffffffu)) * pm::kRecordAlign};
   }
   PERDURE_FN static std::uint64_t operation(std::uint64_t entry) { return entry & 0xffffffffu; }
   PERDURE_FN static std::uint64_t address(std::uint64_t entry) { return entry >> 32; }

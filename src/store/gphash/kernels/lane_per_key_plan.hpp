@@ -1,7 +1,7 @@
 // Phase one of a write batch over a mirrored table that knows its keys: 32 positions of `order` an
 // item. Each lane folds its own group, finds its key and claims a slot in the mirror; then all
 // lanes together write the records of all 32. Where a get's value comes from is noted at its
-// position, and GatherBody copies it before phase two. What wants more is left to PlanBody:
+// position, and GatherBody copies it, beside what follows. What wants more is left to PlanBody:
 // arithmetic, long runs on one key, keys and values that the mirror does not know, full rows where
 // entries may be displaced, slots that another has claimed. Invariant: as PlanBody's; what is left
 // has neither claimed nor written anything.
@@ -78,8 +78,8 @@ struct LanePerKeyPlanBody {
     Folded folded;
     Plan plan;
     std::uint64_t unlinked = 0;
-    std::uint64_t slot = 0;  // and record that answer gets before the first write
-    Offset at;
+    Offset at;  // the record that answers gets before the first write, and its value's checksum
+    std::uint32_t sum = 0;
     bool was_there = false;
     bool left = false;
     bool full = false;  // an insert that found all its slots taken; none may be displaced
@@ -135,8 +135,8 @@ struct LanePerKeyPlanBody {
   PERDURE_FN bool gives(MirrorHit const& hit, Decided& s) const {
     std::uint32_t const needed =
         batch.verify ? gphash::kKeyKnown | gphash::kSumKnown : gphash::kKeyKnown;
-    s.slot = hit.slot;
     s.at = Ops::source(table, W::load(table.mirror.words + hit.slot));
+    if (batch.verify) s.sum = table.mirror.template value_sum<W>(hit.slot);
     return (table.mirror.template known<W>(hit.slot) & needed) == needed &&
            table.may_hold_all(s.at);
   }
@@ -290,7 +290,7 @@ struct LanePerKeyPlanBody {
     if (walk.changed) {
       gets.fresh[k] = mutated("fresh_get_has_last_value") ? s.folded.writer : walk.writer;
     } else {
-      gets.slots[i] = s.slot;
+      gets.values[i] = Deferred::value(s.at, s.sum);
       gets.entries[k] = Deferred::entry(s.at, gets.shift, i);
     }
   }

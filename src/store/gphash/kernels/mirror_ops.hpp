@@ -258,9 +258,10 @@ struct MirrorGetBody {
     };
     auto const entry = [&](std::uint32_t lane) {
       PERDURE_ASSERT(!kCostlyAssertions || hits[lane].source == Source::value);
-      deferred.slots[first + lane] = hits[lane].slot;
-      if (deferred.sums != nullptr)
-        deferred.sums[first + lane] = table.mirror.template value_sum<W>(hits[lane].slot);
+      std::uint32_t const sum =
+          batch.verify ? table.mirror.template value_sum<W>(hits[lane].slot) : 0;
+      deferred.values[first + lane] = Deferred::value(hits[lane].at, sum);
+      if (deferred.sums != nullptr) deferred.sums[first + lane] = sum;
       return address(lane) << 32 | (first + lane);
     };
     if (deferred.told != nullptr) {
@@ -321,8 +322,8 @@ struct GatherBody {
 
   template <class W>
   struct State {
-    typename W::template Each<std::uint64_t> slot;
-    typename W::template Each<std::uint64_t> operation;
+    typename W::template Each<std::uint64_t> at;  // of its value, in the pool
+    typename W::template Each<std::uint32_t> operation, sum;
     std::uint32_t taking_part;
   };
 
@@ -334,13 +335,15 @@ struct GatherBody {
         return at < n && Deferred::is_entry(deferred.entries[at]);
       });
       warp.each([&](std::uint32_t lane) {
-        s.slot[lane] = s.operation[lane] = 0;
+        s.at[lane] = s.operation[lane] = s.sum[lane] = 0;
         if ((s.taking_part >> lane & 1) == 0) return;
-        s.operation[lane] = Deferred::operation(deferred.entries[item * kKeysPerItem + lane]);
+        std::uint64_t const entry = deferred.entries[item * kKeysPerItem + lane];
+        s.operation[lane] = static_cast<std::uint32_t>(Deferred::operation(entry));
         PERDURE_ASSERT(!kCostlyAssertions || s.operation[lane] < batch.n);
-        s.slot[lane] = deferred.slots[s.operation[lane]];
-        if (staged == nullptr)
-          warp.prefetch(mem.peek(value_at<W>(s.slot[lane])), table.value_bytes);
+        std::uint64_t const value = deferred.values[s.operation[lane]];
+        s.at[lane] = (deferred.at(entry, value) + table.records.to_value(table.key_bytes)).bytes;
+        s.sum[lane] = Deferred::sum(value);
+        if (staged == nullptr) warp.prefetch(mem.peek(Offset{s.at[lane]}), table.value_bytes);
       });
     } else {
       if (deferred.fresh != nullptr) copy_fresh(warp, item);
@@ -365,34 +368,28 @@ struct GatherBody {
     warp.copy_each(mask, table.value_bytes, to, from, nullptr);
   }
 
-  template <class W>
-  PERDURE_FN Offset value_at(std::uint64_t slot) const {
-    return Ops::source(table, W::load(table.mirror.words + slot)) +
-           table.records.to_value(table.key_bytes);
-  }
-
   template <class W, class M>
   PERDURE_FN void gather(W& warp, M& mem, std::uint64_t item, State<W>& s, Counts& counts) const {
     using Lanes32 = typename W::template Each<std::uint32_t>;
     auto const in = [&](std::uint32_t mask, std::uint32_t lane) { return (mask >> lane & 1) != 0; };
-    // Of lanes side by side with one slot, the first leads.
+    // Of lanes side by side with one value, the first leads.
     Lanes32 leader;
     warp.each([&](std::uint32_t lane) { leader[lane] = lane == 0 ? 0 : lane - 1; });
-    auto const before = warp.shuffle(s.slot, leader);
+    auto const before = warp.shuffle(s.at, leader);
     std::uint32_t const leaders = warp.ballot([&](std::uint32_t lane) {
       return in(s.taking_part, lane) &&
-             (lane == 0 || !in(s.taking_part, lane - 1) || before[lane] != s.slot[lane]);
+             (lane == 0 || !in(s.taking_part, lane - 1) || before[lane] != s.at[lane]);
     });
     warp.each([&](std::uint32_t lane) {
       leader[lane] = exec::highest_bit((leaders & ((2u << lane) - 1)) | 1u);
     });
 
     auto const to = [&](std::uint32_t lane) {
-      return batch.out + s.operation[lane] * table.value_bytes;
+      return batch.out + std::uint64_t{s.operation[lane]} * table.value_bytes;
     };
     auto const from = [&](std::uint32_t lane) {
       return staged != nullptr ? staged + (item * kKeysPerItem + lane) * table.value_bytes
-                               : mem.peek(value_at<W>(s.slot[lane]));
+                               : mem.peek(Offset{s.at[lane]});
     };
     mem.read_each(leaders);
     Lanes32 sums;
@@ -400,13 +397,12 @@ struct GatherBody {
     std::uint32_t wrong = 0;
     if (batch.verify) {
       wrong = warp.ballot([&](std::uint32_t lane) {
-        return in(leaders, lane) &&
-               Ops::kept_sum(sums[lane]) != table.mirror.template value_sum<W>(s.slot[lane]);
+        return in(leaders, lane) && Ops::kept_sum(sums[lane]) != s.sum[lane];
       });
     }
     auto const model = warp.shuffle(s.operation, leader);
     auto const copied = [&](std::uint32_t lane) {
-      return batch.out + model[lane] * table.value_bytes;
+      return batch.out + std::uint64_t{model[lane]} * table.value_bytes;
     };
     warp.copy_each(s.taking_part & ~leaders, table.value_bytes, to, copied, nullptr);
     std::uint32_t const corrupt = warp.ballot(

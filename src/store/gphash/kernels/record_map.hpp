@@ -150,11 +150,13 @@ struct GiveBackWhenDoneBody {
   GiveBackBody body;
   exec::Counts const* counts;
   bool undoable = false;  // and so is undone where it found a damaged record
+  std::uint64_t const* unless = nullptr;  // this is not 0: the pass has not ended
   template <class W>
   struct State {};
 
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t i, State<W>&, exec::Counts& mine) const {
+    if (unless != nullptr && W::load(unless) != 0) return;
     if (W::load(&counts->value[BatchCounts::pending]) != 0) return;
     if (undoable && W::load(&counts->value[BatchCounts::corrupt]) != 0) return;
     typename GiveBackBody::template State<W> state;
