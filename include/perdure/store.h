@@ -308,6 +308,11 @@ class PERDURE_API Store {
   /// from it.
   [[nodiscard]] Status belongs_here() const;
 
+  /// Number of the transaction or device session that another thread began and has not ended: calls
+  /// that do not name it wait for its end. 0: there is none. Numbers are not used again by this
+  /// process.
+  [[nodiscard]] std::uint64_t held_elsewhere() const noexcept;
+
   /// Marks the pool clean and unmaps it; with durability power a checkpoint comes before. Aborts a
   /// transaction that this thread began, and waits for another's. Further calls answer
   /// Code::closed. An error says what failed in here, or after a batch that was acknowledged: the

@@ -65,6 +65,22 @@ bool on_main_thread() {
   return threading.attr("get_ident")().equal(threading.attr("main_thread")().attr("ident"));
 }
 
+void await_turn(Store const& store) {
+  std::uint64_t const holder = store.held_elsewhere();
+  if (holder == 0 || !on_main_thread()) return;
+  pid_t const process = ::getpid();
+  std::chrono::microseconds pause{50};
+  while (store.held_elsewhere() == holder) {
+    {
+      ReleasedGil const released;
+      std::this_thread::sleep_for(pause);
+    }
+    pause = std::min<std::chrono::microseconds>(2 * pause, kMoment);
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (::getpid() != process) return;  // a handler forked: the call says so
+  }
+}
+
 bool Watch::start(std::function<void(Stop)> work) {
   NoSignals const none;
   try {

@@ -53,6 +53,11 @@ class Watch {
   std::thread thread_;
 };
 
+/// On Python's main thread, before a call that would wait for the transaction of another thread:
+/// until that has ended, looking for signals, so that Ctrl-C ends the wait before anything has been
+/// done. The call itself may wait for one that comes next.
+void await_turn(Store const& store);
+
 /// Adds to the exception what has been done, and throws it.
 [[noreturn]] void raise_after(nanobind::python_error& raised, Status const& answer,
                               std::span<KeyStatus const> statuses);

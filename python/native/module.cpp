@@ -89,6 +89,7 @@ Store restore(std::string const& snapshot, std::string const& path, RestoreOptio
 
 int get(Store& store, KeptColumn const& keys, KeptMutableColumn const& values, nb::handle statuses,
         std::uintptr_t stream, Transaction* transaction) {
+  if (transaction == nullptr) await_turn(store);
   Statuses const held(statuses);
   auto const each = held.span();
   MutableColumn const& to = values.column;
@@ -101,6 +102,7 @@ int get(Store& store, KeptColumn const& keys, KeptMutableColumn const& values, n
 
 nb::tuple get_variable(Store& store, KeptColumn const& keys, nb::handle statuses,
                        std::uintptr_t stream, Transaction* transaction) {
+  if (transaction == nullptr) await_turn(store);
   Statuses const held(statuses);
   auto const each = held.span();
   auto found =
@@ -113,6 +115,7 @@ nb::tuple get_variable(Store& store, KeptColumn const& keys, nb::handle statuses
 
 /// A read-only array of each value where it lies; they keep the view together. None: no value.
 nb::list view(Store& store, KeptColumn const& keys, nb::handle statuses) {
+  await_turn(store);
   Statuses const held(statuses);
   auto const each = held.span();
   auto shown = std::make_unique<ValuesView>(
@@ -135,6 +138,7 @@ nb::list view(Store& store, KeptColumn const& keys, nb::handle statuses) {
 
 int put(Store& store, KeptColumn const& keys, KeptColumn const& values, nb::handle statuses,
         std::uintptr_t stream, bool atomic, Transaction* transaction) {
+  if (transaction == nullptr) await_turn(store);
   Statuses const held(statuses);
   auto const each = held.span();
   raise_unless_ok(
@@ -148,6 +152,7 @@ int put(Store& store, KeptColumn const& keys, KeptColumn const& values, nb::hand
 int update(Store& store, KeptColumn const& keys, KeptColumn const& operands, Rmw rmw,
            Element element, nb::handle statuses, std::uintptr_t stream, bool atomic,
            Transaction* transaction) {
+  if (transaction == nullptr) await_turn(store);
   Statuses const held(statuses);
   auto const each = held.span();
   raise_unless_ok(long_call(is_long(store, stream, keys.column, bytes_of(operands.column)), each,
@@ -160,6 +165,7 @@ int update(Store& store, KeptColumn const& keys, KeptColumn const& operands, Rmw
 
 int erase(Store& store, KeptColumn const& keys, nb::handle statuses, std::uintptr_t stream,
           bool atomic, Transaction* transaction) {
+  if (transaction == nullptr) await_turn(store);
   Statuses const held(statuses);
   auto const each = held.span();
   raise_unless_ok(long_call(is_long(store, stream, keys.column, 0), each, [&](Stop stop) {
@@ -171,6 +177,7 @@ int erase(Store& store, KeptColumn const& keys, nb::handle statuses, std::uintpt
 int apply(Store& store, KeptColumn const& keys, nb::handle kinds, KeptColumn const& values, Rmw rmw,
           Element element, KeptMutableColumn const& out, nb::handle statuses, std::uintptr_t stream,
           bool atomic, Transaction* transaction) {
+  if (transaction == nullptr) await_turn(store);
   Statuses const held(statuses);
   auto const each = held.span();
   HostBytes const codes(kinds, false);
@@ -189,18 +196,22 @@ int apply(Store& store, KeptColumn const& keys, nb::handle kinds, KeptColumn con
 }
 
 Transaction begin(Store& store, std::uint64_t max_operations, bool revertible) {
+  await_turn(store);
   return value_or_raise(without_gil([&] { return store.begin({max_operations, revertible}); }));
 }
 
 void revert(Store& store) {
+  await_turn(store);
   raise_unless_ok(without_gil([&] { return store.revert(); }));
 }
 
 bool can_revert(Store& store) {
+  await_turn(store);
   return value_or_raise(without_gil([&] { return store.can_revert(); }));
 }
 
 void register_dense(Store& store, nb::list const& named) {
+  await_turn(store);
   std::vector<DenseBuffer> buffers;
   for (nb::handle const one : named) {
     auto const pair = nb::cast<nb::tuple>(one);
@@ -212,6 +223,7 @@ void register_dense(Store& store, nb::list const& named) {
 }
 
 std::optional<std::uint64_t> restore_step(Store& store, std::uintptr_t stream) {
+  await_turn(store);
   return value_or_raise(
       without_gil([&] { return store.restore_step(reinterpret_cast<CUstream_st*>(stream)); }));
 }
@@ -231,6 +243,7 @@ void abort(Transaction& transaction) {
 
 /// `here`: on this thread, which has a transaction open that scans and verifications cannot name.
 nb::tuple scan(Store& store, ScanCursor const& from, std::size_t limit, bool here) {
+  await_turn(store);
   auto page = value_or_raise(long_call(!here && limit > kLongScan, {},
                                        [&](Stop stop) { return store.scan(from, limit, stop); }));
   return nb::make_tuple(to_numpy(std::move(page.keys.offsets)), to_numpy(std::move(page.keys.data)),
@@ -251,6 +264,7 @@ RangeQuery range_query(std::optional<nb::bytes> const& start, std::optional<nb::
 
 /// Offsets and bytes of keys, of values, and the query for what is left, or None.
 nb::tuple range(Store& store, RangeQuery const& query, std::size_t limit) {
+  await_turn(store);
   RangeQuery asked = query;
   asked.limit = limit;
   auto page = value_or_raise(
@@ -261,22 +275,27 @@ nb::tuple range(Store& store, RangeQuery const& query, std::size_t limit) {
 }
 
 std::uint64_t count_range(Store& store, RangeQuery const& query) {
+  await_turn(store);
   return value_or_raise(without_gil([&] { return store.count_range(query); }));
 }
 
 void snapshot(Store& store, std::string const& path, SnapshotOptions const& options) {
+  await_turn(store);
   raise_unless_ok(without_gil([&] { return store.snapshot(path, options); }));
 }
 
 VerifyReport verify(Store& store, bool here) {
+  await_turn(store);
   return value_or_raise(long_call(!here, {}, [&](Stop stop) { return store.verify(stop); }));
 }
 
 void acknowledge_repair(Store& store) {
+  await_turn(store);
   raise_unless_ok(without_gil([&] { return store.acknowledge_repair(); }));
 }
 
 CacheReport load_cache(Store& store) {
+  await_turn(store);
   return value_or_raise(without_gil([&] { return store.load_cache(); }));
 }
 
@@ -286,11 +305,13 @@ template <class F>
 auto here(F call) {
   return [call](Store& store) {
     raise_unless_ok(store.belongs_here());
+    await_turn(store);
     return without_gil([&] { return call(store); });
   };
 }
 
 void close(Store& store) {
+  await_turn(store);
   raise_unless_ok(without_gil([&] { return store.close(); }));
 }
 

@@ -11,6 +11,7 @@
 
 #include "errors.hpp"
 #include "gil.hpp"
+#include "long_call.hpp"
 
 namespace perdure::python {
 namespace {
@@ -42,6 +43,7 @@ CallOptions as(Transaction* transaction) { return {.transaction = transaction}; 
 
 /// (status, the value's bytes); where the key is absent they say nothing.
 nb::tuple get_one(Store& store, nb::bytes const& key) {
+  await_turn(store);
   One const keys("key", key, store.key_bytes());
   KeyStatus status{};
   std::uint32_t const width = store.value_bytes();
@@ -60,6 +62,7 @@ nb::tuple get_one(Store& store, nb::bytes const& key) {
 }
 
 int put_one(Store& store, nb::bytes const& key, nb::bytes const& value, Transaction* transaction) {
+  if (transaction == nullptr) await_turn(store);
   One const keys("key", key, store.key_bytes()), values("value", value, store.value_bytes());
   KeyStatus status{};
   raise_unless_ok(without_gil(
@@ -68,6 +71,7 @@ int put_one(Store& store, nb::bytes const& key, nb::bytes const& value, Transact
 }
 
 int erase_one(Store& store, nb::bytes const& key, Transaction* transaction) {
+  if (transaction == nullptr) await_turn(store);
   One const keys("key", key, store.key_bytes());
   KeyStatus status{};
   raise_unless_ok(

@@ -1,6 +1,7 @@
-"""Signals while a long call is under way: Python's handlers run, those that raise end the call, and
-what has been done by then is said, and is a prefix of the batch. The signals are real, and come as
-soon as native code is seen to work for a call, which takes one worker thread many times as long."""
+"""Signals while a long call is under way, or waits: Python's handlers run, those that raise end the
+call, and what has been done by then is said, and is a prefix of the batch. The signals are real; in
+a call's midst they come as soon as native code is seen to work for it, which takes one worker
+thread many times as long."""
 
 from __future__ import annotations
 
@@ -249,6 +250,69 @@ def test_a_call_of_another_thread_goes_on(pool: str) -> None:
         assert not hasattr(raised.value, "operations_done")
         writer.join()
         assert len(store) == N
+
+
+@contextmanager
+def held_by_a_thread(store: perdure.Store) -> Iterator[None]:
+    """A thread has a transaction open meanwhile."""
+    begun, over = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with store.transaction(max_operations=16):
+            store.put([1], [1])
+            begun.set()
+            over.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    begun.wait()
+    try:
+        yield
+    finally:
+        over.set()
+        holder.join()
+
+
+CALLS: dict[str, Callable[[perdure.Store], object]] = {
+    "put": lambda store: store.put([2], [2]),
+    "put of many": lambda store: store.put(KEYS, VALUES),
+    "get": lambda store: store.get([1]),
+    "one by one": lambda store: store[2],
+    "erase": lambda store: store.erase([1]),
+    "apply": lambda store: store.apply([1], ["erase"]),
+    "transaction": lambda store: store.transaction(max_operations=16).__enter__(),
+    "items": lambda store: list(store.items()),
+    "verify": lambda store: store.verify(),
+    "stats": lambda store: store.stats(),
+    "close": lambda store: store.close(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_ctrl_c_ends_a_wait_for_another_threads_transaction(call: str, pool: str) -> None:
+    with created(pool, expected_records=1000) as store:
+        with held_by_a_thread(store):
+            timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+            timer.start()
+            began = time.perf_counter()
+            with pytest.raises(KeyboardInterrupt):
+                CALLS[call](store)
+            assert 0.1 < time.perf_counter() - began < PROMPT_S + 0.2
+            timer.join()
+        assert len(store) == 1 and store.get([1]).found.all()
+
+
+def test_a_call_goes_on_once_another_threads_transaction_has_ended(pool: str) -> None:
+    with created(pool, expected_records=1000) as store:
+        began = time.perf_counter()
+        with held_by_a_thread(store):
+            writer = threading.Timer(0, lambda: store.put([3], [3]))  # waits, and not for signals
+            writer.start()
+            time.sleep(0.1)
+        store.put([2], [2])
+        writer.join()
+        assert time.perf_counter() - began < PROMPT_S
+        assert len(store) == 3
 
 
 def test_a_child_that_a_handler_forks_is_refused_and_its_parent_goes_on(pool: str) -> None:

@@ -327,6 +327,9 @@ Result<VerifyReport> Store::verify(std::atomic<bool> const* stop) {
     return found;
   });
 }
+std::uint64_t Store::held_elsewhere() const noexcept {
+  return impl_ && impl_->process == this_process() ? impl_->held_elsewhere() : 0;
+}
 Stats Store::stats() const { return belongs_here().ok() ? impl_->stats() : Stats{}; }
 void Store::reset_counts() {
   if (belongs_here().ok()) impl_->reset_counts();

@@ -78,6 +78,8 @@ struct Store::Impl {
   virtual void end_holder() noexcept {}
   /// This thread began the transaction or device session that is open.
   [[nodiscard]] virtual bool is_held_here() const { return false; }
+  /// See Store::held_elsewhere().
+  [[nodiscard]] virtual std::uint64_t held_elsewhere() const noexcept { return 0; }
 
   /// Ok in the process that opened it.
   [[nodiscard]] Status check_process() const;

@@ -25,14 +25,17 @@ void StoreLock::hold(void const* token) {
   std::lock_guard const lock(inside_);
   PERDURE_ASSERT(token != nullptr && token_ == nullptr);
   PERDURE_ASSERT(is_exclusive());
+  static std::atomic<std::uint64_t> last{0};
   token_ = token;
   thread_ = this_thread_number();
+  hold_ = last.fetch_add(1) + 1;
 }
 
 void StoreLock::hold_no_more() {
   PERDURE_ASSERT(token_ != nullptr);
   PERDURE_ASSERT(is_exclusive());  // for whoever releases it afterwards
   token_ = nullptr;
+  hold_ = 0;
   thread_ = 0;
 }
 

@@ -52,6 +52,12 @@ class StoreLock {
   [[nodiscard]] bool is_held_here() const {
     return thread_.load(std::memory_order_relaxed) == this_thread_number();
   }
+  /// Number of what another thread began and is being held; 0: there is nothing. Numbers are never
+  /// used again.
+  [[nodiscard]] std::uint64_t held_elsewhere() const {
+    std::uint64_t const number = hold_.load(std::memory_order_relaxed);
+    return is_held_here() ? 0 : number;
+  }
   /// True: the caller is the holder's, by its token or, without one, by its thread, and is in until
   /// it leaves.
   bool enter_inside(void const* token, bool exclusive);
@@ -66,6 +72,7 @@ class StoreLock {
   std::shared_mutex inside_;
   void const* token_ = nullptr;  // of the holder; guarded by inside_
   std::atomic<std::uint64_t> thread_{0};  // that began it; written under inside_
+  std::atomic<std::uint64_t> hold_{0};  // its number; likewise
 };
 
 /// How a call got in: through the lock, inside what its holder holds, or, where it named one that

@@ -398,7 +398,10 @@ TEST_P(Transactions, OtherThreadsWaitUntilItEnds) {
   std::atomic<bool> ended{false};
   std::atomic<bool> early{false};
   std::vector<Answer> answers;
+  std::uint64_t number = 0;
+  EXPECT_EQ(store().held_elsewhere(), 0u);  // it is this thread's
   std::thread reader([&] {
+    number = store().held_elsewhere();
     EXPECT_TRUE(driver_->get(keys(0, 100), answers).ok());
     early = !ended;
   });
@@ -406,6 +409,7 @@ TEST_P(Transactions, OtherThreadsWaitUntilItEnds) {
   ended = true;
   ASSERT_TRUE(t->commit().ok());
   reader.join();
+  EXPECT_NE(number, 0u);
   EXPECT_FALSE(early) << "a reader saw a transaction before its end";
   believe(0, 50, 1);
   for (std::uint64_t n = 0; n < 100; ++n) EXPECT_EQ(answers[n].value, driver_->model.held[key(n)]);

@@ -88,6 +88,9 @@ class GphashStore final : public Store::Impl {
   Status close() override;
   void end_holder() noexcept override;
   [[nodiscard]] bool is_held_here() const override { return core_.lock.is_held_here(); }
+  [[nodiscard]] std::uint64_t held_elsewhere() const noexcept override {
+    return core_.lock.held_elsewhere();
+  }
   /// Of the heap, which takes back what it leased. No other thread uses the store.
   Result<std::uint64_t> records_in_use() { return records_.in_use(); }
 

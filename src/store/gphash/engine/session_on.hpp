@@ -399,12 +399,13 @@ class SessionOn final : public Session {
     return launcher_.counts();
   }
 
-  /// Whether a pass gives the batch's records back at its end, if nothing of it is pending then. Of
-  /// several passes each counts for itself what an undoable batch is refused for.
+  /// Whether a pass gives the batch's records back at its end, if nothing of it is pending then.
+  /// One that may be undone does so in a chain alone, where nothing but a damaged record refuses
+  /// it, and in its first pass, for each counts those for itself.
   [[nodiscard]] bool releases() const {
     bool const undoable = undo_ || batch_.undoable;
     return Machine::kChains && from_lease_ && !kept_ && state_->records.bits != nullptr &&
-           (!undoable || batch_.pass == 1);
+           (!undoable || (chained_ && batch_.pass == 1));
   }
   [[nodiscard]] bool released(exec::Counts const& counts) const {
     bool const undoable = undo_ || batch_.undoable;
@@ -416,6 +417,7 @@ class SessionOn final : public Session {
         {state_->records, batch_.reserved, batch_.unlinked, batch_.used},
         launcher_.counts_here(),
         undo_ || batch_.undoable,
+        true,
         left_count()};
     return launcher_.template run<Solo>(body, batch_.n);
   }

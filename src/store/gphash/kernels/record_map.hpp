@@ -150,17 +150,26 @@ struct GiveBackWhenDoneBody {
   GiveBackBody body;
   exec::Counts const* counts;
   bool undoable = false;  // and so is undone where it found a damaged record
+  // It is a launch of its own, and so may cache what it looks at: a million threads that ask one
+  // address of the memory wait for each other.
+  bool apart = false;
   std::uint64_t const* unless = nullptr;  // this is not 0: the pass has not ended
   template <class W>
   struct State {};
 
   template <int kStage, class W, class M>
   PERDURE_FN void stage(W& warp, M& mem, std::uint64_t i, State<W>&, exec::Counts& mine) const {
-    if (unless != nullptr && W::load(unless) != 0) return;
-    if (W::load(&counts->value[BatchCounts::pending]) != 0) return;
-    if (undoable && W::load(&counts->value[BatchCounts::corrupt]) != 0) return;
+    if (unless != nullptr && look<W>(unless) != 0) return;
+    if (look<W>(&counts->value[BatchCounts::pending]) != 0) return;
+    if (undoable && look<W>(&counts->value[BatchCounts::corrupt]) != 0) return;
     typename GiveBackBody::template State<W> state;
     body.template stage<kStage>(warp, mem, i, state, mine);
+  }
+
+ private:
+  template <class W>
+  PERDURE_FN std::uint64_t look(std::uint64_t const* at) const {
+    return apart ? *at : W::load(at);
   }
 };
 
