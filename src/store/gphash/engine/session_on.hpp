@@ -161,10 +161,8 @@ class SessionOn final : public Session {
 
   Status log_undo(wal::UndoRegion const& region) override {
     PERDURE_ASSERT(step_ == Step::planned && !ordered_ && !batch_.displacement);
-    if (chained_) {
-      undo_ = region;
-      return {};
-    }
+    undo_ = region;
+    if (chained_) return {};
     if constexpr (Ops::kUndoable) {
       // later passes have few changes
       UndoBody<Ops> const body{batch_, region, Machine::kPoolIsFar && batch_.pass == 1};
@@ -437,7 +435,7 @@ class SessionOn final : public Session {
   bool sorted_ = false;
   bool ahead_ = false;  // see may_go_ahead(), of this pass
   bool released_ = false;  // and so are its records, by its last
-  std::optional<wal::UndoRegion> undo_;  // of a chained pass
+  std::optional<wal::UndoRegion> undo_;  // of this pass
   Call call_;
   WriteView batch_;
   StatusesOn<Machine> statuses_;
