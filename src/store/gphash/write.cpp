@@ -229,7 +229,10 @@ Result<Counts> BatchWriter::pass(WriteBatch& batch, bool displace, wal::UndoRegi
     return s;
   if (Status s = answer_early(batch); !s.ok()) return s;
   auto const counted = session.pass_counts();
-  if (!counted) return counted;
+  if (!counted) {
+    if (batch.answered) std::ranges::fill(batch.statuses, KeyStatus::not_tried);  // nobody knows
+    return counted;
+  }
   if (!core_.logged() && !mutated("no_order_after_publish")) {
     if (Status s = order(batch, orders); !s.ok()) return s;
   }
