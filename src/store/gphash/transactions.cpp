@@ -241,6 +241,8 @@ Status Transactions::attempt(OpenTransaction& tx, Call const& call, std::span<Ke
 /// Why the batch must not take effect, if it must not.
 Status Transactions::refusal(OpenTransaction const& tx, WriteBatch const& batch,
                              std::span<std::uint8_t const> status) const {
+  // Records of a lease have one size, so nothing but a damaged one refuses what has found room.
+  if (batch.from_lease && !batch.full && batch.done[BatchCounts::corrupt] == 0) return {};
   std::string const nothing = "pool " + core_.path + ": nothing of this batch took effect, for ";
   auto const of_first = [&](KeyStatus which) -> std::optional<std::string> {
     if (status.empty()) return std::nullopt;

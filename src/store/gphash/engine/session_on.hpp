@@ -398,12 +398,13 @@ class SessionOn final : public Session {
   }
 
   /// Whether a pass gives the batch's records back at its end, if nothing of it is pending then.
-  /// One that may be undone does so in a chain alone, where nothing but a damaged record refuses
-  /// it, and in its first pass, for each counts those for itself.
+  /// One that may be undone, in its first pass alone: of those that have found room nothing but a
+  /// damaged record refuses any, for records of a lease have one size, and each pass counts those
+  /// for itself.
   [[nodiscard]] bool releases() const {
     bool const undoable = undo_ || batch_.undoable;
     return Machine::kChains && from_lease_ && !kept_ && state_->records.bits != nullptr &&
-           (!undoable || (chained_ && batch_.pass == 1));
+           (!undoable || batch_.pass == 1);
   }
   [[nodiscard]] bool released(exec::Counts const& counts) const {
     bool const undoable = undo_ || batch_.undoable;
