@@ -185,6 +185,9 @@ class SessionOn final : public Session {
     ordered_ = false;
     if (chained_) return {};
     bool const early = statuses && !Ops::kPublishNeedsWarp;  // else phase two decides some
+    if (early && ahead_) {
+      if (Status s = launcher_.machine.begin_fetch(writes_.counters, 1); !s.ok()) return s;
+    }
     if (Status s = early ? statuses_.begin_early(batch_.n) : Status{}; !s.ok()) return s;
     if (Status s = publish_changes(); !s.ok()) return s;
     if (Status s = mutated("gets_outlive_batch") ? Status{} : launcher_.machine.rejoin(); !s.ok())
@@ -196,7 +199,10 @@ class SessionOn final : public Session {
 
   Result<std::span<std::uint8_t const>> early_statuses() override {
     PERDURE_ASSERT(step_ == Step::published);
-    return statuses_.wait_early(batch_.n);
+    auto const early = statuses_.wait_early(batch_.n);
+    // What lanes have left comes first, and may change some.
+    bool const left = early && statuses_.early() && ahead_ && *writes_.counters.twin() != 0;
+    return left ? std::span<std::uint8_t const>() : early;
   }
   [[nodiscard]] bool early_statuses_stand() const override { return statuses_.early(); }
 
@@ -370,8 +376,8 @@ class SessionOn final : public Session {
   /// nothing where they have.
   [[nodiscard]] bool may_go_ahead() const {
     return Machine::kLaunchesAhead && Ops::kLogged && plans_.by_lanes() && !batch_.replays &&
-           plans_.gets().entries == nullptr && changes_to_follow() == 0 &&
-           !entries_apart<Machine, Ops>(batch_);
+           batch_.rmw == Rmw::replace && plans_.gets().entries == nullptr &&
+           changes_to_follow() == 0 && !entries_apart<Machine, Ops>(batch_);
   }
   [[nodiscard]] std::uint64_t const* left_count() { return ahead_ ? plans_.left_count() : nullptr; }
 
