@@ -68,16 +68,14 @@ bool on_main_thread() {
 void await_turn(Store const& store) {
   std::uint64_t const holder = store.held_elsewhere();
   if (holder == 0 || !on_main_thread()) return;
-  pid_t const process = ::getpid();
   std::chrono::microseconds pause{50};
-  while (store.held_elsewhere() == holder) {
+  while (store.held_elsewhere() == holder) {  // in a child that a handler forks nothing is
     {
       ReleasedGil const released;
       std::this_thread::sleep_for(pause);
     }
     pause = std::min<std::chrono::microseconds>(2 * pause, kMoment);
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    if (::getpid() != process) return;  // a handler forked: the call says so
   }
 }
 

@@ -253,8 +253,8 @@ def test_a_call_of_another_thread_goes_on(pool: str) -> None:
 
 
 @contextmanager
-def held_by_a_thread(store: perdure.Store) -> Iterator[None]:
-    """A thread has a transaction open meanwhile."""
+def held_by_a_thread(store: perdure.Store) -> Iterator[threading.Event]:
+    """A thread has a transaction open meanwhile, or until the event is set."""
     begun, over = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -267,7 +267,7 @@ def held_by_a_thread(store: perdure.Store) -> Iterator[None]:
     holder.start()
     begun.wait()
     try:
-        yield
+        yield over
     finally:
         over.set()
         holder.join()
@@ -305,13 +305,13 @@ def test_ctrl_c_ends_a_wait_for_another_threads_transaction(call: str, pool: str
 def test_a_call_goes_on_once_another_threads_transaction_has_ended(pool: str) -> None:
     with created(pool, expected_records=1000) as store:
         began = time.perf_counter()
-        with held_by_a_thread(store):
-            writer = threading.Timer(0, lambda: store.put([3], [3]))  # waits, and not for signals
+        with held_by_a_thread(store) as over:
+            writer = threading.Timer(0, lambda: store.put([3], [3]))  # looks for no signals
             writer.start()
-            time.sleep(0.1)
-        store.put([2], [2])
-        writer.join()
-        assert time.perf_counter() - began < PROMPT_S
+            threading.Timer(0.1, over.set).start()
+            store.put([2], [2])
+            writer.join()
+        assert 0.1 <= time.perf_counter() - began < PROMPT_S
         assert len(store) == 3
 
 

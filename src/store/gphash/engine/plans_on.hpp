@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "base/assert.hpp"
 #include "store/gphash/engine/get_on.hpp"

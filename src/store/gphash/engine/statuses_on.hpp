@@ -1,5 +1,6 @@
 // Statuses of a session's operations: the machine decides them, and the host has a copy, their
-// twin. Invariant: at_host() says that the copy is what the machine has.
+// twin. Invariant: at_host_ says that the copy is, or will be once it has come, what the machine
+// has.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,6 @@ class StatusesOn {
   void change() { at_host_ = early_ = false; }
   /// The twin has them.
   void told() { at_host_ = true; }
-  [[nodiscard]] bool at_host() const { return at_host_; }
 
   /// Of n operations, behind what was launched; the host has them when it has waited for it.
   Status begin_fetch(std::uint64_t n) {
